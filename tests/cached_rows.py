@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unirecord.core import Put, Range
-from unirecord.parts.cache_options import CacheOptions
-from unirecord.parts.cached import CachedFile, CachedParts
+from unirecord.parts.cache import CachedFile, CachedParts, CacheOptions
 from unirecord.storage.cache_directory import on_disk
 
 __all__ = ["Rows", "fetched", "on_the_disk", "ranges"]

@@ -17,7 +17,7 @@ from receipt_jobs import Job
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
-from unirecord.dataset.receipt_format import BATCH, RECORD_BYTES, Head, Record, packed, unpacked
+from unirecord.dataset.receipts import BATCH, RECORD_BYTES, Head, Record, packed, unpacked
 from unirecord.storage import system
 
 FROZEN_CRC = "09a813ab"

@@ -13,7 +13,7 @@ from receipt_jobs import Job, told
 
 import unirecord
 from unirecord import UniRecordDataset
-from unirecord.dataset.receipt_format import RECORD_BYTES, Head, packed, unpacked
+from unirecord.dataset.receipts import RECORD_BYTES, Head, packed, unpacked
 
 ROWS = 70
 Made = Callable[[UniRecordDataset], UniRecordDataset]

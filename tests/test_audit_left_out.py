@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import unirecord
 from unirecord import PositionRange, UniRecordDataset
 from unirecord.dataset import receipts
-from unirecord.dataset.receipt_format import BATCH
+from unirecord.dataset.receipts import BATCH
 from unirecord.inspection import left_out_samples
 from unirecord.inspection.left_out_samples import LeftOutSamples, Placed, ranges_left_out
 from unirecord.inspection.receipt_files import read_receipts, records_of

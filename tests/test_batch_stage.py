@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unirecord.loading.delivered import Delivered
+from unirecord.loading.loader import Delivered
 from unirecord.loading.stats import StatsRecorder
-from unirecord.pipeline import doing
+from unirecord.pipeline import scheduler
 from unirecord.pipeline.batch_stage import on_threads
-from unirecord.pipeline.lane import Lane
+from unirecord.pipeline.scheduler import Lane
 
 COUNT = 300
 
@@ -49,7 +49,7 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(Lane, "form", formed)
     monkeypatch.setattr(Lane, "finish", finished)
-    monkeypatch.setattr(doing, "_READ_NS", 1 << 62)
+    monkeypatch.setattr(scheduler, "_READ_NS", 1 << 62)
     return counts
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.dataset.batch_loader import BatchLoader
-from unirecord.loading.delivered import Delivered
+from unirecord.loading.loader import Delivered
 from unirecord.loading.options import LoaderOptions
 
 DEPTH = 7

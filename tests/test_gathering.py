@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unirecord import Pipeline, SkipSample, TransformError, UniRecordDataset, Writer
-from unirecord.pipeline.lane import Lane
+from unirecord.pipeline.scheduler import Lane
 
 ROWS = 1000
 
@@ -63,7 +63,7 @@ def test_batches_are_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if threads:
-        monkeypatch.setattr("unirecord.pipeline.running._HANDED_OVER_NS", -1)
+        monkeypatch.setattr("unirecord.pipeline.scheduler._HANDED_OVER_NS", -1)
 
     def built(rewrite: Any) -> Pipeline:
         return opened(path, rewrite).map(negative, columns=["x"]).batch(size, drop_last=drop_last)

@@ -22,12 +22,12 @@ from writing import write
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer, append, write_dataset
 from unirecord.convert import division
 from unirecord.core import xxh3_64
-from unirecord.loading.delivered import Delivered
+from unirecord.loading.loader import Delivered
 from unirecord.loading.stats import StatsRecorder
 from unirecord.parts import manifest
 from unirecord.parts.deletions import Deletion, check_deletion, rows_deleted
 from unirecord.pipeline.batch_stage import on_threads
-from unirecord.pipeline.shared_memory import Channel
+from unirecord.pipeline.workers import Channel
 from unirecord.storage import system
 from unirecord.storage.cache_shelf import KEPT, RECORD, Shelf, head_of, paths_of
 from unirecord.writing.conversion_journal import Journal

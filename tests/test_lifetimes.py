@@ -24,7 +24,7 @@ from unirecord import ClosedError, UniRecordDataset, Writer
 from unirecord.core import BatchPool, NativeLoader, Order
 from unirecord.order.spec import OrderSpec
 from unirecord.parts.part_set import PartSet, resolve
-from unirecord.pipeline.crew import Crew
+from unirecord.pipeline.scheduler import Crew
 
 ROWS = 600
 SCHEMA = {"label": "int64", "x": {"type": "uint8", "shape": [40]}, "name": "string?", "blob": "bytes"}

@@ -20,8 +20,7 @@ import unirecord
 from unirecord.errors import CorruptionError, FormatError, UniRecordError
 from unirecord.format.schema import Schema
 from unirecord.parts import manifest
-from unirecord.parts.manifest import Manifest, PartEntry
-from unirecord.parts.part_list import find_parts
+from unirecord.parts.manifest import Manifest, PartEntry, find_parts
 
 SCHEMA = Schema.parse({"x": "int32", "b": {"type": "float32", "shape": [-1, 4]}})
 DIGEST = manifest.schema_digest(SCHEMA)

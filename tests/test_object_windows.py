@@ -12,7 +12,7 @@ import pytest
 from objectstore import Fault, Request, Server, serving
 
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer
-from unirecord.parts.read_ahead import _Buffers
+from unirecord.parts.prefetch import _Buffers
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
 
@@ -95,9 +95,9 @@ def test_rows_that_share_a_digest_count_once(
     with Writer(path, {"x": "uint8[1000]"}) as writer:
         writer.write_batch({"x": rng.integers(0, 256, (ROWS, 1000), np.uint8)})
     order = {"shuffle": "block", "seed": 4, "block_rows": 64, "window_blocks": 16}
-    monkeypatch.setattr("unirecord.parts.read_ahead.MOST_AHEAD_BYTES", 3 << 19)
-    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_AHEAD_BYTES", 3 << 19)
-    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_WINDOW_BYTES", 1 << 20 | 1 << 18)
+    monkeypatch.setattr("unirecord.parts.prefetch.MOST_AHEAD_BYTES", 3 << 19)
+    monkeypatch.setattr("unirecord.loading.loader.MOST_AHEAD_BYTES", 3 << 19)
+    monkeypatch.setattr("unirecord.loading.loader.MOST_WINDOW_BYTES", 1 << 20 | 1 << 18)
     with (
         UniRecordDataset(path, **order) as here,
         UniRecordDataset("s3://bucket/units.urec", **order) as there,
@@ -152,7 +152,7 @@ def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
         assert ahead._bytes == 0
         assert not ahead._all
         state = ds.state_dict()
-    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_WINDOW_BYTES", 100_000)
+    monkeypatch.setattr("unirecord.loading.loader.MOST_WINDOW_BYTES", 100_000)
     with (
         UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds,
         UniRecordDataset(root / "bucket" / LARGE, **order) as here,
@@ -167,8 +167,8 @@ def test_the_next_window_comes_as_far_as_there_is_room(
     root: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     window = 70 * 29_008  # about
-    monkeypatch.setattr("unirecord.loading.windows_ahead.MOST_AHEAD_BYTES", 3 * window // 2)
-    monkeypatch.setattr("unirecord.loading.windows_ahead._LEAST_BYTES", window // 10)
+    monkeypatch.setattr("unirecord.loading.loader.MOST_AHEAD_BYTES", 3 * window // 2)
+    monkeypatch.setattr("unirecord.loading.loader._LEAST_BYTES", window // 10)
     order = {"shuffle": "block", "seed": 4, "block_rows": 35, "window_blocks": 2}
     with (
         UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds,

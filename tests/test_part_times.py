@@ -16,7 +16,7 @@ from unirecord import UniRecordDataset
 from unirecord.core import Put, Range
 from unirecord.core.fetching import Fetching
 from unirecord.core.library import ffi
-from unirecord.loading.part_times import PartTimes
+from unirecord.loading.stats import PartTimes
 
 
 def timed(*parts: tuple[int, int, int, int]) -> NDArray[np.void]:

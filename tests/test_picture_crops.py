@@ -17,7 +17,7 @@ from PIL import Image
 
 from unirecord.core import PicturePlacer
 from unirecord.images import Decode
-from unirecord.pipeline.picture_options import picture_options
+from unirecord.pipeline.pictures import picture_options
 
 
 @pytest.fixture(params=DECODERS)

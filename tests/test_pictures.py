@@ -17,7 +17,7 @@ from PIL import Image
 from unirecord import PictureError, UniRecordDataset, Writer
 from unirecord.core import has_jpeg
 from unirecord.images import Decode
-from unirecord.pipeline.operator import InPlace
+from unirecord.pipeline.operators import InPlace
 
 SAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
 

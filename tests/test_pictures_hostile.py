@@ -19,8 +19,8 @@ from PIL import Image
 from unirecord import MissingError, PictureError, TransformError, UniRecordDataset, Writer
 from unirecord.core import has_jpeg
 from unirecord.images import Decode
-from unirecord.pipeline import picture_decoders
-from unirecord.pipeline.operator import SkipSample
+from unirecord.pipeline import pictures
+from unirecord.pipeline.operators import SkipSample
 
 DECODERS = ["libjpeg", "simplejpeg", "pillow"] if has_jpeg() else ["simplejpeg", "pillow"]
 
@@ -257,7 +257,7 @@ def test_values_without_a_range_are_refused() -> None:
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(picture_decoders, "has_jpeg", lambda: False)
+    monkeypatch.setattr(pictures, "has_jpeg", lambda: False)
     with pytest.raises(MissingError, match="libjpeg62-turbo-dev"):
         Decode(4, decoder="libjpeg")
     assert Decode(4).decoder == "simplejpeg"

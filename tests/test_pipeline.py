@@ -13,7 +13,7 @@ from test_pipeline_in_place import Twice
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.errors import CorruptionError, TransformError
-from unirecord.pipeline.operator import SkipSample
+from unirecord.pipeline.operators import SkipSample
 
 
 @pytest.fixture(scope="module")

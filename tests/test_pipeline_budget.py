@@ -15,7 +15,7 @@ from test_pipeline_tuning import STEP, Machine
 
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.pipeline.budget import Budget, available_cpus, available_memory
-from unirecord.pipeline.tuning import Tuner
+from unirecord.pipeline.tuner import Tuner
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,9 @@ def test_reading_that_counts_takes_turns_with_the_stages(
 def test_no_more_compute_at_a_time_than_the_budget_has_cores(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unirecord.pipeline.doing.thread_time_ns", time.perf_counter_ns)  # all is computing
+    monkeypatch.setattr(
+        "unirecord.pipeline.scheduler.thread_time_ns", time.perf_counter_ns
+    )  # all is computing
     at_work, most = [], 0
 
     def compute(sample: Any) -> Any:

@@ -16,7 +16,7 @@ import pytest
 import unirecord
 from unirecord import Pipeline
 from unirecord.errors import TransformError
-from unirecord.pipeline.producer_threads import ThreadProducers
+from unirecord.pipeline.producers import ThreadProducers
 
 ROWS = 120
 

@@ -11,9 +11,8 @@ import pytest
 
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.pipeline.chunk import Chunk
-from unirecord.pipeline.lane import Lane, Task
-from unirecord.pipeline.operator import SkipSample
-from unirecord.pipeline.operators import Operator
+from unirecord.pipeline.operators import Operator, SkipSample
+from unirecord.pipeline.scheduler import Lane, Task
 from unirecord.pipeline.stage import Stage
 
 ROWS = 400

@@ -24,11 +24,10 @@ from processes import is_running
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.errors import TransformError
 from unirecord.pipeline.chunk import Chunk
-from unirecord.pipeline.lane import Lane, Task
-from unirecord.pipeline.operator import SkipSample
-from unirecord.pipeline.operators import Operator
-from unirecord.pipeline.shared_memory import Channel
+from unirecord.pipeline.operators import Operator, SkipSample
+from unirecord.pipeline.scheduler import Lane, Task
 from unirecord.pipeline.stage import Stage
+from unirecord.pipeline.workers import Channel
 
 ROWS = 120
 

@@ -15,7 +15,7 @@ from pipeline_rows import plain
 
 from unirecord import Pipeline, SkipSample, UniRecordDataset, Writer
 from unirecord.errors import CorruptionError
-from unirecord.pipeline.rewriting import RULES
+from unirecord.pipeline.graph import RULES
 
 ROWS = 60
 SCHEMA = {

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord.pipeline.budget import Budget
-from unirecord.pipeline.trial import Trial
-from unirecord.pipeline.tuning import Tuner as _Tuner
+from unirecord.pipeline.tuner import Trial
+from unirecord.pipeline.tuner import Tuner as _Tuner
 
 STEP = 50_000_000
 Tuner = partial(_Tuner, waited_for_cores=lambda: 0)

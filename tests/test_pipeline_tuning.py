@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from unirecord import PipelinePlan, UniRecordDataset, Writer
 from unirecord.pipeline.budget import Budget
-from unirecord.pipeline.lane import Lane
-from unirecord.pipeline.pipeline_stats import StageStats, _pace
+from unirecord.pipeline.scheduler import Lane
 from unirecord.pipeline.stage import Stage
-from unirecord.pipeline.tuning import Tuner as _Tuner
+from unirecord.pipeline.stats import StageStats, _pace
+from unirecord.pipeline.tuner import Tuner as _Tuner
 
 MS = 1_000_000
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import unirecord
 from unirecord.format.schema import Schema
-from unirecord.loading.ragged import RaggedArray
+from unirecord.loading.batch import RaggedArray
 
 LENGTHS = st.lists(st.one_of(st.none(), st.integers(0, 6)), min_size=0, max_size=7)
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from unirecord._core import ffi
 from unirecord.core import PUT, Answer, FetchError, Put, Range, Ranges
 from unirecord.core.fetching import Fetching
-from unirecord.parts import read_ahead
-from unirecord.parts.read_ahead import ReadAhead
-from unirecord.parts.runs import RUN_BYTES, Run, join
+from unirecord.parts import prefetch
+from unirecord.parts.prefetch import RUN_BYTES, ReadAhead, Run, join
 
 GAP = 40_000
 
@@ -144,7 +143,7 @@ def test_what_was_asked_for_ahead_gives_each_range_its_own_bytes(data: st.DataOb
         found: list[int] = []
 
         def fetch(
-            _: Sequence[Range], put: Put, taken: read_ahead.Taken = taken, found: list[int] = found
+            _: Sequence[Range], put: Put, taken: prefetch.Taken = taken, found: list[int] = found
         ) -> None:
             found.extend(taken.put(put).tolist())
             for number in (*found, *taken.others.tolist()):

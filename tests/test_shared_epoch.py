@@ -18,7 +18,7 @@ import pytest
 from writing import write
 
 from unirecord import UniRecordDataset
-from unirecord.dataset.epoch import SharedEpoch
+from unirecord.dataset.position import SharedEpoch
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_without_a_free_descriptor_a_fork_shares_and_a_spawn_is_refused() -> Non
     # In a process of its own: at a fork without descriptors, libraries that other tests have loaded abort the child.
     code = """
 import multiprocessing, os, resource
-from unirecord.dataset.epoch import SharedEpoch
+from unirecord.dataset.position import SharedEpoch
 limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
 epoch = SharedEpoch(1)

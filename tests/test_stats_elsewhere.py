@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from unirecord.loading.exposition import Metric, exposition
-from unirecord.loading.stats import LoaderStats, StatsRecorder
-from unirecord.pipeline.pipeline_stats import PipelineStats, StageStats
+from unirecord.loading.stats import LoaderStats, Metric, StatsRecorder, exposition
+from unirecord.pipeline.stats import PipelineStats, StageStats
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'

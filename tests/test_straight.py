@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from unirecord import TransformError, UniRecordDataset, Writer
-from unirecord.pipeline.lane import Lane
+from unirecord.pipeline.scheduler import Lane
 
 ROWS, BATCH = 1600, 8
 CHEAP, DEAR = 1_000, 1_000_000  # nanoseconds an element
@@ -46,8 +46,8 @@ class Ways:
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
-    monkeypatch.setattr("unirecord.pipeline.running._HANDED_OVER_NS", 1 << 60)  # no threads
-    monkeypatch.setattr("unirecord.pipeline.doing._MOST_READ", 1)
+    monkeypatch.setattr("unirecord.pipeline.scheduler._HANDED_OVER_NS", 1 << 60)  # no threads
+    monkeypatch.setattr("unirecord.pipeline.scheduler._MOST_READ", 1)
     return Ways(monkeypatch)
 
 

@@ -49,7 +49,7 @@ CALLED_FOR = {
 INSTALLED = {"numpy", "cffi", "msgpack"}
 
 # Their files have no name: memory that processes share.
-HOLDS_SHARED_MEMORY = ("dataset/epoch.py", "frameworks/torch_lending.py", "pipeline/shared_memory.py")
+HOLDS_SHARED_MEMORY = ("dataset/position.py", "frameworks/torch_lending.py", "pipeline/workers.py")
 
 BUILD_SCRIPT = PACKAGE / "_build.py"
 
@@ -425,7 +425,7 @@ NOT_FOR_CHILDREN = {
 
 # One pass, one query or one server is of the process that began it: a child asks it for nothing.
 OF_ONE_PROCESS = (
-    *("pipeline/running.py", "pipeline/producer_threads.py", "order/selection.py", "query/scan.py"),
+    *("pipeline/scheduler.py", "pipeline/producers.py", "order/selection.py", "query/scan.py"),
     *("viewing/looking.py", "viewing/server.py"),
 )
 KEEPS_FORKS = ("core/threads.py", "core/forks.py")

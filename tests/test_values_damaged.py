@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from unirecord.errors import CorruptionError
 from unirecord.format.schema import Schema
 from unirecord.format.values import decode_cell, pack_object, unpack_object
-from unirecord.loading.ragged import RaggedArray
+from unirecord.loading.batch import RaggedArray
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from restarting_signals import signals_restart_calls
 
 from unirecord.core import result_of, wait_for
-from unirecord.pipeline.producer_threads import ThreadProducers
+from unirecord.pipeline.producers import ThreadProducers
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
     from .dataset.drawn_batches import DrawnBatches
-    from .dataset.mixing import mix
+    from .dataset.mixture import mix
     from .dataset.samples_cache import SamplesCache, samples_cache
     from .errors import (
         BusyError,
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
     from .inspection.report import Problem, RepairReport, Report, Salvaged
     from .inspection.shown_progress import ProgressBar, progress_bar
     from .inspection.verify import verify
-    from .loading.ragged import RaggedArray
+    from .loading.batch import RaggedArray
     from .loading.stats import LoaderStats
     from .order.coverage import PositionRange
     from .order.windows import cu_seqlens
-    from .parts.cached import CacheStats
-    from .pipeline.operator import InPlace, InPlaceTogether, SkipSample
+    from .parts.cache import CacheStats
+    from .pipeline.operators import InPlace, InPlaceTogether, SkipSample
     from .pipeline.pipeline import Pipeline
-    from .pipeline.pipeline_stats import PipelineStats, StageStats
-    from .pipeline.tuning import PipelinePlan
+    from .pipeline.stats import PipelineStats, StageStats
+    from .pipeline.tuner import PipelinePlan
     from .writing.changing_columns import ColumnsChanged, drop_columns, rename_columns
     from .writing.collected import Collected
     from .writing.collecting import gc
@@ -162,22 +162,22 @@ _HOMES = {
     "export": "convert.export",
     "Exported": "convert.export",
     "UniRecordDataset": "dataset.dataset",
-    "mix": "dataset.mixing",
+    "mix": "dataset.mixture",
     "samples_cache": "dataset.samples_cache",
     "SamplesCache": "dataset.samples_cache",
-    "CacheStats": "parts.cached",
+    "CacheStats": "parts.cache",
     "cu_seqlens": "order.windows",
     "DrawnBatches": "dataset.drawn_batches",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
-    "RaggedArray": "loading.ragged",
+    "RaggedArray": "loading.batch",
     "Pipeline": "pipeline.pipeline",
-    "PipelinePlan": "pipeline.tuning",
-    "PipelineStats": "pipeline.pipeline_stats",
-    "StageStats": "pipeline.pipeline_stats",
-    "InPlace": "pipeline.operator",
-    "InPlaceTogether": "pipeline.operator",
-    "SkipSample": "pipeline.operator",
+    "PipelinePlan": "pipeline.tuner",
+    "PipelineStats": "pipeline.stats",
+    "StageStats": "pipeline.stats",
+    "InPlace": "pipeline.operators",
+    "InPlaceTogether": "pipeline.operators",
+    "SkipSample": "pipeline.operators",
     "Schema": "format.schema",
     "Codec": "format.column",
     "Column": "format.schema",

@@ -21,7 +21,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
 from ..parts.part_set import Io, resolve
 from ..pipeline.pipeline import Pipeline
-from ..pipeline.pipeline_stats import PipelineStats
+from ..pipeline.stats import PipelineStats
 from ..sizes import format_size
 from ..storage import local_disk
 from ..storage.registry import location_of

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..convert.sources.packages import needed
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
-from ..dataset.mixing import mix
+from ..dataset.mixture import mix
 from ..dataset.state import OPTIONAL, ResumeState
 from ..errors import MissingError, UniRecordError
 from ..inspection.extract import extract

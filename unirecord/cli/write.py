@@ -43,8 +43,8 @@ from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..frameworks.ray_engine import ray_engine
-from ..parts.classes import class_difference, classes_of
 from ..parts.part_set import PartSet, Snapshot, resolve
+from ..parts.snapshot import class_difference, classes_of
 from ..parts.versions import located_version, no_directory
 from ..sizes import format_size
 from ..storage.registry import location_of, path_on_disk

@@ -13,7 +13,7 @@ from ..errors import StaleError, TransformError, UniRecordError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..parts import manifest
-from ..parts.column_layouts import ColumnFile, column_part_metadata
+from ..parts.layouts import ColumnFile, column_part_metadata
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.part_set import resolve
 from ..parts.readable import check_readable

@@ -12,8 +12,8 @@ from ..errors import SchemaError, StaleError
 from ..format.column import Column, pack_annotations
 from ..format.metadata import CREATED_BY
 from ..format.schema import Schema
-from ..parts.classes import classes_of
 from ..parts.part_set import PartSet, Snapshot
+from ..parts.snapshot import classes_of
 from ..storage.registry import location_of
 from ..writing.arguments import check_indexable
 from .column_source import ColumnMaker, ColumnSource, FunctionMaker

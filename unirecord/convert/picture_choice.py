@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..pipeline.picture_decoders import pillow
+from ..pipeline.pictures import pillow
 from .sources.base import Source, WrongSourceError
 from .sources.image_header import NotAnImageError, read_image_header
 from .steps.columns import check_columns

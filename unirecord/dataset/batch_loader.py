@@ -13,13 +13,18 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..loading.at_exit import closed_at_exit
-from ..loading.delivered import Delivered, Stage, close_after
-from ..loading.loader import BatchMemory, BatchReader
+from ..loading.loader import (
+    BatchMemory,
+    BatchReader,
+    Delivered,
+    Stage,
+    Transforming,
+    close_after,
+    closed_at_exit,
+)
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
-from ..loading.transforming import Transforming
 from ..order.exclusion import Leaving
 from ..order.permutation import BatchRule, EpochRun
 from ..order.spec import JobSteps, check_integer

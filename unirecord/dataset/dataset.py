@@ -15,15 +15,14 @@ from ..loading.opened import OpenedData, PathLike
 from ..loading.options import check_callable, check_on_corrupt
 from ..loading.plan import Plan
 from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
-from ..parts.cache_options import CacheOptions
-from ..parts.cached import CacheStats
+from ..parts.cache import CacheOptions, CacheStats
 from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
 from ..parts.versions import path_of_version
 from ..storage.storage_options import storage_of, use_storage
 from .cursor import Cursor
-from .drawing import DatasetDrawing
+from .draws import DatasetDrawing
 from .position import Position
-from .row_numbers import row_numbers
+from .row_numbers import as_row_numbers
 from .samples import Samples
 from .views import Given, Sample, Unchanged, ViewOptions
 
@@ -354,7 +353,7 @@ class UniRecordDataset(DatasetDrawing[Given]):
         and selections: ``read_rows`` and ``locate`` take them. ``scalars()`` of a selection has only its rows, and
         refuses them as indexes: ``scalars(order="samples")`` is in the order of ``ds[i]``.
         """
-        return row_numbers(self._cursor.plan.order.row_ids(start, stop, self.epoch))
+        return as_row_numbers(self._cursor.plan.order.row_ids(start, stop, self.epoch))
 
     def locate(self, row: int) -> tuple[str, int]:
         """Path of the part that holds a row, and the row's number in that part; IndexError when there is none.

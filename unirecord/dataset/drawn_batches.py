@@ -14,8 +14,8 @@ from ..loading.options import LoaderOptions, ReadAhead, check_callable
 from ..order.spec import JobSteps, Sharding
 from .batch_loader import BatchLoader
 from .cursor import Cursor
-from .deliveries import delivery_table
-from .row_numbers import row_numbers
+from .order_queries import delivery_table
+from .row_numbers import as_row_numbers
 from .views import UNCHANGED, Unchanged
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ class DrawnBatches:
         epoch, step = steps.located(step, epoch)
         plan = self._cursor.plan
         places, _ = plan.order.order(epoch).batches(steps.positions(step, rank))
-        rows = row_numbers(plan.order.selection.row_ids(places))
+        rows = as_row_numbers(plan.order.selection.row_ids(places))
         return plan.data.reader.batch(rows) if read else rows
 
     def steps_of(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .asking import DatasetAsking
 from .named_rows import named_rows
+from .order_queries import DatasetAsking
 from .views import Given
 
 __all__ = ["DatasetExcluding"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..pipeline.pipeline import Pipeline
-    from ..pipeline.tuning import PipelinePlan
+    from ..pipeline.tuner import PipelinePlan
 
 __all__ = ["DatasetLoaders"]
 
@@ -206,9 +206,9 @@ class DatasetLoaders(DatasetExcluding[Given]):
                 each sample gives one result, or a batch of so many.
         """
         from ..pipeline.budget import Budget
-        from ..pipeline.origin import DatasetOrigin
+        from ..pipeline.graph import check_rules
         from ..pipeline.pipeline import Pipeline
-        from ..pipeline.rewriting import check_rules
+        from ..pipeline.source import DatasetOrigin
 
         made = None if receipts is None else partial(receipts_of, receipts)
         if made is not None:

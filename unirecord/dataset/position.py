@@ -1,20 +1,264 @@
-"""Where a dataset stands: the epoch, and how far the latest pass over it has come."""
+"""A plan and where a dataset stands in it: the epoch, and how far the latest pass over it has come."""
 
 from __future__ import annotations
 
+import mmap
+import os
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from multiprocessing import context
 from operator import length_hint
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
+from weakref import finalize
 
-from ..core import Locked
+from ..core import Locked, all_forks
 from ..order.permutation import EpochRun, ShardOrder
 from ..order.spec import check_integer
-from .named_epoch import NamedEpoch
 
-__all__ = ["Position"]
+__all__ = [
+    "NamedEpoch",
+    "Position",
+    "SharedEpoch",
+]
+
+
+# The number of the current epoch, seen by every process that a dataset has been sent or forked to.
+
+
+_CELL: Final = 8
+_CELLS: Final = 1 << 16  # of a page: of some ten thousand datasets, each used once
+
+
+def _anonymous_file() -> int:
+    """A file without a name: nothing is left behind however the processes end."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("unirecord-epoch", os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+class _Page:
+    """Memory that processes share, in a file without a name; ``descriptor`` is None where none was to be had."""
+
+    def __init__(self, cells: int, descriptor: int | None) -> None:
+        self.descriptor = descriptor
+        self.used = 0
+        self.forks: int = all_forks()
+        if descriptor is not None:
+            finalize(self, os.close, descriptor).atexit = False  # the end of the process closes it as well
+        memory = mmap.mmap(-1 if descriptor is None else descriptor, cells * _CELL)
+        self.cells = memoryview(memory).cast("Q")
+
+    @classmethod
+    def new(cls) -> _Page:
+        """A page of zeros that forked processes can share; and spawned ones, if there is a free descriptor."""
+        try:
+            descriptor = _anonymous_file()
+        except OSError:
+            return cls(_CELLS, None)
+        os.ftruncate(descriptor, _CELLS * _CELL)
+        return cls(_CELLS, descriptor)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has cells that no other process uses: after a fork, both might take the same ones."""
+        return self.used < len(self.cells) and self.forks == all_forks()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Its descriptor, once for all that lie in it: one that is named twice cannot be handed to a process."""
+        from multiprocessing.reduction import DupFd
+
+        if self.descriptor is None:
+            raise OSError(
+                "the epoch of this dataset cannot be shared with a spawned process: no file descriptor was left when "
+                "it was opened; open the dataset again, or raise the limit on open files (ulimit -n)"
+            )
+        return _from_descriptor, (DupFd(self.descriptor), len(self.cells))
+
+
+class SharedEpoch:
+    """An integer >= 0 in memory that forked and spawned worker processes share with their parent.
+
+    ``DataLoader(persistent_workers=True)`` keeps the copies of a dataset that its workers got at the start;
+    a plain attribute that the parent sets later would never reach them. Pickled on the way into a new
+    process it stays shared; pickled for anything else (a file, another host) it becomes a copy of its value.
+
+    It lies in memory that is shared from the beginning: nothing has to be done when a process forks. Thousands of them
+    share one page, and its descriptor.
+    """
+
+    __slots__ = ("_at", "_cell", "_page")
+
+    def __init__(self, value: int = 0) -> None:
+        self._page, self._at = _free_cell()
+        self._cell = self._page.cells[self._at : self._at + 1]
+        self._cell[0] = value
+
+    def get(self) -> int:
+        """The current epoch."""
+        return self._cell[0]
+
+    def set(self, value: int) -> None:
+        """Makes ``value`` the epoch of every process that shares this one."""
+        self._cell[0] = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if context.get_spawning_popen() is None:
+            return SharedEpoch, (self.get(),)
+        return _in_page, (self._page, self._at)
+
+
+def _in_page(page: _Page, at: int) -> SharedEpoch:
+    epoch = SharedEpoch.__new__(SharedEpoch)
+    epoch._page, epoch._at, epoch._cell = page, at, page.cells[at : at + 1]
+    return epoch
+
+
+def _from_descriptor(duplicate: Any, cells: int) -> _Page:
+    return _Page(cells, duplicate.detach())
+
+
+_pages: list[_Page] = []  # the one that new epochs lie in
+_taking = Locked()
+
+
+def _free_cell() -> tuple[_Page, int]:
+    with _taking.lock:
+        if not _pages or not _pages[0].is_open:
+            _pages[:] = [_Page.new()]
+        page = _pages[0]
+        page.used += 1
+        return page, page.used - 1
+
+
+# The epoch that ``set_epoch`` has named: here, or in a process that this dataset has come from.
+
+
+_PLACE_BITS = 40
+_PLACES = (1 << _PLACE_BITS) - 1
+_EPOCHS = (1 << (64 - _PLACE_BITS)) - 1
+
+
+class NamedEpoch:
+    """Reaches the processes that a dataset is sent to from here, and no others: no parent, no sibling.
+
+    Each process that a dataset goes through adds a link of its own to a chain, which it alone writes, with the time;
+    the latest one holds. Times are of the monotonic clock, which all processes of a machine share. The other way, a
+    process says when it has begun to read.
+    """
+
+    __slots__ = ("_chain",)
+
+    def __init__(self, links: tuple[_Link, ...] = ()) -> None:
+        self._chain = _Chain((*links, _link()), os.getpid())
+
+    @property
+    def _links(self) -> tuple[_Link, ...]:
+        """The chain, whose last link is this process's own: in a forked child, one is added."""
+        chain = self._chain
+        if chain.process != os.getpid():
+            with _adding.lock:
+                chain = self._chain
+                if chain.process != os.getpid():
+                    self._chain = chain = _Chain((*chain.links, _link()), os.getpid())
+        return chain.links
+
+    def stamp(self) -> int:
+        """When it was named last; 0: never."""
+        links = self._links
+        if len(links) == 1:
+            return links[0].named_at.get()
+        return max(link.named_at.get() for link in links)
+
+    def latest(self) -> tuple[int, int]:
+        """The stamp, and the epoch that was named then."""
+        while True:
+            link = max(self._links, key=lambda link: link.named_at.get())
+            stamp, epoch = link.named_at.get(), link.epoch.get()
+            if link.named_at.get() == stamp:  # the epoch is written before its stamp
+                return stamp, epoch
+
+    def name(self, epoch: int) -> int:
+        """Names an epoch for this process and those that follow it; the stamp of that."""
+        own = self._links[-1]
+        own.epoch.set(epoch)
+        own.first.set(0)
+        now = max(time.monotonic_ns(), self.stamp() + 1)
+        own.named_at.set(now)
+        return now
+
+    def say_read(self) -> None:
+        """Tells the processes that the dataset has come from that this one reads."""
+        for link in self._links[:-1]:
+            link.read_at.set(time.monotonic_ns())
+
+    def say_taken(self) -> None:
+        """Tells the processes that the dataset has come from that this one goes by the epoch that has been named."""
+        for link in self._links[:-1]:
+            link.taken_at.set(time.monotonic_ns())
+
+    def was_taken_since(self, stamp: int) -> bool:
+        """Whether a process that the dataset was sent to has gone by a named epoch since then."""
+        return self._links[-1].taken_at.get() > stamp
+
+    def was_read_since(self, stamp: int) -> bool:
+        """Whether a process that the dataset was sent to has begun to read since then."""
+        return self._links[-1].read_at.get() > stamp
+
+    def begins_again(self, epoch: int, place: int, in_worker: bool) -> bool:
+        """Whether reads by number in an epoch have begun with this place before; the lowest place is the beginning.
+
+        Workers of one job tell each other through the link of the process that has made them.
+        """
+        links = self._links
+        link = links[-2 if in_worker and len(links) > 1 else -1]
+        # a change of one number is seen whole
+        now = (epoch & _EPOCHS) << _PLACE_BITS | min(place + 1, _PLACES)
+        first = link.first.get()
+        if first == now:
+            return True
+        if first >> _PLACE_BITS != now >> _PLACE_BITS or first & _PLACES == 0 or now < first:
+            link.first.set(now)
+        return False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if context.get_spawning_popen() is None:
+            return _copied, self.latest()
+        return NamedEpoch, (self._links,)
+
+
+class _Link(NamedTuple):
+    named_at: SharedEpoch
+    epoch: SharedEpoch
+    read_at: SharedEpoch
+    taken_at: SharedEpoch
+    # where reads by number have begun: the epoch's lowest bits, and the place + 1; 0: nowhere yet
+    first: SharedEpoch
+
+
+class _Chain(NamedTuple):
+    links: tuple[_Link, ...]
+    process: int  # whose own the last one is
+
+
+def _link(named_at: int = 0, epoch: int = 0) -> _Link:
+    return _Link(SharedEpoch(named_at), SharedEpoch(epoch), *(SharedEpoch(0) for _ in range(3)))
+
+
+def _copied(stamp: int, epoch: int) -> NamedEpoch:
+    """One that follows nobody, for a copy in this process or on another machine."""
+    named = NamedEpoch()
+    named._chain = _Chain((_link(stamp, epoch),), os.getpid())
+    return named
+
+
+_adding = Locked()
+
+
+# Where a dataset stands: the epoch, and how far the latest pass over it has come.
 
 
 class Position(Locked):

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["in_own_order", "row_numbers"]
+__all__ = [
+    "as_row_numbers",
+    "in_own_order",
+]
 
 
 class _ShownAsArray(np.ndarray[Any, np.dtype[Any]]):
@@ -30,7 +33,7 @@ class RowNumbers(_ShownAsArray):
         return found
 
 
-def row_numbers(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def as_row_numbers(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Row numbers of the whole data, marked as such."""
     marked = rows.view(RowNumbers)
     marked._of_all_rows = True

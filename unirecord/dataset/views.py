@@ -12,8 +12,8 @@ from ..loading.plan import Plan
 from ..order.selection import Selection
 from ..order.spec import Remainder, Shuffle, check_shard_arguments
 from .cursor import Cursor
-from .hash_splits import split_by_hash
 from .samples import Samples
+from .split import split_by_hash
 
 if TYPE_CHECKING:
     from typing import Self

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError
 from ..format.column import ARROW_KEY, Column
 from ..format.values.objects import base64_text, object_text
-from ..loading.batch import valid_rows
-from ..loading.ragged import RaggedArray
+from ..loading.batch import RaggedArray, valid_rows
 
 if TYPE_CHECKING:
     import pyarrow

@@ -14,7 +14,7 @@ from datasets.formatting import PythonFormatter
 from datasets.iterable_dataset import _BaseExamplesIterable
 
 from ..dataset.dataset import UniRecordDataset
-from ..dataset.epoch import SharedEpoch
+from ..dataset.position import SharedEpoch
 from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
 from .hf_features import feature_array

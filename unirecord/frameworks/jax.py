@@ -13,7 +13,7 @@ from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
-from ..loading.delivered import Delivered, Stage
+from ..loading.loader import Delivered, Stage
 from ..loading.options import LoaderOptions
 from .array_trees import with_arrays
 from .batch_options import batch_options

@@ -10,8 +10,7 @@ import numpy as np
 from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
-from ..loading.batch import valid_rows
-from ..loading.ragged import RaggedArray
+from ..loading.batch import RaggedArray, valid_rows
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:

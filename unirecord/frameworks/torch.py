@@ -15,7 +15,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
 from ..dataset.sampled_cursor import SampledCursor
 from ..elsewhere import OF_TORCH_LOADERS, no_attribute
-from ..loading.delivered import Delivered, Stage
+from ..loading.loader import Delivered, Stage
 from ..loading.options import LoaderOptions, ReadAhead
 from .array_trees import filled_and_valid, with_arrays
 from .batch_options import batch_options

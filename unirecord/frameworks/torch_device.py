@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..loading.delivered import Delivered
+from ..loading.loader import Delivered
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..loading.ragged import RaggedArray
+from ..loading.batch import RaggedArray
 
 if TYPE_CHECKING:
     import torch

@@ -13,8 +13,8 @@ from ..errors import CorruptionError
 from ..format import layout
 from ..format.page import padded
 from ..format.schema import Schema
-from ..parts.cell_values import Decoders
 from ..parts.data_file import DataFile, DataHead, RowGroup
+from ..parts.part_set import Decoders
 from .finding import SHOWN, Finding, findings_for, lost_rows
 from .value_check import check_blob_values, check_scalar_values
 from .walk import Recovered, cell_places, cell_sizes, row_starts

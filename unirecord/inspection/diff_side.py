@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import cached_property
-from ..parts.column_layouts import same_values
 from ..parts.dataset_path import use_snapshot
+from ..parts.layouts import same_values
 from ..parts.part_set import PartSet
 
 __all__ = ["Side", "opened_sides"]

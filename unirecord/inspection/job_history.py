@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dataset.receipt_format import Head
+from ..dataset.receipts import Head
 from ..order.coverage import Stretch, stretches
 from .receipt_files import RankFile, RankPass
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from ..errors import MissingError
 from ..format.schema import Schema
-from ..loading.batch import valid_rows
-from ..loading.ragged import RaggedArray
+from ..loading.batch import RaggedArray, valid_rows
 from ..parts.part_set import PartSet
 from ..sizes import format_size
 from .cells_of_row import cells_of_row

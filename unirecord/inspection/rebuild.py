@@ -11,8 +11,8 @@ import msgpack
 
 from ..errors import SchemaError
 from ..parts import manifest
-from ..parts.column_layouts import is_column_part
 from ..parts.data_file import DataFile
+from ..parts.layouts import is_column_part
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import published_as
 from ..storage.registry import location_of

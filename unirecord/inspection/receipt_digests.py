@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core import xxh3_64
 from ..dataset.dataset import UniRecordDataset
-from ..dataset.receipt_format import BATCH, BEGIN, LEFT_OUT
+from ..dataset.receipts import BATCH, BEGIN, LEFT_OUT
 from ..dataset.state import ResumeState
 from ..order.permutation import EpochRun
 from .receipt_files import RankFile, records_of

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..dataset.receipt_format import BATCH, BEGIN, END, LEFT_OUT, RECORD_BYTES, SUFFIX, Head, Record, unpacked
+from ..dataset.receipts import BATCH, BEGIN, END, LEFT_OUT, RECORD_BYTES, SUFFIX, Head, Record, unpacked
 from ..errors import FormatError, MissingError
 from ..storage.location import Readable
 from ..storage.registry import location_of

@@ -13,8 +13,8 @@ from ..errors import UniRecordError
 from ..format.column import Column
 from ..format.page import ScalarColumn
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
-from ..parts.cell_values import CellValues, Decoders, pieces_of
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
+from ..parts.part_set import CellValues, Decoders, pieces_of
 from .content import check_group, read_payload
 from .finding import lost_rows
 from .recover import head_from_index, opened_index

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..loading.stats_file import STATS_SUFFIX
+from ..loading.stats import STATS_SUFFIX
 from ..storage.registry import location_of
 
 __all__ = ["SavedPart", "SavedStage", "SavedStats", "saved_stats"]

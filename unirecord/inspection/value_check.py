@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
-from ..parts.cell_values import CellValues, Decoders
 from ..parts.data_file import DataHead, RowGroup
+from ..parts.part_set import CellValues, Decoders
 from .finding import Finding, findings_for
 from .walk import cell_places
 

@@ -14,13 +14,12 @@ from ..errors import CorruptionError, UniRecordError
 from ..format import layout
 from ..format.metadata import say_the_same
 from ..format.values import unpack_object
-from ..parts.cell_values import Decoders
-from ..parts.column_layouts import is_column_part
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from ..parts.dataset_path import deletion_of, resolve
 from ..parts.deletions import check_deletion
+from ..parts.layouts import is_column_part
 from ..parts.manifest import Manifest, schema_digest
-from ..parts.part_set import PartSet
+from ..parts.part_set import Decoders, PartSet
 from ..progress import Progress, Tracker
 from ..storage.registry import location_of
 from .content import Finding, check_group

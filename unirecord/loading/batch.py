@@ -1,19 +1,224 @@
-"""One batch as a dict of arrays that look into the C loader's memory; batches to samples and back."""
+"""One batch as a dict of arrays that look into the C loader's memory, values of different lengths too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import NativeBatch
+from ..errors import CorruptionError
 from ..format.column import Column
-from .ragged import RaggedArray
+from ..format.values import array_in_cell, decode_cell
 
-__all__ = ["BatchBuilder", "collate", "column_value", "items_of", "split_batch", "valid_rows"]
+if TYPE_CHECKING:
+    import torch
+
+    from ..frameworks.torch_ragged import RaggedTensor
+
+__all__ = [
+    "BatchBuilder",
+    "RaggedArray",
+    "collate",
+    "column_value",
+    "items_of",
+    "split_batch",
+    "valid_rows",
+]
+
+
+# Values of different lengths in one batch: one buffer and the places where each value starts.
+
+
+class RaggedArray:
+    """The values of a column of variable width for the rows of a batch.
+
+    ``ragged[i]`` is a memoryview for ``bytes``, a str for ``text``, an array that looks into the batch for
+    arrays, and the object for ``object``; None where null. Everything stays good as long as it is referenced,
+    whatever the loader does next.
+
+    Attributes:
+        column: the ``Column`` of the schema.
+        data: uint8[total], the values one after the other.
+        offsets: int64[n + 1], in bytes: value i is ``data[offsets[i]:offsets[i + 1]]``, which is empty where null.
+        valid: bool[n], False where null, or None for a column that is not nullable.
+    """
+
+    __slots__ = ("column", "data", "offsets", "valid")
+
+    def __init__(
+        self,
+        column: Column,
+        data: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+        valid: NDArray[np.bool_] | None = None,
+    ) -> None:
+        self.column: Column = column
+        self.data: NDArray[np.uint8] = data
+        self.offsets: NDArray[np.int64] = offsets
+        self.valid: NDArray[np.bool_] | None = valid
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Bytes of each value, int64[n]."""
+        lengths: NDArray[np.int64] = np.diff(self.offsets)
+        return lengths
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The elements of all values, one value after the other, [total, …]; those of bytes are uint8.
+
+        It looks into the batch. TypeError for text, objects, and arrays whose first dimension is not the only free one.
+        """
+        dtype, inner, _ = self._elements()
+        return np.require(self.data, requirements=["A", "W"]).view(dtype).reshape(-1, *inner)
+
+    @property
+    def element_offsets(self) -> NDArray[np.int64]:
+        """Where each value starts in ``values``, int64[n + 1]: value i is ``values[offsets[i]:offsets[i + 1]]``."""
+        _, _, size = self._elements()
+        offsets, rest = np.divmod(self.offsets, size)
+        if rest.any():
+            value = int(np.flatnonzero(rest)[0]) - 1
+            raise CorruptionError(
+                f"column {self.column.name!r}: value {value} of the batch has {self.lengths[value]:,} bytes, no whole "
+                f"number of {size}-byte entries",
+                column=self.column.name,
+            )
+        return offsets
+
+    @property
+    def element_lengths(self) -> NDArray[np.int64]:
+        """How many elements each value has along its free dimension, int64[n]; 0 where null."""
+        lengths: NDArray[np.int64] = np.diff(self.element_offsets)
+        return lengths
+
+    def mask(self, length: int | None = None) -> NDArray[np.bool_]:
+        """Which places of ``pad()`` hold an element: bool [n, length], the attention mask of padded tokens.
+
+        Args:
+            length: of the free dimension; by default the longest value's. ValueError where a value is longer.
+        """
+        lengths = self.element_lengths
+        longest = int(lengths.max(initial=0))
+        if length is not None and length < longest:
+            raise ValueError(
+                f"column {self.column.name!r}: values of up to {longest} elements do not fit {length}"
+            )
+        within: NDArray[np.bool_] = np.arange(longest if length is None else length) < lengths[:, None]
+        return within
+
+    def _elements(self) -> tuple[np.dtype[Any], tuple[int, ...], int]:
+        """Type, shape and bytes of what lies along the free dimension."""
+        column = self.column
+        if not column.is_array and column.type == "bytes":
+            return np.dtype(np.uint8), (), 1
+        shape, dtype = column.shape or (), column.dtype
+        if dtype is None or column.free_dims != 1 or shape[0] != -1:
+            raise TypeError(
+                f"column {column.name!r} is {column.spec!r}: only bytes, and arrays whose first dimension alone is "
+                "free, are one run of elements"
+            )
+        return dtype, shape[1:], dtype.itemsize * math.prod(shape[1:])
+
+    def to_torch(self, dtype: torch.dtype | None = None) -> RaggedTensor:
+        """The values as one tensor with the places where each begins, over the memory of the batch.
+
+        Args:
+            dtype: of the elements, such as ``torch.int64`` for tokens stored as ``uint16`` or ``uint32``, which
+                embeddings do not take; by default their own. ValueError where a value does not fit.
+        """
+        from ..frameworks.torch_ragged import ragged_tensor
+
+        return ragged_tensor(self, dtype)
+
+    def to(self, device: Any, dtype: torch.dtype | None = None) -> RaggedTensor:
+        """``to_torch(dtype)`` on ``device``."""
+        return self.to_torch(dtype).to(device)
+
+    def cell(self, i: int) -> memoryview:
+        """The stored bytes of value ``i``, as a memoryview, empty where null; IndexError when there is none."""
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"value {i} of a batch of {len(self)}")
+        i %= len(self)
+        return memoryview(self.data)[self.offsets[i] : self.offsets[i + 1]]
+
+    @overload
+    def __getitem__(self, i: int) -> Any: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Any]: ...
+    def __getitem__(self, i: int | slice) -> Any:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        cell = self.cell(i)
+        if self.valid is not None and not self.valid[i]:
+            return None
+        if self.column.type == "bytes" and not self.column.is_array:
+            return cell
+        if self.column.is_array:
+            return array_in_cell(self.column, cell)
+        return decode_cell(self.column, cell)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def to_list(self) -> list[Any]:
+        """The values as a list: ``bytes``, ``str``, arrays with memory of their own, or objects; None where null."""
+        valid = [True] * len(self) if self.valid is None else self.valid.tolist()
+        return [
+            decode_cell(self.column, self.cell(i)) if present else None for i, present in enumerate(valid)
+        ]
+
+    def pad(self, value: Any = 0, *, shape: tuple[int, ...] | None = None) -> NDArray[Any]:
+        """One array [n, …] of all values, each filled up with ``value``, nulls whole; bytes become uint8[n, length].
+
+        Args:
+            value: what stands where a value has ended.
+            shape: the shape of each value; by default the greatest size of each free dimension.
+
+        Raises:
+            TypeError: text and objects cannot be padded.
+            ValueError: a value is larger than ``shape``.
+        """
+        if not self.column.is_array and self.column.type != "bytes":
+            raise TypeError(
+                f"column {self.column.name!r} is {self.column.type}: only arrays and bytes can be padded"
+            )
+        items = [
+            (array_in_cell(self.column, cell) if self.column.is_array else np.frombuffer(cell, np.uint8))
+            if self.valid is None or self.valid[i]
+            else None
+            for i, cell in enumerate(map(self.cell, range(len(self))))
+        ]
+        present = [item for item in items if item is not None]
+        declared = self.column.shape or (-1,)
+        rank = len(declared)
+        largest = tuple(
+            max((item.shape[d] for item in present), default=max(size, 0)) for d, size in enumerate(declared)
+        )
+        target = shape if shape is not None else largest
+        if len(target) != rank or any(have > want for have, want in zip(largest, target, strict=True)):
+            raise ValueError(f"column {self.column.name!r}: values of up to {largest} do not fit {target}")
+        dtype = present[0].dtype if present else (self.column.dtype or np.dtype(np.uint8))
+        padded = np.full((len(items), *target), value, dtype)
+        for row, item in zip(padded, items, strict=True):
+            if item is not None:
+                row[tuple(slice(size) for size in item.shape)] = item
+        return padded
+
+    def __repr__(self) -> str:
+        return f"RaggedArray({self.column.name!r}: {len(self)} values of {self.column.spec!r}, {len(self.data)} bytes)"
+
+
+# One batch as a dict of arrays that look into the C loader's memory; batches to samples and back.
+
 
 _array = np.ndarray
 _NONE = 0xFFFFFFFFFFFFFFFF

@@ -2,27 +2,335 @@
 
 from __future__ import annotations
 
+import atexit
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from itertools import repeat
+from threading import current_thread, main_thread
+from time import perf_counter_ns
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import BatchPool, NativeBatch, NativeLoader, xxh3_64
-from ..errors import CorruptionError
+from ..core import BatchPool, NativeBatch, NativeLoader, Order, WeakObjects, xxh3_64
+from ..errors import CorruptionError, TransformError
 from ..order.exclusion import Leaving
 from ..order.permutation import BatchOrder, EpochRun
+from ..order.randomness import generator, sample_keys
 from ..order.sampling import SampledOrder
-from .at_exit import closed_at_exit
-from .batch import BatchBuilder
-from .delivered import Delivered
-from .options import LoaderOptions
-from .part_times import PartTimes
+from ..parts.prefetch import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
+from .batch import BatchBuilder, split_batch
+from .options import LoaderOptions, Transform
 from .plan import Batches, Plan
-from .windows_ahead import WindowsAhead
+from .stats import PartTimes, StatsRecorder
 
-__all__ = ["BatchMemory", "BatchReader"]
+__all__ = [
+    "BatchMemory",
+    "BatchReader",
+    "Delivered",
+    "Stage",
+    "Transforming",
+    "WindowsAhead",
+    "close_after",
+    "closed_at_exit",
+]
+
+
+# Iterators that are still open when the interpreter ends: closed while the modules that they need are
+# whole.
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_OPEN: WeakObjects[Generator[Any, None, None]] = WeakObjects()
+
+
+def closed_at_exit(make: Callable[P, Generator[T, None, None]]) -> Callable[P, Generator[T, None, None]]:
+    """For generator functions whose generators users keep: what is left of one is closed before modules are emptied.
+
+    A generator in a variable of a script is otherwise finalised when the globals of modules may be None already, and
+    its ``finally`` fails. Those of other threads stay as they are: their threads may go on while this one ends.
+    """
+
+    @wraps(make)
+    def begin(*args: P.args, **kwargs: P.kwargs) -> Generator[T, None, None]:
+        generator = make(*args, **kwargs)
+        if current_thread() is main_thread():
+            _OPEN.add(generator)
+        return generator
+
+    return begin
+
+
+def _close_all() -> None:
+    for iterator in _OPEN:
+        with suppress(ValueError):  # a thread is in it
+            iterator.close()
+
+
+atexit.register(_close_all)
+
+
+# A batch on its way to the user, with the place in the epoch where it ends.
+
+
+New = TypeVar("New")
+
+
+class Delivered(Generic[T]):
+    """What readers yield and every stage takes and gives; whoever hands ``batch`` to the user last marks ``end``.
+
+    ``end`` is the global position after the batch in ``epoch`` (docs/order.md): a state taken when it has been handed
+    out. ``left_out`` names the rows of the dataset that were left out before that, because they are corrupt;
+    ``samples`` and ``size`` are the samples in it and their bytes; ``digest`` is XXH3-64 of their rows, where receipts
+    are asked for, else 0. ``rows`` are those that were asked for, where they are not the ones of the positions just
+    before ``end``, and ``draws`` what tells samples of one row apart then (``ShardOrder.draws_at``).
+    """
+
+    __slots__ = ("batch", "digest", "draws", "end", "epoch", "left_out", "rows", "samples", "size")
+
+    def __init__(
+        self,
+        batch: T,
+        epoch: int,
+        end: int,
+        left_out: tuple[int, ...],
+        samples: int,
+        size: int,
+        digest: int = 0,
+        rows: NDArray[np.int64] | None = None,
+        draws: NDArray[np.int64] | None = None,
+    ) -> None:
+        self.batch: T = batch
+        self.epoch: int = epoch
+        self.end: int = end
+        self.left_out: tuple[int, ...] = left_out
+        self.samples: int = samples
+        self.size: int = size
+        self.digest: int = digest
+        self.rows: NDArray[np.int64] | None = rows
+        self.draws: NDArray[np.int64] | None = draws
+
+    def map(self, change: Callable[[T], New]) -> Delivered[New]:
+        """The same place with what ``change`` makes of the batch."""
+        return self.with_batch(change(self.batch))
+
+    def with_batch(self, batch: New) -> Delivered[New]:
+        """The same place with another batch."""
+        return Delivered(
+            batch,
+            self.epoch,
+            self.end,
+            self.left_out,
+            self.samples,
+            self.size,
+            self.digest,
+            self.rows,
+            self.draws,
+        )
+
+
+Stage = Callable[[Iterator[Delivered[Any]]], Iterator[Delivered[Any]]]
+
+
+@contextmanager
+def close_after(batches: Iterator[Any]) -> Iterator[None]:
+    """At the end an iterator that can be closed is, with what it holds; one that a thread is in closes itself."""
+    try:
+        yield
+    finally:
+        if hasattr(batches, "close"):
+            with suppress(ValueError):
+                batches.close()
+
+
+# What the functions of a loader make of a batch: ``transform``, ``collate_fn`` and ``batch_transform``.
+
+
+class Transforming:
+    """The functions of one pass, called with a batch that was read, by any thread."""
+
+    def __init__(self, plan: Plan, run: EpochRun, options: LoaderOptions, recorder: StatsRecorder) -> None:
+        self._plan, self._run = plan, run
+        self._options = options
+        self._recorder = recorder
+
+    def __call__(self, delivered: Delivered[dict[str, Any]]) -> Delivered[Any]:
+        start = perf_counter_ns()
+        options = self._options
+        result: Any = delivered.batch
+        if options.transform is not None or options.collate_fn is not None:
+            samples: list[Any] = self._split(result, delivered)
+            if options.transform is not None:
+                samples = self._transformed(options.transform, samples, delivered)
+            try:
+                result = options.collate(samples)
+            except StopIteration as error:  # would end the epoch without a word
+                raise TransformError(f"collate_fn failed on {self._named(delivered)}: {error!r}") from error
+        if options.batch_transform is not None:
+            try:
+                result = options.batch_transform(result)
+            except Exception as error:
+                raise TransformError(
+                    f"batch_transform failed on {self._named(delivered)}: {error!r}"
+                ) from error
+        self._recorder.transformed(perf_counter_ns() - start)
+        return delivered.with_batch(result)
+
+    def _split(self, batch: dict[str, Any], delivered: Delivered[dict[str, Any]]) -> list[Any]:
+        try:
+            return split_batch(batch, delivered.samples)
+        except CorruptionError:
+            for row in self._rows(delivered)[
+                0
+            ].tolist():  # finds the row that cannot be decoded, and says where it is
+                self._plan.data.reader.one(row)
+            raise
+
+    def _transformed(
+        self, transform: Transform, samples: list[Any], delivered: Delivered[dict[str, Any]]
+    ) -> list[Any]:
+        done: list[Any] = []
+        given = self._generators(delivered) if self._options.random else repeat(())
+        try:
+            # Not map(): a StopIteration would end it.
+            for sample, more in zip(samples, given, strict=self._options.random):
+                done.append(transform(sample, *more))
+        except Exception as error:
+            row = int(self._rows(delivered)[0][len(done)])
+            path, row_in_part = self._plan.data.parts.locate(row)
+            message = f"transform failed on row {row} (row {row_in_part} of {path}): {error!r}"
+            raise TransformError(message, row, path) from error
+        return done
+
+    def _generators(self, delivered: Delivered[Any]) -> Iterator[tuple[np.random.Generator]]:
+        """For each sample the generator that the first random operator of a pipeline would get."""
+        keys = sample_keys(self._run.order.spec.seed, delivered.epoch, *self._rows(delivered))
+        return ((generator(key, 1),) for key in keys)
+
+    def _rows(self, delivered: Delivered[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """The rows of the samples of a batch, and what tells samples of one row apart."""
+        rows, draws = delivered.rows, delivered.draws
+        if rows is None:
+            count = delivered.samples + len(delivered.left_out)
+            rows, draws = self._plan.rows_before(self._run, delivered.end, count)
+        if not delivered.left_out:
+            return rows, draws
+        kept = ~np.isin(rows, delivered.left_out)  # a corrupt row is left out wherever it comes
+        return rows[kept], None if draws is None else draws[kept]
+
+    def _named(self, delivered: Delivered[Any]) -> str:
+        position = (delivered.end - self._run.start) // self._run.stride
+        size = 1 if isinstance(self._run.order, BatchOrder) else self._options.batch_size
+        return f"batch {-(-position // size) - 1} of epoch {delivered.epoch}"
+
+
+# Windows of an epoch in an object store: each is asked for in runs before its batches are read.
+
+
+_LEAST_BYTES: Final = 16 << 20  # of a window that are asked for at a time, so that runs stay whole
+_BATCH_BYTES: Final = 1 << 20  # of batches in order, from which on they bring runs by themselves
+_IN_ORDER_BYTES: Final = 16 << 20  # of windows in order, at most
+_IN_ORDER_ROWS: Final = 1 << 16  # of such a window, at most
+
+
+class WindowsAhead:
+    """The windows of one pass: those of ``shuffle="block"``; in order, of small batches, stretches of rows.
+
+    Only where they bring runs: all of a window's rows are this rank's, all columns are read, a window is more than a
+    batch, which brings runs by itself, and fits the memory that is there for it. The window behind those that are
+    needed is asked for bit by bit, as the rows of those before make room: or nothing would be on its way meanwhile.
+    """
+
+    def __init__(self, plan: Plan, run: EpochRun, batch_size: int) -> None:
+        parts, order = plan.data.parts, run.order
+        self._plan, self._run, self._batch_size = plan, run, batch_size
+        self._told = run.samples  # up to here windows are told of; there is no more to tell
+        self._window = self._end = 0  # rows of a window, and where that ends which is being asked for
+        self._turns: deque[tuple[int, int]] = deque()  # where windows end, and what forgets them
+        self._rows = np.empty(0, np.int64)  # of the next window, sorted: those that are not told of
+        self._in_order = False
+        if not (isinstance(order, Order) and parts.is_fetched and run.stride == 1):
+            return
+        self._row_bytes = max(1, parts.mean_row_bytes())
+        read = {column.name for _, column in plan.columns}
+        blobs = [column.name for column in parts.schema.columns if column.is_blob]
+        if not blobs or not read.issuperset(blobs):
+            return
+        if plan.order.spec.mode == "block":
+            self._take_blocks(order)
+        elif plan.order.spec.mode == "sequential":
+            self._take_stretches()
+        if self._in_order or (
+            batch_size < self._window and self._window * self._row_bytes <= MOST_WINDOW_BYTES
+        ):
+            self._told = 0
+
+    def _take_blocks(self, order: Order) -> None:
+        spec = self._plan.order.spec
+        self._window = spec.block_rows * spec.window_blocks
+        self._missing = -order.rows % spec.block_rows  # of the last block, in whatever window it is
+        last = int(order.inverse(np.array([order.rows - 1]))[0]) if order.rows else 0
+        self._short = last // self._window
+
+    def _take_stretches(self) -> None:
+        """Rows that follow each other, of batches that are much smaller than a run."""
+        selection = self._plan.order.selection
+        if selection.is_range and selection.step == 1 and self._batch_size * self._row_bytes < _BATCH_BYTES:
+            self._in_order = True
+            self._window = 1
+
+    def reach(self, batches: int, done: int) -> None:
+        """Asks for all windows that so many batches of the pass reach into; ``done`` of them have been read."""
+        stop = min(batches * self._batch_size, self._run.samples)
+        while self._turns and self._turns[0][0] <= done * self._batch_size:
+            self._plan.data.parts.forget_advice(self._turns.popleft()[1])
+        if self._in_order:  # as many more as have been read: it may be a look at the first rows
+            most = min(int(_IN_ORDER_BYTES / self._row_bytes), _IN_ORDER_ROWS)
+            self._window = min(max(batches - done, done) * self._batch_size, most)
+        while self._told < stop and self._ask():
+            pass
+        if stop <= self._told < self._run.samples and self._told - stop < self._window:
+            self._ask()
+
+    def _ask(self) -> bool:
+        """Asks for rows of the next window, as many as there is room for; False when that is none."""
+        run, parts = self._run, self._plan.data.parts
+        if not len(self._rows):
+            self._end = min(self._window_end(), run.samples)
+            self._rows = np.sort(self._plan.rows_of(run, self._told, self._end))
+        fitting = int((MOST_AHEAD_BYTES - parts.advised_bytes) / self._row_bytes)
+        if fitting < min(len(self._rows), _LEAST_BYTES / self._row_bytes):
+            return False
+        rows, self._rows = self._rows[:fitting], self._rows[fitting:]
+        self._turns.append((self._end, parts.advise(rows)))
+        if not len(self._rows):
+            self._told = self._end
+        return True
+
+    def _window_end(self) -> int:
+        """Where the window ends, in samples of the pass, that the next sample to be told of is in."""
+        if self._in_order:
+            return self._told + self._window
+        position = self._run.first + self._told
+        number = position // self._window
+        if number == self._short and position >= (number + 1) * self._window - self._missing:
+            number += 1
+        elif number > self._short:
+            number = (position + self._missing) // self._window
+        end = (number + 1) * self._window - (self._missing if number >= self._short else 0)
+        return end - self._run.first
+
+    def close(self) -> None:
+        """Gives up what has been asked for, and is not going to be read."""
+        if self._window:
+            self._plan.data.parts.forget_advice()
+
 
 _MOST_AHEAD = 16
 _AHEAD_BYTES = 32 << 20

@@ -15,12 +15,11 @@ from ..format.column import Column
 from ..format.schema import Schema
 from ..order.selection import FoundRows, Selection
 from ..order.spec import OrderSpec, choose_blocks
-from ..parts.cache_options import CacheOptions
-from ..parts.column_layouts import same_values
+from ..parts.cache import CacheOptions
+from ..parts.layouts import same_values
 from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_again
 from ..storage.storage_options import StorageOptions, use_storage
-from .samples import SampleReader
-from .where_from import WhereFrom
+from .samples import SampleReader, WhereFrom
 
 __all__ = ["OpenedData", "PathLike"]
 

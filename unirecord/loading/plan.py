@@ -19,7 +19,7 @@ from ..order.sampling import SampledOrder
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Sharding
 from ..parts.part_set import Snapshot, use_snapshot
-from ..parts.same_rows import version_with
+from ..parts.versions import version_with
 from ..storage.storage_options import use_storage
 from .opened import OpenedData, PathLike
 

@@ -1,21 +1,196 @@
-"""Where the time of a loader goes: rates, waiting, latencies, and which side is the slower one."""
+"""Where the time of a loader goes: rates, waiting, latencies, by part, and the same as text, scalars and a file."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..core import Locked
-from .exposition import Metric, add_scalars, exposition
-from .part_times import PartTime, PartTimes
-from .stats_file import save_stats
+from ..storage.staged import StagedFile
 
-__all__ = ["LoaderStats", "StatsRecorder"]
+__all__ = [
+    "LoaderStats",
+    "Metric",
+    "PartTime",
+    "PartTimes",
+    "STATS_SUFFIX",
+    "StatsRecorder",
+    "add_scalars",
+    "exposition",
+    "save_stats",
+]
+
+
+# Figures of a loader for what watches a job: text as Prometheus scrapes it, and scalars as TensorBoard
+# draws them.
+
+
+class Metric(NamedTuple):
+    """One figure: its name without ``unirecord_``, "counter" or "gauge", what it is, its values by labels."""
+
+    name: str
+    kind: str
+    says: str
+    samples: tuple[tuple[Mapping[str, str], float], ...]
+
+
+def exposition(metrics: Iterable[Metric], labels: Mapping[str, str] | None) -> str:
+    """Prometheus' text format 0.0.4; ``labels`` stand at every value. ValueError for a name that no label can have."""
+    common = dict(labels or {})
+    for name in common:
+        _check(name)
+    lines: list[str] = []
+    for metric in metrics:
+        name = f"unirecord_{metric.name}"
+        lines += [f"# HELP {name} {metric.says}", f"# TYPE {name} {metric.kind}"]
+        for own, value in metric.samples:
+            if twice := common.keys() & own.keys():
+                raise ValueError(f"label {min(twice)!r} is one of {name} itself; give yours another name")
+            found = ",".join(f'{key}="{_escaped(str(text))}"' for key, text in {**common, **own}.items())
+            lines.append(f"{name}{{{found}}} {_number(value)}" if found else f"{name} {_number(value)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def add_scalars(metrics: Iterable[Metric], writer: Any, step: int) -> None:
+    """Calls ``writer.add_scalar(tag, value, step)`` for each figure; what labels say stands behind a slash."""
+    for metric in metrics:
+        for own, value in metric.samples:
+            writer.add_scalar("/".join(["unirecord", metric.name, *own.values()]), float(value), step)
+
+
+def _check(name: str) -> None:
+    plain = name.replace("_", "a")
+    if not (plain.isascii() and plain.isalnum()) or plain[0].isdigit() or name.startswith("__"):
+        raise ValueError(
+            f"label {name!r}: expected ASCII letters, digits and _, no digit first, and not two _ first"
+        )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+def _number(value: float) -> str:
+    if isinstance(value, int) or math.isfinite(value):
+        return repr(value)
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+
+
+# How long reading took of each part: the slowest ones by name, of any number of passes and parts.
+
+
+_SLOWEST: Final = 100  # that are named
+_FIGURES: Final = ("batches", "bytes", "ns")
+
+
+@dataclass(frozen=True)
+class PartTime:
+    """How long reading rows of a part took, in those batches that were timed.
+
+    Attributes:
+        path: of the part's data file.
+        batches: timed, with rows of it.
+        bytes: of its values in these.
+        seconds: until they were there, summed over the reading threads.
+    """
+
+    path: str
+    batches: int
+    bytes: int
+    seconds: float
+
+
+class PartTimes:
+    """Adds up what loaders have timed; 24 bytes for each part of the data. Thread-safe: any thread may end a pass."""
+
+    def __init__(self) -> None:
+        self._paths: Sequence[str] = ()
+        self._of: NDArray[np.int64] = np.zeros((3, 0), np.int64)
+        self._lock = Locked()
+
+    def add(self, paths: Sequence[str], times: NDArray[np.void]) -> None:
+        """Adds what ``NativeLoader.part_times`` gives, of parts at these paths."""
+        if len(times) == 0:
+            return
+        with self._lock.lock:
+            if paths is not self._paths:
+                self._move_to(paths)
+            self._of[:, times["part"]] += np.stack([times[name].astype(np.int64) for name in _FIGURES])
+
+    def merge(self, other: PartTimes) -> None:
+        """Adds all that another one has."""
+        parts = np.flatnonzero(other._of[0])
+        times = np.zeros(len(parts), [(name, np.int64) for name in ("part", *_FIGURES)])
+        times["part"] = parts
+        for name, figures in zip(_FIGURES, other._of[:, parts], strict=True):
+            times[name] = figures
+        self.add(other._paths, times)
+
+    def _move_to(self, paths: Sequence[str]) -> None:
+        """Goes on with other parts: those that have been timed and are not among them stay behind them."""
+        before, of = self._paths, self._of
+        if not before:
+            self._paths, self._of = paths, np.zeros((3, len(paths)), np.int64)
+            return
+        place = {path: i for i, path in enumerate(paths)}
+        gone = [i for i in np.flatnonzero(of[0]).tolist() if before[i] not in place]
+        moved = np.zeros((3, len(paths) + len(gone)), np.int64)
+        for i in np.flatnonzero(of[0]).tolist():
+            if before[i] in place:
+                moved[:, place[before[i]]] += of[:, i]
+        moved[:, len(paths) :] = of[:, gone]
+        self._paths, self._of = [*paths, *(before[i] for i in gone)], moved
+
+    def slowest(self) -> dict[str, Any]:
+        """The fields of ``LoaderStats`` and ``PipelineStats`` about parts."""
+        with self._lock.lock:
+            paths, (batches, sizes, ns) = self._paths, self._of.copy()
+        count = int(np.count_nonzero(batches))
+        order = np.argsort(-ns, kind="stable")[: min(count, _SLOWEST)].tolist()
+        return {
+            "parts": tuple(
+                PartTime(paths[i], int(batches[i]), int(sizes[i]), int(ns[i]) / 1e9)
+                for i in order
+                if batches[i]
+            ),
+            "parts_timed": count,
+            "parts_s": int(ns.sum()) / 1e9,
+        }
+
+
+# Figures of a loader or a pipeline as a file, which `unirecord report` finds beside the receipts.
+
+
+STATS_SUFFIX: Final = ".stats.json"
+
+
+def save_stats(of: str, figures: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Writes figures ``of`` a "loader" or "pipeline" to a file, whole or not at all; an earlier one is replaced.
+
+    ValueError where the name does not end in ``.stats.json``; OSError where it cannot be written.
+    """
+    name = os.fspath(path)
+    if "://" in name or not name.endswith(STATS_SUFFIX):
+        raise ValueError(f"{name}: figures are saved to a file on a disk whose name ends in {STATS_SUFFIX}")
+    file = StagedFile(name)
+    try:
+        file.append([json.dumps({"of": of, **figures}, indent=1).encode()])
+        file.sync()
+        file.publish()
+    finally:
+        file.discard()
+
+
+# Where the time of a loader goes: rates, waiting, latencies, and which side is the slower one.
+
 
 _KEPT = 4096  # latencies kept for the percentiles: the latest ones
 _WAITING_SHARE = 0.05  # below this share of waiting, the consumer is what limits the rate

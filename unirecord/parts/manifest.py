@@ -5,9 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple, overload
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
@@ -15,34 +19,356 @@ from ..format.metadata import CREATED_BY, checked_index
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..storage.registry import read_file
-from .column_layouts import (
+from .layouts import (
     COLUMN_FILES,
     LAYOUT,
     Layout,
+    PartColumns,
     decode_layouts,
     decode_part_columns,
     encode_layouts,
     encode_part_columns,
     schema_digest,
 )
-from .listed_rules import COLUMNS, DELETIONS, check_entries, check_listed
-from .manifest_fields import PART_NAME, checked_hex, checked_number, checked_part
-from .part_list import DeletedRows, ListedParts, PartEntry, PartList, find_parts
+from .manifest_fields import MOST, PART_NAME, checked_hex, checked_number, checked_part
 
 __all__ = [
-    "NAME",
-    "PART_NAME",
+    "COLUMNS",
+    "DELETIONS",
     "DeletedRows",
     "ListedParts",
     "Manifest",
+    "NAME",
+    "PART_NAME",
     "PartEntry",
+    "PartFields",
+    "PartList",
+    "check_entries",
+    "check_listed",
     "decode",
     "encode",
+    "find_parts",
     "part_id",
     "part_name",
     "read",
+    "read_fields",
     "schema_digest",
 ]
+
+
+# The text of a manifest's list of parts, read column by column: numbers, hex digits and names of all parts
+# at once.
+
+
+# A part as it is written: keys in order, nothing left out and nothing between them, a name that goes with the id.
+_FIELDS: Final = (
+    (b'{"bytes":', b""),
+    (b'"content":"', b'"'),
+    (b'"id":"', b'"'),
+    (b'"index_bytes":', b""),
+    (b'"name":"part-', b'.urec"'),
+    (b'"rows":', b""),
+    (b'"schema":"', b'"}'),
+)
+_SIZE, _CONTENT, _ID, _INDEX_SIZE, _NAME, _ROWS, _SCHEMA = range(len(_FIELDS))
+# bytes of a part, with its commas, at least
+_LEAST: Final = sum(len(begin) + len(end) + 1 for begin, end in _FIELDS) + 3 + 16 + 32 + 15 + 16
+_DIGITS: Final = (1, 19)  # of a number below 2^63
+_NAME_DIGITS: Final = (6, 12)  # of the number in a name
+_BEFORE_NAME: Final = len("part-")
+_OF_ID: Final = 8  # digits of the id at the end of a name
+
+Places = NDArray[np.int64]
+Text = NDArray[np.uint8]
+
+_IS_HEX: Final = np.zeros(256, np.bool_)
+_IS_HEX[list(b"0123456789abcdef")] = True
+
+
+class PartFields(NamedTuple):
+    """The fields of n parts, each of which is one that a part may have."""
+
+    names: tuple[str, ...]
+    numbers: Places  # in the names
+    ids: bytes  # 16 of each
+    rows: Places
+    bytes: Places
+    index_bytes: Places
+    contents: NDArray[np.uint64]
+    schemas: NDArray[np.bytes_]  # of 16 hex digits
+
+
+class _NotAsWritten(Exception):
+    """Something in the text is not as a part is written."""
+
+
+def read_fields(listed: bytes) -> PartFields | None:
+    """What text of parts says, each with a comma behind it; None where any is not written as a part is.
+
+    Each byte is looked at. Takes time and memory of a few times the text at most.
+    """
+    count, rest = divmod(listed.count(b","), len(_FIELDS))
+    if rest or not count or count * _LEAST > len(listed) or not listed.endswith(b","):
+        return None
+    try:
+        return _read(listed, count)
+    except _NotAsWritten:
+        return None
+
+
+def _read(listed: bytes, count: int) -> PartFields:
+    text = np.frombuffer(listed, np.uint8)
+    stops: Places = np.flatnonzero(text == ord(","))
+    starts = np.concatenate(([0], stops[:-1] + 1)).reshape(count, -1)
+    stops = stops.reshape(count, -1)
+    begins: Places = starts + np.array([len(begin) for begin, _ in _FIELDS])
+    ends: Places = stops - np.array([len(end) for _, end in _FIELDS])
+    _demand(begins <= ends)  # nothing below reads outside of its field
+    for i, (begin, end) in enumerate(_FIELDS):
+        _demand(_cut(text, starts[:, i], len(begin)) == np.frombuffer(begin, np.uint8))
+        if end:
+            _demand(_cut(text, ends[:, i], len(end)) == np.frombuffer(end, np.uint8))
+    sizes, indexes, rows = (
+        _numbers(text, begins[:, i], ends[:, i], _DIGITS, plain=True) for i in (_SIZE, _INDEX_SIZE, _ROWS)
+    )
+    content, part_id, schema = (
+        _hex(text, begins[:, i], ends[:, i], digits)
+        for i, digits in ((_CONTENT, 16), (_ID, 32), (_SCHEMA, 16))
+    )
+    numbers = _numbers_of_names(text, begins[:, _NAME], ends[:, _NAME], part_id)
+    letters = listed.decode("ascii")
+    names = zip(
+        (begins[:, _NAME] - _BEFORE_NAME).tolist(), (stops[:, _NAME] - 1).tolist(), strict=True
+    )  # up to the quotation mark
+    return PartFields(
+        tuple([letters[start:stop] for start, stop in names]),
+        numbers,
+        bytes.fromhex(part_id.tobytes().decode()),
+        rows,
+        sizes,
+        indexes,
+        np.frombuffer(bytes.fromhex(content.tobytes().decode()), ">u8").astype(np.uint64),
+        np.frombuffer(schema.tobytes(), "S16"),
+    )
+
+
+def _demand(holds: NDArray[np.bool_]) -> None:
+    if not holds.all():
+        raise _NotAsWritten
+
+
+def _cut(text: Text, starts: Places, size: int) -> Text:
+    """The ``size`` bytes of the text from each of these places on: [n, size]."""
+    return sliding_window_view(text, size)[starts]
+
+
+def _hex(text: Text, begins: Places, ends: Places, digits: int) -> Text:
+    """Fields of so many lower-case hex digits."""
+    _demand(ends - begins == digits)
+    found = _cut(text, begins, digits)
+    _demand(_IS_HEX[found])
+    return found
+
+
+def _numbers(text: Text, begins: Places, ends: Places, digits: tuple[int, int], *, plain: bool) -> Places:
+    """Fields of so many decimal digits, below 2^63; ``plain``: without zeros in front."""
+    length = ends - begins
+    least, most = digits
+    _demand((length >= least) & (length <= most))
+    _demand((length == 1) | (text[begins] != ord("0")) | (not plain))
+    numbers = np.zeros(len(begins), np.uint64)  # exact: 19 digits are below 2^64
+    for place in range(int(length.max())):
+        there = length > place
+        digit = text[np.where(there, begins + place, begins)] - np.uint8(ord("0"))  # below "0": above 9
+        _demand(digit <= 9)
+        numbers = np.where(there, numbers * np.uint64(10) + digit, numbers)
+    _demand(numbers <= MOST)
+    return numbers.astype(np.int64)
+
+
+def _numbers_of_names(text: Text, begins: Places, ends: Places, ids: Text) -> Places:
+    """The numbers of names that end with a dash and the first digits of the id."""
+    dashes = ends - _OF_ID - 1
+    numbers = _numbers(text, begins, dashes, _NAME_DIGITS, plain=False)
+    _demand(text[dashes] == ord("-"))
+    _demand(_cut(text, dashes + 1, _OF_ID) == ids[:, :_OF_ID])
+    return numbers
+
+
+# The parts that a manifest lists, one by one or as columns: a dataset may have a hundred thousand.
+
+
+_BEGIN = b',"parts":['
+_END = b"]"
+_ID_BYTES = 16
+
+
+@dataclass(frozen=True)
+class DeletedRows:
+    """The file that says which rows of a part have been deleted: its name, their number, its size and its digest."""
+
+    name: str
+    rows: int
+    bytes: int
+    digest: str
+
+
+class PartEntry(NamedTuple):
+    """One part: file name, id, rows, sizes of its two files, digests of its column table and schema, and of content."""
+
+    name: str
+    id: bytes
+    rows: int
+    bytes: int
+    index_bytes: int
+    schema: str
+    content: str  # the content digest in hex
+    deleted: DeletedRows | None = None
+    columns: PartColumns | None = (
+        None  # where its columns are, if not in its own files as the schema has them
+    )
+
+
+class ListedParts(Sequence[PartEntry]):
+    """Parts with nothing deleted and all columns in their own files; each is made an entry when it is asked for.
+
+    So a hundred thousand are a few arrays, and no hundred thousand objects for Python to look after.
+    """
+
+    __slots__ = ("fields",)
+
+    def __init__(self, fields: PartFields) -> None:
+        self.fields = fields
+
+    def __len__(self) -> int:
+        return len(self.fields.names)
+
+    @overload
+    def __getitem__(self, number: int) -> PartEntry: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[PartEntry, ...]: ...
+    def __getitem__(self, number: int | slice) -> PartEntry | tuple[PartEntry, ...]:
+        if isinstance(number, slice):
+            return tuple(self[i] for i in range(*number.indices(len(self))))
+        i = range(len(self))[number]
+        fields = self.fields
+        return PartEntry(
+            fields.names[i],
+            fields.ids[i * _ID_BYTES : (i + 1) * _ID_BYTES],
+            int(fields.rows[i]),
+            int(fields.bytes[i]),
+            int(fields.index_bytes[i]),
+            fields.schemas[i].decode(),
+            f"{fields.contents[i]:016x}",
+        )
+
+    def __iter__(self) -> Iterator[PartEntry]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (ListedParts, tuple)):
+            return NotImplemented
+        return len(self) == len(other) and all(map(PartEntry.__eq__, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+
+@dataclass(frozen=True)
+class PartList:
+    """Parts that are written as a part is, and the text around them."""
+
+    before: bytes
+    after: bytes
+    parts: ListedParts
+
+
+def find_parts(text: bytes) -> PartList | None:
+    """The list of parts in the text of a manifest; None when there are none, or any is not written as a part is.
+
+    What is found are values a part may have, in text that has no other form. Whether two are alike, and whether
+    they are parts of this dataset, is still to be checked.
+    """
+    before, begin, rest = text.partition(_BEGIN)
+    listed, end, after = rest.partition(_END)
+    if not listed or not end or _BEGIN in rest:
+        return None
+    fields = read_fields(listed + b",")
+    return None if fields is None else PartList(before + begin, end + after, ListedParts(fields))
+
+
+# What goes for all parts of a manifest together: sums, names and ids of their own, schemas, and what is
+# required.
+
+
+DELETIONS: Final = "deletions"
+COLUMNS: Final = "columns"
+_MAX_ROWS: Final = 1 << 62  # of a set of parts: UR_MAX_ROWS of csrc
+
+
+def check_entries(
+    entries: Sequence[PartEntry], needed: Sequence[str], layouts: Sequence[Layout], digest: str
+) -> None:
+    """What goes for all parts together; ValueError where it does not."""
+    more = [file for entry in entries if entry.columns is not None for file in entry.columns.files]
+    _check_sums(
+        [entry.rows for entry in entries], [file.bytes for files in (entries, more) for file in files]
+    )
+    for what in ("name", "id"):
+        if len({getattr(file, what) for files in (entries, more) for file in files}) != len(entries) + len(
+            more
+        ):
+            raise ValueError(f"two parts have the same {what}")
+    has_deletions = any(entry.deleted is not None for entry in entries)
+    used = {entry.columns.layout for entry in entries if entry.columns is not None}
+    _check_needed(needed, layouts, has_deletions, used)
+    for entry in entries:
+        if entry.columns is None and entry.schema != digest:
+            raise _other_schema(entry, digest)
+
+
+def check_listed(
+    parts: ListedParts, next_part: int, needed: Sequence[str], layouts: Sequence[Layout], digest: str
+) -> None:
+    """The same of parts that were found all at once, whose names go with their ids."""
+    fields = parts.fields
+    if int(fields.numbers.max()) >= next_part:  # it has not been given out
+        name = fields.names[int(fields.numbers.argmax())]
+        raise ValueError(f"the number in the name {name} is not below next_part {next_part}")
+    _check_sums(fields.rows.tolist(), fields.bytes.tolist())
+    if len(set(fields.names)) != len(parts):
+        raise ValueError("two parts have the same name")
+    if len(np.unique(np.frombuffer(fields.ids, "V16"))) != len(parts):
+        raise ValueError("two parts have the same id")
+    _check_needed(needed, layouts, False, set())
+    others = np.flatnonzero(fields.schemas != digest.encode())
+    if len(others):
+        raise _other_schema(parts[int(others[0])], digest)
+
+
+def _check_sums(rows: Iterable[int], sizes: Iterable[int]) -> None:
+    if sum(rows) > _MAX_ROWS:
+        raise ValueError("its parts have more than 2^62 rows")
+    if sum(sizes) > MOST:
+        raise ValueError("its parts have 2^63 bytes or more")
+
+
+def _check_needed(
+    needed: Sequence[str], layouts: Sequence[Layout], has_deletions: bool, used: set[int]
+) -> None:
+    if has_deletions != (DELETIONS in needed):
+        raise ValueError('"required" and the parts do not agree whether rows have been deleted')
+    if used != set(range(len(layouts))):
+        raise ValueError("it has a layout that no part has")
+    if bool(layouts) != (COLUMNS in needed):
+        raise ValueError('"required" and "layouts" do not agree whether columns are elsewhere')
+
+
+def _other_schema(entry: PartEntry, digest: str) -> ValueError:
+    return ValueError(f"part {entry.name} has another schema ({entry.schema}) than the dataset ({digest})")
+
 
 NAME = "manifest.json"
 VERSION = 1

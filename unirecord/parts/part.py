@@ -2,20 +2,107 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import NativePart, cached_property
-from ..errors import CorruptionError, FormatError
+from ..errors import CorruptionError, FormatError, MissingError, UniRecordError
 from ..format import layout, metadata
 from ..format.metadata import Metadata, Statistics
 from ..format.schema import Schema
+from ..storage.registry import location_of
+from .data_file import DataFile
+from .manifest import PartEntry
 
-__all__ = ["JoinedPart", "Part", "decode_metadata"]
+__all__ = [
+    "JoinedPart",
+    "NEW",
+    "Part",
+    "PartFiles",
+    "data_identity",
+    "decode_metadata",
+    "find_files",
+    "index_identity",
+    "is_whole",
+    "no_part",
+]
+
+
+# Which part a data file and an index belong to, as far as their heads and ends tell.
+
+
+def is_whole(folder: str, entry: PartEntry) -> bool:
+    """Whether both files of a part are there, as they were written: by their lengths, heads and ends."""
+    path = os.path.join(folder, entry.name)
+    wanted = entry.id, int(entry.content, 16), entry.rows
+    try:
+        sizes = location_of(path).size(path), location_of(path).size(path + ".idx")
+    except OSError:
+        return False
+    same = data_identity(path) == wanted == index_identity(path + ".idx")
+    return same and sizes == (entry.bytes, entry.index_bytes)
+
+
+def data_identity(path: str) -> tuple[bytes, int, int] | None:
+    """Id, content digest and rows of a data file; None when it has none."""
+    try:
+        with DataFile(path) as file:
+            head = file.head()
+            end = file.end_page(head)
+            return head.header.id, end.payload_digest, end.rows
+    except (OSError, UniRecordError):
+        return None
+
+
+def index_identity(path: str) -> tuple[bytes, int, int] | None:
+    """The same of an index: of the part and the content that it belongs to."""
+    try:
+        with DataFile(path) as file:
+            header = layout.unpack_index_header(file.read(0, layout.INDEX_HEADER_BYTES))
+            return header.id, header.content_digest, header.rows
+    except (OSError, UniRecordError):
+        return None
+
+
+# The two files of a part, where they lie on no file system: their names and sizes.
+
+
+NEW: Final = ".new"  # of an index that was being published when its writer died
+
+
+@dataclass(frozen=True)
+class PartFiles:
+    """The two files of a part, and their sizes."""
+
+    data: str
+    index: str
+    data_bytes: int
+    index_bytes: int
+
+
+def no_part(path: str) -> MissingError:
+    """What is said where there is no data file."""
+    return MissingError(f"{path}: this part does not exist; check the path")
+
+
+def find_files(path: str) -> PartFiles:
+    """Looks for the files of the part at ``path``. MissingError."""
+    names = [path, path + ".idx", path + ".idx" + NEW]
+    data, index, new = location_of(path).find_each(names)
+    if data is None:
+        raise no_part(path)
+    found = index or new
+    if found is None:
+        raise MissingError(
+            f"{names[1]}: this index is missing; copy it beside the part, whose rows are found by it"
+        )
+    return PartFiles(path, names[1] if index is not None else names[2], data.size, found.size)
+
 
 Array = NDArray[Any]
 _INTEGERS: dict[int, np.dtype[Any]] = {

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
 from ..core import (
     IO_CODES,
     VERIFY_CODES,
     Bitmap,
+    Decoder,
     JoinedSet,
     NativeLoader,
     NativeSet,
@@ -23,34 +25,217 @@ from ..core import (
     RowReader,
     cached_property,
 )
-from ..errors import ClosedError, UniRecordError
-from ..format.column import Column
+from ..errors import ClosedError, CodecError, CorruptionError, UniRecordError
+from ..format.column import Column, impossible_sizes
 from ..format.schema import Schema
+from ..format.value_rules import (
+    BROKEN,
+    NO_TEXT,
+    NULL_WITH_BYTES,
+    Values,
+    broken_scalars,
+    filled_nulls,
+    no_texts,
+    no_values,
+    takes_any_bytes,
+)
 from ..storage.lease import take_lease
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
-from .cache_options import CacheOptions
-from .cached import CacheStats, sum_of
-from .column_layers import layers_of, places_in
+from .cache import CacheOptions, CacheStats, sum_of
+from .data_file import DataFile, DataHead, RowGroup
 from .dataset_path import PartRef, Snapshot, has_moved_on, resolve, resolve_again, use_snapshot
 from .deletions import deleted_rows, live_rows
-from .opened_layer import OpenedLayer
+from .layers import OpenedLayer, layers_of, places_in
 from .part import JoinedPart, Part
-from .part_refs import ListedRefs, rows_of
+from .snapshot import ListedRefs, rows_of
 
 __all__ = [
+    "CellValues",
+    "ColumnReader",
     "ColumnResult",
+    "Decoders",
     "Io",
     "Part",
     "PartRef",
     "PartSet",
-    "ColumnReader",
     "Snapshot",
     "Verify",
+    "check_values",
+    "pieces_of",
+    "refuse_value",
     "resolve",
     "resolve_again",
     "use_snapshot",
 ]
+
+
+# Values of a row group's blob columns, as they are or decompressed, in pieces of bounded size.
+
+
+_PIECE_BYTES: Final = 64 << 20  # decompressed at a time, unless a single value has more
+
+_UNDONE: Final = "the cell cannot be decompressed to the size that is stored for it"
+
+U64 = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.intp]
+
+
+class Decoders:
+    """What decompresses the cells of a part's compressed columns.
+
+    ``dictionaries``: by ordinal of the column. ``whole``: these are all that there were; else a column for which there
+    is none here cannot be decompressed, since nobody knows whether it had one.
+
+    ``unavailable``: why columns cannot be read here, by ordinal, and ``lost``: why they cannot be read anywhere.
+    """
+
+    def __init__(self, head: DataHead, dictionaries: Mapping[int, bytes], *, whole: bool) -> None:
+        self._found: dict[int, Decoder] = {}
+        self.unavailable: dict[int, str] = {}
+        self.lost: dict[int, str] = {}
+        for ordinal, column in head.schema.blobs:
+            if column.codec is None:
+                continue
+            if ordinal not in dictionaries and not whole:
+                self.lost[ordinal] = "its dictionary cannot be read"
+            else:
+                self._add(ordinal, column, dictionaries.get(ordinal, b""))
+
+    def _add(self, ordinal: int, column: Column, dictionary: bytes) -> None:
+        assert column.codec is not None
+        try:
+            self._found[ordinal] = Decoder(column.codec.code, column.element_bytes, dictionary)
+        except CodecError as error:
+            self.unavailable[ordinal] = str(error)
+        except CorruptionError as error:
+            self.lost[ordinal] = str(error)
+
+    @classmethod
+    def of(
+        cls, data: DataFile, head: DataHead, others: Callable[[], Mapping[int, bytes] | None] = lambda: None
+    ) -> Decoders:
+        """Those of a data file; ``others`` gives the dictionaries that its index repeats, if it is sound."""
+        found: dict[int, bytes] = {}
+        try:
+            for page in data.each_dictionary(head):
+                found[page.column] = page.content
+        except CorruptionError:
+            known = others()
+            return cls(head, found if known is None else known, whole=known is not None)
+        return cls(head, found, whole=True)
+
+    def check_available(self, head: DataHead, path: str) -> None:
+        """CodecError when a column cannot be read here."""
+        for ordinal, why in self.unavailable.items():
+            raise CodecError(f"{path}, column {head.schema[ordinal].name!r}: {why}")
+
+    def decoder(self, ordinal: int) -> Decoder | None:
+        """That of a column; None when its cells cannot be decompressed here."""
+        return self._found.get(ordinal)
+
+
+def _raw_sizes(schema: Schema, rows: int, raw_lengths: Sequence[npt.NDArray[Any] | None]) -> dict[int, U64]:
+    """Bytes of the value of each row, by ordinal of the compressed column; ``raw_lengths``: where they differ."""
+    given = iter(raw_lengths)
+    sizes = {}
+    for ordinal, column in schema.blobs:
+        if column.has_raw_lengths:
+            known = next(given)
+            assert known is not None
+            sizes[ordinal] = known.astype(np.uint64, copy=False)
+        elif column.codec is not None:
+            sizes[ordinal] = np.full(rows, column.fixed_bytes, np.uint64)
+    return sizes
+
+
+def pieces_of(head: DataHead, group: RowGroup, rows: Rows) -> Iterator[Rows]:
+    """These rows in pieces of which the compressed columns can be decompressed in bounded memory."""
+    every = _raw_sizes(head.schema, group.page.rows, group.page.raw_lengths)
+    raw = [sizes[rows].astype(np.float64) for sizes in every.values()]
+    if not raw:
+        if len(rows):
+            yield rows
+        return
+    for cut in _cuts(np.sum(raw, axis=0)):
+        yield rows[cut]
+
+
+class CellValues:
+    """The values of the blob columns of some rows, decompressed where they are compressed.
+
+    ``places``, ``sizes``: where each cell lies in ``payload`` and its length, [rows, blob columns]; ``raw_lengths``:
+    bytes of the values of each compressed column of variable width.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        places: U64,
+        sizes: U64,
+        raw_lengths: Sequence[npt.NDArray[Any] | None],
+        payload: npt.NDArray[np.uint8],
+        decoders: Decoders,
+    ) -> None:
+        self._blobs, self._payload, self._decoders = schema.blobs, payload, decoders
+        self._places, self._sizes = places, sizes
+        self._raw = _raw_sizes(schema, len(places), raw_lengths)
+
+    def of(self, j: int, rows: Rows) -> Iterator[Values]:
+        """Those of these rows in the j-th blob column; none of a column that cannot be decompressed."""
+        starts, stored = self._places[rows, j], self._sizes[rows, j]
+        ordinal, column = self._blobs[j]
+        if column.codec is None:
+            good = np.ones(len(rows), bool)
+            yield Values(rows, self._payload, starts.astype(np.int64), stored.astype(np.int64), good)
+            return
+        decoder = self._decoders.decoder(ordinal)
+        if decoder is None:
+            return
+        raw = self._raw[ordinal][rows]
+        impossible = impossible_sizes(stored, raw)
+        raw = np.where(impossible, np.uint64(0), raw)
+        stored = np.where(impossible, np.uint64(0), stored)
+        for cut in _cuts(raw):
+            data, good = decoder.decode(self._payload, starts[cut], stored[cut], raw[cut])
+            ends = np.cumsum(raw[cut], dtype=np.int64)
+            lengths = raw[cut].astype(np.int64)
+            yield Values(rows[cut], data, ends - lengths, lengths, good & ~impossible[cut])
+
+    def problems(
+        self, j: int, valid: npt.NDArray[np.bool_] | None, among: npt.NDArray[np.bool_] | None = None
+    ) -> Iterator[tuple[str, Rows]]:
+        """What is wrong in the j-th blob column, each with its rows: cells of no value, and nulls that have bytes.
+
+        ``among``: the rows that are looked at; None: all.
+        """
+        _, column = self._blobs[j]
+        every = np.ones(len(self._places), bool) if among is None else among
+        problems: dict[str, list[Rows]] = {}
+        if valid is not None:
+            for values in self.of(j, np.flatnonzero(~valid & every)):
+                problems.setdefault(_UNDONE, []).append(values.rows[~values.good])
+                problems.setdefault(NULL_WITH_BYTES, []).append(filled_nulls(column, values))
+        if valid is not None or column.codec is not None or not takes_any_bytes(column):
+            for values in self.of(j, np.flatnonzero(every if valid is None else every & valid)):
+                problems.setdefault(_UNDONE, []).append(values.rows[~values.good])
+                problems.setdefault(f"the bytes are no value of {column}", []).append(
+                    no_values(column, values)
+                )
+        for what, found in problems.items():
+            yield what, np.sort(np.concatenate(found))
+
+
+def _cuts(sizes: npt.NDArray[Any]) -> Iterator[slice]:
+    """Slices of values that have so many bytes together, or are one."""
+    ends: npt.NDArray[Any] = np.cumsum(sizes, dtype=np.float64)
+    first = 0
+    while first < len(ends):
+        before = ends[first - 1] if first else 0.0
+        stop = max(int(np.searchsorted(ends, before + _PIECE_BYTES, side="right")), first + 1)
+        yield slice(first, stop)
+        first = stop
+
 
 Io = Literal["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
 Verify = Literal["first", "always", "never"]
@@ -359,3 +544,63 @@ class PartSet:
     def cache_stats(self) -> CacheStats:
         """What the cache has saved; zeros without one."""
         return sum_of([layer.cached.stats() for layer in self._layers if layer.cached is not None])
+
+
+# Looks whether what was read of parts can be values of its columns: digests only say that it is what was
+# written.
+
+
+def check_values(
+    parts: PartSet, rows: NDArray[np.int64], found: Sequence[ColumnResult], *, blobs: bool = True
+) -> None:
+    """CorruptionError where ``found``, all columns of these rows, holds what is no value; it names the first one.
+
+    ``blobs``: whether those of blob columns are looked at, too; not where they are decoded anyway.
+    """
+    for column, one in zip(parts.schema, found, strict=True):
+        if column.is_blob and not blobs:
+            continue
+        for what, wrong in _problems(column, one, len(rows)):
+            if len(wrong):
+                path, row = parts.locate(int(rows[wrong[0]]))
+                raise refuse_value(path, row, column.name, what)
+
+
+def refuse_value(path: str, row: int, column: str, what: str) -> CorruptionError:
+    """The error of who was to write this value anew."""
+    return CorruptionError(
+        f"{path}: row {row} of this part, column {column!r}: {what}, so nothing was published: `unirecord repair` "
+        "keeps the other rows; or delete what `unirecord verify` lists and run `unirecord compact --drop-deleted`",
+        path=path,
+        row=row,
+    )
+
+
+def _problems(column: Column, found: ColumnResult, rows: int) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    if column.is_blob:
+        yield from _blob_problems(column, found, rows)
+        return
+    values = found.data
+    if column.is_string:
+        assert found.offsets is not None
+        values = np.diff(found.offsets)
+        yield NO_TEXT, no_texts(values, found.data)
+    yield BROKEN, broken_scalars(column, values, found.valid)
+
+
+def _blob_problems(column: Column, found: ColumnResult, rows: int) -> Iterator[tuple[str, NDArray[np.intp]]]:
+    if found.valid is None and takes_any_bytes(column):
+        return
+    data = np.ascontiguousarray(found.data).reshape(-1).view(np.uint8)
+    starts = (
+        np.arange(rows, dtype=np.int64) * column.fixed_bytes if found.offsets is None else found.offsets[:-1]
+    )
+    sizes = np.full(rows, column.fixed_bytes, np.int64) if found.offsets is None else np.diff(found.offsets)
+
+    def some(chosen: NDArray[np.intp]) -> Values:
+        return Values(chosen, data, starts[chosen], sizes[chosen], np.ones(len(chosen), bool))
+
+    if found.valid is not None:
+        yield NULL_WITH_BYTES, filled_nulls(column, some(np.flatnonzero(~found.valid)))
+    there = np.arange(rows) if found.valid is None else np.flatnonzero(found.valid)
+    yield f"the bytes are no value of {column}", no_values(column, some(there))

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..format.schema import Schema
 from .manifest import PartEntry
-from .part_refs import PartRef
 from .part_set import PartSet
-from .snapshot import Snapshot
+from .snapshot import PartRef, Snapshot
 
 __all__ = ["check_readable"]
 

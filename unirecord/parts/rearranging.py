@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..core import xxh3_64
 from ..format.schema import Schema
-from .column_layouts import ColumnFile, Layout, PartColumns, schema_digest
+from .layouts import ColumnFile, Layout, PartColumns, schema_digest
 from .manifest import Manifest, PartEntry
 
 __all__ = [

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from ..loading.delivered import Delivered, close_after
+from ..loading.loader import Delivered, close_after
 from ..loading.stats import StatsRecorder
+from .budget import bytes_of
 from .chunk import Chunk
-from .lane import Lane
-from .memory_size import bytes_of
 from .operators import Operator
-from .running import Running
+from .scheduler import Lane, Running
 from .stage import Stage
 
 __all__ = ["on_threads"]

@@ -2,22 +2,258 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from time import perf_counter_ns
 from typing import Any
 
+from ..loading.loader import Stage as BatchStage
+from ..loading.loader import closed_at_exit
 from ..loading.options import check_callable
 from ..order.spec import check_integer
 from .budget import Budget
-from .operator import InPlace
-from .operators import Kind, Operator, Threads, check_columns, check_order, check_workers, function_name
-from .origin import Origin
-from .passes import Design, Passes
-from .pipeline_stats import PipelineStats
-from .rewriting import RULES
-from .tuning import PipelinePlan
+from .chunk import Note, Place, inner_of, position_of
+from .graph import RULES, Draft, Graph, graph_of, lanes_of, rewritten
+from .operators import (
+    InPlace,
+    Kind,
+    Operator,
+    Threads,
+    check_columns,
+    check_order,
+    check_workers,
+    function_name,
+)
+from .scheduler import Running, run_alone
+from .source import DatasetOrigin, Lend, Origin, OriginPass, PassReceipts
+from .stage import Named, SlotMemory
+from .state import extended, keeps_count, place_at, split_state
+from .stats import PipelineStats, StatsOfPasses
+from .tails import through
+from .tuner import PipelinePlan, Tuner
 
-__all__ = ["Pipeline"]
+__all__ = [
+    "Design",
+    "Passes",
+    "Pipeline",
+    "replayed",
+]
+
+
+# The passes over one pipeline: where the latest stands, what has been found out, and the figures of all.
+
+
+_LOG = logging.getLogger("unirecord")
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a pipeline is: ``operators`` over an origin, within a budget, rewritten by the ``rules`` of these names.
+
+    ``tails`` come behind the operators; ``lend`` gives memory for batches that are read or written in place.
+    """
+
+    origin: Origin
+    budget: Budget
+    plan: PipelinePlan | None
+    rules: tuple[str, ...]
+    operators: tuple[Operator, ...] = ()
+    tails: tuple[BatchStage, ...] = ()
+    lend: Lend | None = None
+
+    @property
+    def draft(self) -> Draft:
+        """As it was built."""
+        return Draft(self.operators, self.origin.stored)
+
+    @property
+    def rewritten(self) -> Draft:
+        """As it runs."""
+        return rewritten(self.draft, self.rules)
+
+
+class Passes:
+    """All that changes while a pipeline is iterated; each iteration is a pass."""
+
+    def __init__(self, design: Design) -> None:
+        self._design = design
+        self._at: tuple[OriginPass, Place] | None = None
+        self._resumed: tuple[int, int, list[int]] | None = None
+        self._receipts: PassReceipts | None = None
+        self.figures: StatsOfPasses = StatsOfPasses()
+        self._tuned: PipelinePlan | None = None
+        self.tuner: Tuner | None = None
+        self.memory: SlotMemory = SlotMemory(design.lend)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy stands where this stands, and has figures, threads and receipts of its own."""
+        resumed = self._resumed
+        if self._at is not None:
+            at, place = self._at
+            resumed = (at.epoch, position_of(place), list(inner_of(place))) if at.followed else None
+        new = {"_at": None, "_resumed": resumed, "_receipts": None, "tuner": None}
+        return {**self.__dict__, **new}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest pass stands, by the results handed out."""
+        if self._receipts is not None:
+            self._receipts.sync()
+        state = self._design.origin.state_dict()
+        place: Place | None = None
+        if self._at is not None and self._at[0].followed:
+            place = self._at[1]
+        elif self._resumed is not None and self._resumed[:2] == (state["epoch"], state["position"]):
+            place = place_at(*self._resumed[1:])
+        return extended(state, self._design.operators, place, self._design.origin.shard)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next pass go on where ``state`` was taken; ValueError when it is of other operators or ranks."""
+        rest, inner = split_state(state, self._design.operators, self._design.origin.shard)
+        self._design.origin.load_state_dict(rest)
+        self._at = None
+        self._resumed = (rest["epoch"], rest["position"], inner) if any(inner) else None
+
+    def stats(self) -> PipelineStats:
+        """The figures of all passes together."""
+        return self.figures.summary(self._graph().names, self._design.budget.cpus)
+
+    def plan(self) -> PipelinePlan:
+        """The number of threads that has been chosen so far, and the stages that it is for."""
+        names = tuple(name for name, _ in self._graph().names)
+        known = self._design.plan or self._tuned
+        return PipelinePlan(self._design.budget.cpus if known is None else known.workers, names)
+
+    @closed_at_exit
+    def begin(self) -> Generator[Any, None, None]:
+        """A pass, which begins when the first result is asked for."""
+        graph = self._graph()
+        self._plan_for(graph)  # refuses before anything begins
+        at = self._design.origin.begin()
+        resumed, self._resumed = self._resumed, None
+        inner = resumed[2] if resumed is not None and resumed[:2] == (at.epoch, at.start) else []
+        while (place := (yield from self._run(graph, at, inner))) is not None:
+            at, inner = at.going_on(position_of(place)), inner_of(place)
+
+    def _run(self, graph: Graph, at: OriginPass, inner: Sequence[int]) -> Generator[Any, None, Place | None]:
+        """A pass, or what is left of one; the place where it stands when rows are excluded, None when it is over."""
+        stats, clock = self.figures, perf_counter_ns
+        plan = self._plan_for(graph)
+        self._receipts = receipts = at.receipts(graph)
+        left_out: dict[int, str | None] = {}
+        lanes = lanes_of(graph, at.names, at.start, inner, self.memory, at.worker_key, at.has_holes)
+        lanes[0].processes, lanes[0].calls_user = at.processes, at.calls_user
+        frozen = self._design.plan is not None
+        self.tuner = tuner = Tuner(self._design.budget, plan, frozen=frozen, before=self.tuner)
+        stats.begin(lanes, tuner)
+        source = at.chunks(graph, self._design.budget, stats.part_times, self._design.lend)
+        mark, asked = at.mark, clock()
+        running: Any = run_alone(source, lanes[0])
+        if len(lanes) > 1 or at.processes is not None:
+            running = iter(Running(source, lanes, self._design.budget.memory, tuner))
+        if self._design.tails:
+            running = through(running, self._design.tails)
+        with ExitStack() as open_pass:
+            open_pass.callback(stats.end)
+            open_pass.callback(lambda: tuner.end(lanes, clock()))
+            for chunk in open_pass.enter_context(closing(running)):
+                got = clock()
+                stats.wait_ns += got - asked
+                if chunk.notes:
+                    filled = sum(note.kept for note in chunk.notes)
+                    stats.filled += filled
+                    stats.skipped += len(chunk.notes) - filled
+                    _name_odd(at.names, chunk.notes)
+                    left_out |= {note.row: note.why for note in chunk.notes if not note.kept}
+                values, ends, rows, error = chunk.values, chunk.ends, chunk.rows, chunk.error
+                del chunk
+                stats.results += len(values)
+                for number, end in enumerate(ends):
+                    if receipts is not None:
+                        receipts.result(position_of(end), rows[number], left_out)
+                    mark(end if type(end) is int else position_of(end))
+                    self._at = at, end
+                    value, values[number] = values[number], None  # the user alone holds it
+                    yield value
+                    del value
+                    if at.is_outdated:
+                        stands: Place = end
+                        return stands
+                if error is not None:
+                    raise error
+                asked = clock()
+                stats.consumer_ns += asked - got
+                self._tuned = tuner.plan()
+            if not graph.drop_last and not any(lane.dropped for lane in lanes):
+                mark(at.end)
+                self._at = None
+            if receipts is not None:
+                receipts.rest(at.end, left_out)
+        return None
+
+    def _graph(self) -> Graph:
+        return graph_of(self._design.rewritten)
+
+    def _plan_for(self, graph: Graph) -> PipelinePlan | None:
+        given = self._design.plan
+        if given is None:
+            return self._tuned
+        names = tuple(name for name, _ in graph.names)
+        if given.stages and given.stages != names:
+            raise ValueError(
+                f"the plan was made for the stages {list(given.stages)}, and these are {list(names)}: make a new one"
+            )
+        return given
+
+
+def _name_odd(names: Named, notes: Sequence[Note]) -> None:
+    corrupt = [names.locate(note.row)[1] for note in notes if note.why is None]
+    skipped, filled = (
+        [f"{names.locate(row)[1]}: {why}" for row, why, kept in notes if why is not None and kept is stood_in]
+        for stood_in in (False, True)
+    )
+    for said, done, what in (
+        (corrupt, "left out", "corrupt row(s)"),
+        (skipped, "left out", "sample(s)"),
+        (filled, "filled in for", "sample(s)"),
+    ):
+        if said:
+            _LOG.warning("%s %d %s: %s", done, len(said), what, ", ".join(said))
+
+
+# One result of a pipeline again, with its random numbers: found by its position, or counted from the front.
+
+
+def replayed(design: Design, step: int, epoch: int | None, start: int) -> Any:
+    """The result of a step of an epoch that was taken up at ``start``; IndexError where there is none."""
+    origin = design.origin
+    if not isinstance(origin, DatasetOrigin):
+        raise ValueError("generators make the elements of this pipeline: only they could give them again")
+    check_integer("step", step, 0)
+    sizes = [operator for operator in design.operators if operator.kind == "batch"]
+    size, drop_last = (sizes[0].size, sizes[0].drop_last) if sizes else (1, False)
+    by_position = keeps_count(design.operators) and not origin.skips
+    if epoch is None and not keeps_count(design.operators):
+        raise ValueError(
+            "how many steps an epoch has is not known here, so give the epoch in which steps count"
+        )
+    steps = origin.steps(start, size, drop_last)
+    epoch, step = steps.located(step, epoch)
+    front, skipped = start, step
+    if by_position:
+        stride = origin.shard[1]
+        if not 0 <= step < len(steps) or not len(steps.unwrapped(step, origin.shard[0])):
+            raise IndexError(f"rank {origin.shard[0]} has no step {step} in epoch {epoch}")
+        if not origin.gives(step, epoch, steps, bool(sizes)):
+            raise IndexError(f"step {step} of epoch {epoch} has been left out")
+        front, skipped = start + step * size * stride, 0
+    again = Passes(replace(design, origin=origin.standing_at(epoch, front)))
+    with closing(again.begin()) as results:
+        for result in islice(results, skipped, None):
+            return result
+    raise IndexError(f"rank {origin.shard[0]} has no step {step} in epoch {epoch}")
 
 
 class Pipeline:
@@ -351,7 +587,6 @@ class Pipeline:
             IndexError: this rank has no such step.
             ValueError: generators make the elements, or an epoch is needed.
         """
-        from .replaying import replayed
 
         return replayed(self._design, step, epoch, start)
 

@@ -1,30 +1,49 @@
-"""What a pipeline over a dataset reads: stored samples, or whole batches of them, as chunks with their places."""
+"""What a pipeline reads and where it stands in it: stored samples of a dataset, or whole batches, as chunks."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError
-from ..loading.batch import items_of
-from ..loading.delivered import Delivered
-from ..loading.loader import BatchMemory, BatchReader
-from ..loading.options import LoaderOptions
-from ..loading.part_times import PartTimes
+from ..format.column import Column
+from ..loading.batch import RaggedArray, items_of
+from ..loading.loader import BatchMemory, BatchReader, Delivered
+from ..loading.options import MOST_PREFETCH, LoaderOptions, OnCorrupt
 from ..loading.plan import Plan
-from ..loading.ragged import RaggedArray
+from ..loading.stats import PartTimes
 from ..order.exclusion import Leaving, RankRows
 from ..order.permutation import EpochRun
-from ..order.randomness import sample_keys
+from ..order.randomness import pass_key, sample_keys
 from ..order.selection import Selection
+from ..order.spec import JobSteps
+from .budget import Budget
 from .chunk import HOLE, Chunk, Note
+from .graph import Graph
+from .stage import Named
 
-__all__ = ["DatasetSource", "RowNames", "rows_at_once"]
+__all__ = [
+    "Cursor",
+    "DatasetOrigin",
+    "DatasetSource",
+    "Lend",
+    "Origin",
+    "OriginPass",
+    "PassReceipts",
+    "RowNames",
+    "rows_at_once",
+]
+
+
+# What a pipeline over a dataset reads: stored samples, or whole batches of them, as chunks with their
+# places.
+
 
 _Draws = Callable[[int, int], "NDArray[np.int64] | None"]
 
@@ -268,3 +287,351 @@ def _after(run: EpochRun, numbers: Any) -> Sequence[int]:
     if isinstance(numbers, range):
         return range(run.after(numbers.start), run.after(numbers.stop), run.stride)
     return [run.after(number) for number in numbers]
+
+
+# Where the elements of a pipeline come from: what any origin can say and do, and a dataset as one.
+
+
+Lend = Callable[[int], NDArray[np.uint8]]
+
+
+class PassReceipts(Protocol):
+    """What a pass writes down of its results (dataset/receipts.py)."""
+
+    leaving: Leaving | None
+
+    def result(self, end: int, rows: Any, left_out: Mapping[int, str | None]) -> None:
+        """Notes a result that is about to be handed out."""
+
+    def rest(self, end: int, left_out: Mapping[int, str | None]) -> None:
+        """Notes the end of the pass, and what was left out behind the last result."""
+
+    def sync(self) -> None:
+        """Makes what has been written durable."""
+
+
+class OriginPass(Protocol):
+    """One pass: elements from position ``start`` of ``epoch`` on."""
+
+    epoch: int
+    start: int
+    names: Named
+    processes: Any  # those that make the elements, to be started, ended and waited for; None: there are none
+    calls_user: bool  # whether a user's function makes them here, for as long as that takes
+
+    @property
+    def worker_key(self) -> int:
+        """What the global random generators of its worker processes hang on."""
+
+    @property
+    def followed(self) -> bool:
+        """Whether it is the latest one, which a state is about."""
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether samples are left out with none in their place."""
+
+    @property
+    def end(self) -> int:
+        """The position behind the last element."""
+
+    def chunks(
+        self, graph: Graph, budget: Budget, times: PartTimes, lend: Lend | None = None
+    ) -> Iterator[Chunk]:
+        """The elements, as the graph wants them read; batches into memory that ``lend(size)`` gives.
+
+        ``times`` counts how long reading took of each part."""
+
+    def mark(self, position: int) -> None:
+        """Notes that what lies before a position has been handed out."""
+
+    def receipts(self, graph: Graph) -> PassReceipts | None:
+        """What writes receipts of the pass; None where none have been asked for."""
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether what has been made ahead is not to be handed out any more."""
+
+    def going_on(self, position: int) -> OriginPass:
+        """The rest of the pass from a position on, as it is to be now."""
+
+
+class Origin(Protocol):
+    """What is iterated, epoch after epoch."""
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns of its samples; None: not known."""
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns as they are stored; none where samples are not."""
+
+    @property
+    def shard(self) -> tuple[int, int]:
+        """This rank and the number of ranks."""
+
+    def condition(self, text: str) -> str:
+        """The one form of a condition on rows; QueryError, ValueError where it is wrong, or there are no rows."""
+
+    def samples_left(self) -> int | None:
+        """Samples of the next pass; None: not known."""
+
+    def batches_left(self, size: int, drop_last: bool) -> int | None:
+        """Batches of the next pass, were they made of its samples as they come; None: not known."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the latest pass, with ``epoch`` and ``position``."""
+
+    def load_state_dict(self, state: Any) -> None:
+        """Makes the next pass go on from a state."""
+
+    def begin(self) -> OriginPass:
+        """Starts a pass."""
+
+
+class Cursor(Protocol):
+    """What is needed of a dataset: its plan, and the position in it (dataset/cursor.py)."""
+
+    plan: Plan
+    position: Any
+    exclusions: Any
+
+    def begin(self, plan: Plan) -> EpochRun:
+        """Starts a pass over a plan that it had."""
+
+    def samples_left(self) -> int:
+        """Samples of the next pass."""
+
+    def holes_left(self) -> int:
+        """Those of them that are left out without others in their place."""
+
+    def batches_left(self, size: int, drop_last: bool) -> int:
+        """Batches of the next pass."""
+
+    def leaving(self, epoch: int, steps: JobSteps | None = None) -> Leaving | None:
+        """The holes of a pass; None where nothing has been left out."""
+
+    def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
+        """The steps of a pass from a position on."""
+
+    def standing_at(self, epoch: int, position: int) -> Cursor:
+        """The same plan, which goes on from a place."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the latest pass."""
+
+    def state_at_front(self) -> dict[str, Any]:
+        """What of a state is not a place."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next pass go on from a state."""
+
+
+class DatasetOrigin:
+    """The samples of a dataset's shard."""
+
+    def __init__(self, cursor: Cursor, on_corrupt: OnCorrupt, receipts: Any = None) -> None:
+        """``receipts``: makes what writes receipts, of batches of a size and with ``drop_last``."""
+        self._cursor, self._receipts = cursor, None if receipts is None else lru_cache(receipts)
+        self._on_corrupt: OnCorrupt = on_corrupt
+        self._memories: dict[Lend | None, BatchMemory] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        receipts = None if self._receipts is None else self._receipts.__wrapped__
+        return DatasetOrigin, (self._cursor, self._on_corrupt, receipts)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that are read."""
+        return tuple(column.name for column in self.stored)
+
+    @property
+    def stored(self) -> tuple[Column, ...]:
+        """The columns that are read."""
+        return tuple(column for _, column in self._cursor.plan.columns)
+
+    @property
+    def shard(self) -> tuple[int, int]:
+        """This rank and the number of ranks."""
+        sharding = self._cursor.plan.order.sharding
+        return sharding.shard_id, sharding.num_shards
+
+    @property
+    def writes_receipts(self) -> bool:
+        """Whether results are written down."""
+        return self._receipts is not None
+
+    @property
+    def skips(self) -> bool:
+        """Whether corrupt rows are left out."""
+        return self._on_corrupt == "skip"
+
+    def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
+        """The steps of a pass from a position on, of batches of this size."""
+        return self._cursor.steps(start, batch_size, drop_last)
+
+    def gives(self, step: int, epoch: int, steps: JobSteps, batched: bool) -> bool:
+        """Whether a step of ``batched`` samples, or of one, is not left out."""
+        leaving = self._cursor.leaving(epoch, steps)
+        if leaving is None:
+            return True
+        if batched:
+            return not leaving.is_empty(step)
+        return bool(leaving.rows_at(steps.unwrapped(step, self.shard[0])).there.any())
+
+    def standing_at(self, epoch: int, position: int) -> DatasetOrigin:
+        """The same samples, of which the next pass begins at a place."""
+        return DatasetOrigin(self._cursor.standing_at(epoch, position), self._on_corrupt)
+
+    def condition(self, text: str) -> str:
+        """The one form of a condition; QueryError where it is wrong."""
+        from ..query import compile_query
+
+        return str(compile_query(text, self._cursor.plan.data.snapshot.schema))
+
+    def samples_left(self) -> int | None:
+        """Samples of the next pass."""
+        return self._cursor.samples_left() - self._cursor.holes_left()
+
+    def batches_left(self, size: int, drop_last: bool) -> int | None:
+        """Batches of the next pass."""
+        return self._cursor.batches_left(size, drop_last)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch of the next pass."""
+        self._cursor.position.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state of the dataset."""
+        return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Any) -> None:
+        """Makes the next pass go on from a state of the dataset."""
+        self._cursor.load_state_dict(state)
+
+    def begin(self) -> OriginPass:
+        """Starts a pass of the dataset."""
+        return DatasetPass(self._cursor, self._on_corrupt, self._memories, self._receipts)
+
+
+class DatasetPass:
+    """One pass over the shard."""
+
+    epoch: int
+    start: int
+    calls_user: bool
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        on_corrupt: OnCorrupt,
+        memories: dict[Lend | None, BatchMemory],
+        receipts: Any = None,
+    ) -> None:
+        self._plan, self._position = cursor.plan, cursor.position
+        self._run = cursor.begin(self._plan)
+        self._rest = self._run  # what is read; of the run, as far as that has been handed out, a state tells
+        self._cursor, self._exclusions = cursor, cursor.exclusions
+        self._on_corrupt: OnCorrupt = on_corrupt
+        self._memories = memories
+        self.epoch, self.start = self._run.epoch, self._run.start
+        self._make_receipts = receipts
+        self._of_pass: PassReceipts | None = None
+        self.names: Named = RowNames(self._plan)
+        self.processes: None = None
+        self.calls_user: bool = False
+
+    @property
+    def worker_key(self) -> int:
+        """Another for each rank, and behind a resume, which has made the samples before it already."""
+        order = self._plan.order
+        return pass_key(order.spec.seed, self.epoch, order.sharding.shard_id, self.start)
+
+    @property
+    def followed(self) -> bool:
+        """Whether no other pass over the dataset has begun since."""
+        followed: bool = self._position.follows(self._run)
+        return followed
+
+    @property
+    def end(self) -> int:
+        """The position behind the last sample."""
+        return self._rest.after(self._rest.samples)
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether rows have been left out without others in their place."""
+        return not all(entry.fill for entry in self._exclusions.entries)
+
+    def receipts(self, graph: Graph) -> PassReceipts | None:
+        """What writes receipts of the pass, and of its rest."""
+        if self._make_receipts is None:
+            return None
+        receipts = self._of_pass
+        if receipts is None:
+            made = self._make_receipts(max(graph.aligned, 1), graph.drops_last)
+            loaded = self._position.from_state
+            receipts = made.begin(self._plan, self._run, self._cursor.state_at_front(), loaded)
+            self._of_pass = receipts
+        receipts.leaving = self._leaving(graph)
+        return receipts
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether rows have been excluded since it began: what has been made ahead has them."""
+        return self._cursor.exclusions is not self._exclusions and self._cursor.plan is self._plan
+
+    def going_on(self, position: int) -> OriginPass:
+        """The rest of the pass, without what has been excluded by now."""
+        rest = copy(self)
+        rest._rest, rest._exclusions = self._plan.order.run(self.epoch, position), self._cursor.exclusions
+        rest.start = position
+        return rest
+
+    def mark(self, position: int) -> None:
+        """Notes that what lies before a position has been handed out."""
+        self._position.mark(self._run, position)
+
+    def chunks(
+        self, graph: Graph, budget: Budget, times: PartTimes, lend: Lend | None = None
+    ) -> Iterator[Chunk]:
+        """Reads the pass, with threads of the C core; batches into memory that ``lend(size)`` gives."""
+        lend = lend if graph.batch else None  # samples are put together elsewhere
+        plan = self._plan if graph.columns is None else self._plan.with_columns(graph.columns)
+        size, fetched = graph.batch or rows_at_once(plan.row_bytes), plan.data.parts.is_fetched
+        ahead = graph.prefetch or LoaderOptions(size).prefetch_for(plan.row_bytes, fetched)
+        if graph.prefetch and not graph.batch:
+            size, ahead = min(size, graph.prefetch), 1
+        fitting = int(budget.memory / 4 / max(1.0, plan.row_bytes * size))
+        options = LoaderOptions(
+            size,
+            drop_last=graph.drop_last,
+            on_corrupt=self._on_corrupt,
+            num_threads=None if fetched else min(4, budget.cpus),  # those of a store wait and do not compute
+            prefetch=max(1, min(ahead, fitting, MOST_PREFETCH)),
+        )
+        return iter(
+            DatasetSource(
+                plan,
+                self._rest,
+                options,
+                self._memories.setdefault(lend, BatchMemory(lend)),
+                times,
+                batched=bool(graph.batch),
+                keyed=any(operator.random for operator in graph.operators),
+                raw=graph.raw,
+                conditions=[self.names.meeting(condition) for condition in graph.conditions],
+                leaving=self._leaving(graph),
+                aligned=graph.aligned,
+            )
+        )
+
+    def _leaving(self, graph: Graph) -> Leaving | None:
+        steps = None
+        if graph.aligned:
+            steps = self._cursor.steps(self.start, graph.aligned, graph.drop_last)
+        return self._cursor.leaving(self.epoch, steps)

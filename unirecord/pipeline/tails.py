@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ..loading.delivered import Delivered, Stage, close_after
+from ..loading.loader import Delivered, Stage, close_after
 from .chunk import Chunk, Note
 
 __all__ = ["through"]

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..errors import BusyError, ExistsError, StaleError, UniRecordError
 from ..parts import manifest
-from ..parts.identity import is_whole
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.part import is_whole
 from ..parts.rearranging import files_with_rows
 from ..parts.versions import kept_name, kept_versions, read_newest
 from ..storage import local as store

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
 from ..parts import manifest
 from ..parts.deletions import deletion_name
-from ..parts.identity import is_whole
 from ..parts.manifest import Manifest, PartEntry
+from ..parts.part import is_whole
 from ..parts.rearranging import files_with_rows
 from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, no_directory, read_newest
 from ..storage import local as store

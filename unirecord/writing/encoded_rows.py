@@ -13,8 +13,7 @@ from ..format.layout import Shape
 from ..format.page import StoredRows, cell_lengths, padded
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
-from ..parts.checked_values import check_values
-from ..parts.part_set import ColumnResult, PartSet, Snapshot
+from ..parts.part_set import ColumnResult, PartSet, Snapshot, check_values
 
 __all__ = ["padded_anew", "rows_as_batch", "stored_as", "values_of_part"]
 

@@ -12,7 +12,7 @@ from ..errors import ExistsError, SchemaError, UniRecordError
 from ..format.metadata import pack_user, say_the_same
 from ..format.schema import Schema
 from ..parts import manifest
-from ..parts.column_layouts import ColumnFile, Layout, PartColumns
+from ..parts.layouts import ColumnFile, Layout, PartColumns
 from ..parts.manifest import DeletedRows, Manifest, PartEntry
 from ..parts.part_set import PartRef, PartSet, Snapshot, resolve
 from ..parts.rearranging import pruned

@@ -14,8 +14,15 @@ from ..parts import manifest
 from ..parts.dataset_path import resolve
 from ..parts.manifest import Manifest
 from ..parts.part_set import PartSet
-from ..parts.same_rows import BlockFacts, block_facts, kept_rows
-from ..parts.versions import files_of, path_of_version, published_as, read_version
+from ..parts.versions import (
+    BlockFacts,
+    block_facts,
+    files_of,
+    kept_rows,
+    path_of_version,
+    published_as,
+    read_version,
+)
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..errors import ExistsError
 from ..format.layout import Shape
 from ..format.values import ColumnBatch
-from ..parts.identity import data_identity, index_identity
+from ..parts.part import data_identity, index_identity
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.publications import note_publication

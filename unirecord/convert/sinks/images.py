@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
-from ...parts.classes import classes_of
+from ...parts.snapshot import classes_of
 from ...storage import local as store
 from ...storage.staged import StagedFile
 from ...storage.staged_folder import StagedFolder

@@ -14,8 +14,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
-from ...loading.batch import valid_rows
-from ...loading.ragged import RaggedArray
+from ...loading.batch import RaggedArray, valid_rows
 from .base import Advance, FileSink, batches, refuse_names
 
 __all__ = ["NpzSink"]

@@ -30,7 +30,7 @@ import numpy as np
 from ...core import Locked
 from ...errors import SchemaError, UniRecordError
 from ...format.values.strings import PackedStrings, Texts
-from ...pipeline.shared_memory import Channel, Ended
+from ...pipeline.workers import Channel, Ended
 from ...progress import Progress
 from ...sizes import format_size
 from .base import Options, RawBatch, Source, Unit

@@ -16,9 +16,8 @@ from ...format.layout import DATA_MAGIC
 from ...format.schema import Schema
 from ...format.values import decode_cell
 from ...parts import manifest
-from ...parts.checked_values import check_values
 from ...parts.dataset_path import resolve
-from ...parts.part_set import ColumnResult, PartSet
+from ...parts.part_set import ColumnResult, PartSet, check_values
 from ...progress import Progress
 from ...storage.storage_options import current_storage, use_storage
 from .base import Options, RawBatch, Source, Unit

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ...core import PictureOptions, PicturePlacer, Pixels
 from ...errors import MissingError, PictureError
-from ...pipeline.picture_decoders import eight_bits, open_picture, orientation_of, pillow
-from ...pipeline.picture_options import MOST_PIXELS
+from ...pipeline.pictures import MOST_PIXELS, eight_bits, open_picture, orientation_of, pillow
 
 __all__ = ["FORMATS", "RESIZED_BY", "Encoding", "PictureChange"]
 

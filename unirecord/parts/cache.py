@@ -1,14 +1,13 @@
-"""A cache between the C core and an object store: what the store has brought is kept on a disk until there is no room.
-
-Each sample is read once an epoch, so nothing that is kept is worth less than what comes by: nothing is ever replaced.
-"""
+"""A cache between the C core and an object store: what the store has sent is kept on a disk until there is no room."""
 
 from __future__ import annotations
 
 import errno
 import logging
+import os
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
@@ -18,12 +17,72 @@ import numpy.typing as npt
 
 from ..core import CACHE_RANGE, CACHE_STRETCH, Answer, Fetch, Locked, NativeCache, Put, Range, xxh3_64
 from ..errors import UniRecordError
+from ..sizes import parse_size
 from ..storage.cache_directory import PAGE, CacheDirectory, on_disk
 from ..storage.cache_shelf import DROPPED, KEPT, RECORD, Shelf, ShelfError
-from .cache_options import CacheOptions
 from .dataset_path import PartRef
 
-__all__ = ["CacheStats", "CachedFile", "CachedParts", "file_of", "sum_of"]
+__all__ = [
+    "CacheOptions",
+    "CacheStats",
+    "CachedFile",
+    "CachedParts",
+    "default_cache",
+    "file_of",
+    "sum_of",
+    "use_cache_by_default",
+]
+
+
+# Where a cache of an object store lies, and how large it may be: for one dataset, or for all that are
+# opened.
+
+
+@dataclass(frozen=True)
+class CacheOptions:
+    """Where a cache lies, and how many bytes of the disk it may take."""
+
+    path: str
+    limit: int
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str] | None, limit: int | str | None) -> CacheOptions | None:
+        """The options as they are given; None without a cache. ValueError when one is missing or wrong."""
+        if path is None and limit is None:
+            return None
+        if path is None or limit is None:
+            raise ValueError(
+                "cache= and cache_bytes= belong together: a directory on a local disk, and the bytes that it may "
+                'take, as cache="/scratch/cache", cache_bytes="200GB"'
+            )
+        return cls(os.path.abspath(os.fspath(path)), parse_size(limit))
+
+
+_default: list[CacheOptions] = []
+
+
+def default_cache() -> CacheOptions | None:
+    """The cache of what is opened without one."""
+    return _default[0] if _default else None
+
+
+@contextmanager
+def use_cache_by_default(options: CacheOptions | None) -> Iterator[None]:
+    """What any thread opens of an object store within the block has this cache, if it has none of its own."""
+    before = list(_default)
+    _default[:] = [] if options is None else [options]
+    try:
+        yield
+    finally:
+        _default[:] = before
+
+
+# A cache between the C core and an object store: what the store has brought is kept on a disk until there
+# is no room.
+#
+# Each sample is read once an epoch, so nothing that is kept is worth less than what comes by: nothing is
+# ever replaced.
+
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 256  # calls after which a full cache is looked at again

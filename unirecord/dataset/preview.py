@@ -14,7 +14,11 @@ from .views import Given
 if TYPE_CHECKING:
     from ..inspection.notebook import Shown
 
-__all__ = ["DatasetLooking", "SampleList"]
+__all__ = [
+    "DatasetLooking",
+    "SampleList",
+]
+
 
 _Item = TypeVar("_Item")
 _LOOKED_AT = 20_000  # rows that a column's little chart is made of

@@ -24,7 +24,9 @@ from .views import Given
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["DatasetDrawing"]
+__all__ = [
+    "DatasetDrawing",
+]
 
 
 class DatasetDrawing(DatasetLoaders[Given]):

@@ -9,7 +9,13 @@ from ..order.spec import check_integer
 from .chunk import Place, inner_of
 from .operators import Operator
 
-__all__ = ["extended", "keeps_count", "place_at", "split_state"]
+__all__ = [
+    "extended",
+    "keeps_count",
+    "place_at",
+    "split_state",
+]
+
 
 _KEY = "pipeline"
 

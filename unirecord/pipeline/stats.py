@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..loading.exposition import Metric, add_scalars, exposition
-from ..loading.part_times import PartTime, PartTimes
-from ..loading.stats_file import save_stats
-from .lane import Lane
-from .tuning import Tuner
+from ..loading.stats import Metric, PartTime, PartTimes, add_scalars, exposition, save_stats
+from .scheduler import Lane
+from .tuner import Tuner
 
-__all__ = ["PipelineStats", "StageStats", "StatsOfPasses"]
+__all__ = [
+    "PipelineStats",
+    "StageStats",
+    "StatsOfPasses",
+]
+
 
 _FULL = 0.8  # of the cores; in what is left, threads change places
 _WAITING_SHARE = 0.05  # below this share of waiting, the consumer sets the pace

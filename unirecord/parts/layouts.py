@@ -14,8 +14,8 @@ from .manifest_fields import checked_hex, checked_number, checked_part
 
 __all__ = [
     "COLUMN_FILES",
-    "LAYOUT",
     "ColumnFile",
+    "LAYOUT",
     "Layout",
     "PartColumns",
     "column_part_metadata",
@@ -27,6 +27,7 @@ __all__ = [
     "same_values",
     "schema_digest",
 ]
+
 
 LAYOUT: Final = "layout"
 COLUMN_FILES: Final = "column_files"

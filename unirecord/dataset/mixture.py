@@ -1,4 +1,4 @@
-"""mix: several datasets as one, whose samples come from them in turns by weight."""
+"""Several datasets as one, whose samples come from them in turns by weight."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ..errors import SchemaError, StaleError
 from ..format.column import other_meaning
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
+from ..loading.samples import WhereFrom
 from ..loading.streams import StreamData
-from ..loading.where_from import WhereFrom
 from ..order.mixture import Mixture, Source, Stop, samples_until, whole_weights
 from ..order.permutation import ShardOrder
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Sharding, Shuffle, check_integer, check_shard_arguments
-from ..parts.column_layouts import same_values
+from ..parts.layouts import same_values
 from ..parts.part_set import resolve_again
 from ..storage.storage_options import use_storage
 from .cursor import Cursor
@@ -25,7 +25,10 @@ from .position import Position
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["mix"]
+__all__ = [
+    "mix",
+]
+
 
 Sources = Mapping[str, UniRecordDataset[Any]]
 Weights = Mapping[str, "float | Fraction"]

@@ -15,7 +15,10 @@ from ..order.selection import Selection
 from ..order.spec import check_integer
 from ..order.split import Strata, bounds_of, exact_shares, row_hashes, share_of_each
 
-__all__ = ["split_by_hash"]
+__all__ = [
+    "split_by_hash",
+]
+
 
 Rows = NDArray[np.int64]
 
