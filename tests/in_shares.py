@@ -94,8 +94,11 @@ def run(share: list[Path], options: list[str], folder: Path) -> int:
 
 def main() -> int:
     """The greatest exit code of the runs; each is printed whole when it ends."""
+    core = "--core" in sys.argv[1:]
     options = [word for word in sys.argv[1:] if word != "--core"]
-    parts = shares("--core" in sys.argv[1:])
+    if core:
+        options += ["-m", "not packages"]
+    parts = shares(core)
     with tempfile.TemporaryDirectory(prefix="unirecord-tests-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # as the folder for temporary files is: some tests go on as another user

@@ -278,6 +278,7 @@ def run(code: str, *arguments: object, library: str | None = None) -> subprocess
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.packages
 def test_a_libzstd_that_another_package_shows_to_all_is_not_mixed_with_ours(
     part: Path, tmp_path: Path
 ) -> None:

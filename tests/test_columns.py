@@ -275,6 +275,7 @@ def test_a_replaced_column_keeps_its_annotations_unless_others_are_given(
             unirecord.restore(path, 2)
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize(
     ("replaced", "said"),
     [

@@ -175,6 +175,7 @@ def test_each_sample_of_drawn_batches_has_noise_of_its_own(path: Path, kind: str
     assert went + pairs(rest) == found[0]
 
 
+@pytest.mark.packages
 def test_a_batch_sampler_that_names_a_row_again_gives_it_other_noise(path: Path) -> None:
     lists = [[1, 2, 1], [2, 2, 5], [1]]
     plain = opened(path).view(shuffle=False)
@@ -228,6 +229,7 @@ def test_ranks_a_resume_on_others_and_a_replay_give_it_again(path: Path) -> None
     assert found == expected
 
 
+@pytest.mark.packages
 @pytest.mark.parametrize(
     "make",
     [
