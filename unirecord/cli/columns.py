@@ -86,7 +86,7 @@ def _run_add_columns(args: argparse.Namespace) -> int:
         columns, values = _asked(args, types)
         with ProgressBar("adding columns", 0, "{:,} rows".format) as bar, warnings.catch_warnings():
             # What it says is printed below; warnings of the function itself are shown.
-            warnings.filterwarnings("ignore", module="unirecord.cli.add_columns")
+            warnings.filterwarnings("ignore", module=__name__)
             found = add_columns(
                 args.path, columns, values, key=args.key, reads=args.reads, index=args.index, replace=args.replace,
                 keep=args.keep, batch_size=args.batch_size, workers=args.workers, resume=args.resume,
