@@ -8,7 +8,7 @@ from typing import Any
 
 from unirecord.core import Put, Range
 from unirecord.parts.cache import CachedFile, CachedParts, CacheOptions
-from unirecord.storage.cache_directory import on_disk
+from unirecord.storage.cache import on_disk
 
 __all__ = ["Rows", "fetched", "on_the_disk", "ranges"]
 

@@ -21,7 +21,7 @@ import ray.data
 import unirecord
 import unirecord.ray
 from unirecord import UniRecordDataset
-from unirecord.frameworks.ray_datasource import _blocks_for
+from unirecord.frameworks.ray_data import _blocks_for
 
 N = 1000
 
@@ -117,7 +117,7 @@ def test_blocks_are_as_large_as_ray_wants_them_and_not_two_hundred(
 def test_conditions_of_ray_choose_the_rows_that_arrow_would(written: Path) -> None:
     from ray.data.expressions import col, lit
 
-    from unirecord.frameworks.ray_conditions import condition_of
+    from unirecord.frameworks.ray_data import condition_of
 
     ds = UniRecordDataset(written)
     table = ds.to_batches().read_all()

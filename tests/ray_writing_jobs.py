@@ -28,7 +28,7 @@ from unirecord.cli import main
 from unirecord.convert import division
 from unirecord.convert.conversion import Conversion
 from unirecord.format.schema import Schema
-from unirecord.frameworks import ray_datasink
+from unirecord.frameworks import ray_data
 from unirecord.frameworks import ray_engine as ray_engine_module
 from unirecord.frameworks.ray_engine import ray_engine
 from unirecord.storage.attempts import ORPHAN_SECONDS
@@ -74,7 +74,7 @@ def check(path: Path, rows: int = N, start: int = 0) -> None:
 
 def disturbed(how: str, folder: Path) -> Any:
     """The class of our sink whose tasks die, or write twice, once each."""
-    base = ray_datasink._datasink()
+    base = ray_data._datasink()
 
     def first_time(task: int) -> bool:
         try:
@@ -114,7 +114,7 @@ def disturbed(how: str, folder: Path) -> Any:
 def test_every_row_is_written_once(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if how != "in peace":
         kind = disturbed(how, tmp_path)
-        monkeypatch.setattr(ray_datasink, "_datasink", lambda: kind)
+        monkeypatch.setattr(ray_data, "_datasink", lambda: kind)
     assert unirecord.ray.write(numbered(), tmp_path / "out", min_task_bytes=1, schema={"n": "int64"}) == N
     check(tmp_path / "out")
     parts = list((tmp_path / "out").glob("*.urec"))

@@ -19,7 +19,7 @@ from unirecord.convert import division
 from unirecord.convert.conversion import Conversion
 from unirecord.convert.task import Job, finish_task
 from unirecord.format.schema import Schema
-from unirecord.frameworks.ray_datasink import _PartsJob
+from unirecord.frameworks.ray_data import _PartsJob
 from unirecord.frameworks.ray_engine import attempt
 from unirecord.storage.attempts import ORPHAN_SECONDS, Attempts
 

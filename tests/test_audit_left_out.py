@@ -14,9 +14,8 @@ import unirecord
 from unirecord import PositionRange, UniRecordDataset
 from unirecord.dataset import receipts
 from unirecord.dataset.receipts import BATCH
-from unirecord.inspection import left_out_samples
-from unirecord.inspection.left_out_samples import LeftOutSamples, Placed, ranges_left_out
-from unirecord.inspection.receipt_files import read_receipts, records_of
+from unirecord.inspection import receipts as receipts_module
+from unirecord.inspection.receipts import LeftOutSamples, Placed, ranges_left_out, read_receipts, records_of
 
 NUMBERS = st.one_of(
     st.sets(st.integers(0, 300)),
@@ -55,13 +54,13 @@ def test_positions_that_are_left_out_are_those_of_all_ranks_together(
     for first, length, stride in but:
         expected -= set(range(first, first + length, stride or 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(left_out_samples, "_AT_ONCE", at_once)
-        patch.setattr(left_out_samples, "_MOST_LISTED", 1 << 20)
+        patch.setattr(receipts_module, "_AT_ONCE", at_once)
+        patch.setattr(receipts_module, "_MOST_LISTED", 1 << 20)
         assert spelled(ranges_left_out(placed, ranges)) == {p for p in expected if p < stop}
 
 
 def test_many_runs_are_said_as_one_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left_out_samples, "_MOST_LISTED", 3)
+    monkeypatch.setattr(receipts_module, "_MOST_LISTED", 3)
     found = left_out({1, 2, 3, 5, 7, 9})
     assert ranges_left_out([Placed(found, 10, 1, 100)], []) == [PositionRange(11, 20, 0, 6)]
     assert len(ranges_left_out([Placed(found, 10, 1, 19)], [])) == 3

@@ -16,7 +16,7 @@ from faults import count_only, fail_at, system
 from objectstore import Server
 
 from unirecord.cli import main
-from unirecord.storage.cache_shelf import paths_of
+from unirecord.storage.cache import paths_of
 
 __all__ = ["expected", "root", "server"]  # fixtures
 

@@ -14,8 +14,7 @@ import pytest
 from cached_rows import Rows, fetched, on_the_disk, ranges
 from faults import count_only, fail_at, killed, system
 
-from unirecord.storage.cache_directory import CacheDirectory
-from unirecord.storage.cache_shelf import paths_of
+from unirecord.storage.cache import CacheDirectory, paths_of
 
 
 def test_pieces_of_a_range_come_from_several_entries(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.cli.main import main
 from unirecord.cli.progress_bar import ProgressBar
 from unirecord.cli.terminal import print_table
-from unirecord.inspection.group_by import combination_counts
+from unirecord.inspection.statistics import combination_counts
 from unirecord.parts.part_set import PartSet, resolve
 from unirecord.writing import purging
 

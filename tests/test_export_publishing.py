@@ -26,7 +26,7 @@ from unirecord import BusyError, ExistsError, SchemaError, Writer
 from unirecord.cli import main
 from unirecord.convert.sinks.base import is_file_name
 from unirecord.convert.sinks.registry import SINK_KINDS, SINKS
-from unirecord.storage.staged_folder import MARK, StagedFolder
+from unirecord.storage.staged import MARK, StagedFolder
 
 
 @pytest.fixture(scope="module")

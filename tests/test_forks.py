@@ -25,7 +25,7 @@ from unirecord.core import Range, WeakObjects, cached_property
 from unirecord.parts.part import PartFiles
 from unirecord.parts.prefetch import Fetcher
 from unirecord.storage import claim, requests
-from unirecord.storage.flights import Batch
+from unirecord.storage.requests import Batch
 from unirecord.storage.system import Descriptor
 
 ROWS = 300

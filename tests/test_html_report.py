@@ -181,7 +181,7 @@ def test_values_that_are_large_or_damaged_are_said(tmp_path: Path, monkeypatch: 
     raw = bytearray((tmp_path / "a.urec").read_bytes())
     raw[raw.index(b"y" * 10)] ^= 1
     (tmp_path / "a.urec").write_bytes(raw)
-    monkeypatch.setattr("unirecord.inspection.cells_of_row.MOST_BYTES", 4_096)
+    monkeypatch.setattr("unirecord.inspection.example_cells.MOST_BYTES", 4_096)
     found = checked(html_report(tmp_path / "a.urec"))
     assert "(5.0 KB, not shown)" in found.text
     assert "(damaged: " in found.text

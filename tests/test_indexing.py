@@ -16,9 +16,8 @@ from writing import write
 from unirecord.errors import CorruptionError, FormatError
 from unirecord.parts import data_file
 from unirecord.storage.staged import StagedFile
-from unirecord.writing import index_columns, row_groups
-from unirecord.writing.index_file import build_index
-from unirecord.writing.sorted_rows import sorted_rows
+from unirecord.writing import index_file, row_groups
+from unirecord.writing.index_file import build_index, sorted_rows
 from unirecord.writing.writer import Writer
 
 
@@ -59,7 +58,7 @@ def test_what_has_no_values_has_no_least_and_greatest(tmp_path: Path) -> None:
 
 
 def test_strings_that_do_not_repeat_are_stored_plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_columns, "SMALL_ROWS", 100)
+    monkeypatch.setattr(index_file, "SMALL_ROWS", 100)
     rows = [
         {"once": f"{i * 7919 % 1000:04}\0x", "often": f"{i % 20}", "half": None if i % 2 else f"p{i}"}
         for i in range(1_000)
@@ -79,8 +78,8 @@ def test_strings_that_do_not_repeat_are_stored_plain(tmp_path: Path, monkeypatch
 def test_a_dictionary_that_grows_too_large_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_columns, "MAX_DICTIONARY_BYTES", 400)
-    monkeypatch.setattr(index_columns, "MAX_DISTINCT", 60)
+    monkeypatch.setattr(index_file, "MAX_DICTIONARY_BYTES", 400)
+    monkeypatch.setattr(index_file, "MAX_DISTINCT", 60)
     rows = [{"s": f"prefix-{i % 50}", "t": f"{i % 40}", "u": f"{i % 61}", "n": i % 100} for i in range(1_000)]
     write(
         tmp_path / "x.urec",
@@ -97,13 +96,13 @@ def test_a_dictionary_that_grows_too_large_is_given_up(
 def test_numbers_of_strings_that_are_kept_or_found_again_make_the_same_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distinct: int
 ) -> None:
-    monkeypatch.setattr(index_columns, "MAX_DISTINCT", distinct)
+    monkeypatch.setattr(index_file, "MAX_DISTINCT", distinct)
     monkeypatch.setattr(data_file, "_BLOCK_ROWS", 1)
     monkeypatch.setattr(row_groups, "MAX_ROWS", 100)
     rows = [{"s": None if i % 9 == 0 else f"{i * 7 % (i // 10 + 1)}"} for i in range(1_000)]
     indexes = set()
     for most in (0, 250, 1 << 22):
-        monkeypatch.setattr(index_columns, "MAX_NUMBERS", most)
+        monkeypatch.setattr(index_file, "MAX_NUMBERS", most)
         write(tmp_path / f"{most}.urec", {"s": "string?"}, rows, index=["s"], id=bytes(16))
         reference.read_part(
             tmp_path / f"{most}.urec"

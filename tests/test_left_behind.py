@@ -29,7 +29,7 @@ from unirecord.parts.deletions import Deletion, check_deletion, rows_deleted
 from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.workers import Channel
 from unirecord.storage import system
-from unirecord.storage.cache_shelf import KEPT, RECORD, Shelf, head_of, paths_of
+from unirecord.storage.cache import KEPT, RECORD, Shelf, head_of, paths_of
 from unirecord.writing.conversion_journal import Journal
 
 

@@ -13,7 +13,7 @@ from objectstore import Link, Server, serving
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.storage import object_store
-from unirecord.storage.link_speed import GAP_BYTES, LinkSpeed
+from unirecord.storage.pacing import GAP_BYTES, LinkSpeed
 
 
 def speed_of(latency: float, bytes_a_second: float, size: int = 100_000, answers: int = 64) -> LinkSpeed:

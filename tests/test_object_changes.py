@@ -13,7 +13,7 @@ from objectstore import Server, serving
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.storage import object_store
-from unirecord.storage.object_versions import Versions, version_of
+from unirecord.storage.object_store import Versions, version_of
 
 ROWS, SIZE = 400, 300
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from unirecord.storage.flights import Batch, Flight, Read
 from unirecord.storage.object_store import store_and_key
 from unirecord.storage.pacing import Durations
-from unirecord.storage.requests import Requests
+from unirecord.storage.requests import Batch, Flight, Read, Requests
 from unirecord.storage.storage_options import storage_of
 
 

@@ -12,8 +12,7 @@ import pytest
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.storage.attempts import Attempts
-from unirecord.storage.cache_directory import CacheDirectory
-from unirecord.storage.cache_shelf import paths_of
+from unirecord.storage.cache import CacheDirectory, paths_of
 from unirecord.storage.own_directory import own_directory
 
 URL = "s3://bucket/train"

@@ -22,7 +22,7 @@ from unirecord.cli import main
 from unirecord.parts import manifest
 from unirecord.parts.data_file import DataFile
 from unirecord.writing import purging
-from unirecord.writing.erased_traces import Traces
+from unirecord.writing.purging import Traces
 
 STRIDE = 1 if "UNIRECORD_STEPS" in os.environ else 3  # of system calls
 SCHEMA: dict[str, Any] = {"n": "int64", "s": "string", "b": "bytes"}

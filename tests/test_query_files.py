@@ -13,10 +13,14 @@ import pytest
 import unirecord
 from unirecord import CorruptionError, MissingError, QueryError, SchemaError, UniRecordDataset, Writer, append
 from unirecord.format import layout
-from unirecord.inspection.chunks import scalar_field
-from unirecord.inspection.group_by import ValueCount, combination_counts
-from unirecord.inspection.sorting import sampled_rows, sorted_rows
-from unirecord.inspection.statistics import column_statistics
+from unirecord.inspection.statistics import (
+    ValueCount,
+    column_statistics,
+    combination_counts,
+    sampled_rows,
+    scalar_field,
+    sorted_rows,
+)
 from unirecord.parts.part_set import PartSet, resolve
 from unirecord.query import compile_query
 

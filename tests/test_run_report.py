@@ -13,8 +13,7 @@ import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
 from unirecord.inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport
-from unirecord.inspection.run_report import run_report
-from unirecord.inspection.stats_files import saved_stats
+from unirecord.inspection.run_report import run_report, saved_stats
 from unirecord.order.coverage import PositionRange
 
 

@@ -24,8 +24,7 @@ from unirecord.storage import object_store, pacing, requests
 from unirecord.storage.object_store import ObjectStore
 from unirecord.storage.object_writes import ObjectWrites
 from unirecord.storage.storage_options import storage_of
-from unirecord.storage.store import Store
-from unirecord.storage.store_failures import failure
+from unirecord.storage.store import Store, failure
 
 ROWS = 300
 QUICK = {"max_retries": 60, "backoff": {"init_backoff": 0.001, "max_backoff": 0.002}}

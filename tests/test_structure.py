@@ -281,7 +281,7 @@ def test_only_the_core_room_loads_the_c_module() -> None:
 # What a framework imports by its name, and nothing of ours does before it is asked to.
 IMPORTED_BY = {
     "unirecord/frameworks/hf_builder.py": {"datasets"},
-    "unirecord/frameworks/hf_stream.py": {"datasets"},
+    "unirecord/frameworks/hf.py": {"datasets"},
 }
 
 
@@ -426,7 +426,7 @@ NOT_FOR_CHILDREN = {
 # One pass, one query or one server is of the process that began it: a child asks it for nothing.
 OF_ONE_PROCESS = (
     *("pipeline/scheduler.py", "pipeline/producers.py", "order/selection.py", "query/scan.py"),
-    *("viewing/looking.py", "viewing/server.py"),
+    *("viewing/pages.py", "viewing/server.py"),
 )
 KEEPS_FORKS = ("core/threads.py", "core/forks.py")
 

@@ -16,7 +16,7 @@ from unirecord import Writer
 from unirecord.columns import ordered as ordered_module
 from unirecord.columns.flat import Strings, Vector
 from unirecord.columns.ordered import TextRanks, rows_in_order
-from unirecord.inspection.sorting import sorted_rows
+from unirecord.inspection.statistics import sorted_rows
 from unirecord.parts.dataset_path import resolve
 from unirecord.parts.part_set import PartSet
 

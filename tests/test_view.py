@@ -20,7 +20,7 @@ from test_html_report import HOSTILE, NAME, SCHEMA, Parsed, row
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.cli.main import main
-from unirecord.viewing import looking
+from unirecord.viewing import pages
 from unirecord.viewing.server import ViewServer
 
 ROWS = 300
@@ -125,7 +125,7 @@ def test_a_condition_and_a_column_choose_rows_and_their_order(browser: Browser, 
 
 
 def test_an_order_is_worked_out_as_far_as_pages_go(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unirecord.viewing.looking._FIRST_SORTED", 20)
+    monkeypatch.setattr("unirecord.viewing.pages._FIRST_SORTED", 20)
     by_score = browser.server.looking.chosen("", "score", True, 0, 10).rows
     assert len(browser.server.looking._orders["", "score", True]) == 20
     further = [browser.server.looking.chosen("", "score", True, at, 10).rows for at in range(0, ROWS, 10)]
@@ -259,7 +259,7 @@ def test_a_page_of_rows_shows_texts_and_objects(tmp_path: Path, monkeypatch: pyt
         assert "The story 3 " in text
         assert "hello 39" in text
         assert "characters)" in text  # of those that are longer, the beginning
-        monkeypatch.setattr(looking, "_TEXT_CHARACTERS", 20_000)
+        monkeypatch.setattr(pages, "_TEXT_CHARACTERS", 20_000)
         text = few.page("rows").text
         assert "The story 0 " in text
         assert "The story 30 " not in text

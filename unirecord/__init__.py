@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from .inspection.describe import ColumnDescription, Description, PartDescription, describe
     from .inspection.diff import Diff, DiffExample, RetypedColumn, diff
     from .inspection.history import Version, versions
-    from .inspection.notebook import Shown, show
+    from .inspection.notebook import ProgressBar, Shown, progress_bar, show
     from .inspection.repair import repair
     from .inspection.report import Problem, RepairReport, Report, Salvaged
-    from .inspection.shown_progress import ProgressBar, progress_bar
     from .inspection.verify import verify
     from .loading.batch import RaggedArray
     from .loading.stats import LoaderStats
@@ -54,8 +53,7 @@ if TYPE_CHECKING:
     from .pipeline.stats import PipelineStats, StageStats
     from .pipeline.tuner import PipelinePlan
     from .writing.changing_columns import ColumnsChanged, drop_columns, rename_columns
-    from .writing.collected import Collected
-    from .writing.collecting import gc
+    from .writing.collecting import Collected, gc
     from .writing.compacting import Relaid, compact, reshard
     from .writing.deleting import Deleted, delete
     from .writing.evicting import Evicted, evict
@@ -210,11 +208,11 @@ _HOMES = {
     "restore": "writing.republishing",
     "sort": "writing.reordering",
     "gc": "writing.collecting",
-    "Collected": "writing.collected",
+    "Collected": "writing.collecting",
     "versions": "inspection.history",
     "Version": "inspection.history",
-    "progress_bar": "inspection.shown_progress",
-    "ProgressBar": "inspection.shown_progress",
+    "progress_bar": "inspection.notebook",
+    "ProgressBar": "inspection.notebook",
     "diff": "inspection.diff",
     "Diff": "inspection.diff",
     "DiffExample": "inspection.diff",

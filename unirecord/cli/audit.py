@@ -10,9 +10,8 @@ from typing import Any, Final
 from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
 from ..inspection.audit import AuditedEpoch, AuditedOrder, AuditReport, audit
-from ..inspection.page_file import write_page
-from ..inspection.run_report import ranks_named, run_report
-from ..inspection.stats_files import saved_stats
+from ..inspection.markup import write_page
+from ..inspection.run_report import ranks_named, run_report, saved_stats
 from ..order.coverage import PositionRange
 from ..sizes import format_size
 from .terminal import print_json, print_table, say, warn

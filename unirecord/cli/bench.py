@@ -23,7 +23,7 @@ from ..parts.part_set import Io, resolve
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.stats import PipelineStats
 from ..sizes import format_size
-from ..storage import local_disk
+from ..storage import local
 from ..storage.registry import location_of
 from .store_options import add_cache_options, add_storage_option
 from .terminal import print_json, say, table
@@ -319,7 +319,7 @@ def forget_cached(path: str) -> None:
     Pages that are mapped somewhere stay.
     """
     for part in resolve(path).parts:
-        local_disk.forget_cached(part.path)
+        local.forget_cached(part.path)
 
 
 def step_that_hides(one: Measured, batch: int) -> float:

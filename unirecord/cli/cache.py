@@ -9,8 +9,7 @@ from typing import Final
 from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
 from ..sizes import format_size
-from ..storage.cache_check import check_shelves
-from ..storage.cache_directory import CacheDirectory, is_cache
+from ..storage.cache import CacheDirectory, check_shelves, is_cache
 from ..storage.registry import location_of
 from .progress_bar import ProgressBar
 from .store_options import add_storage_option

@@ -9,7 +9,7 @@ from typing import Final
 from ..errors import ExistsError, SchemaError, UniRecordError
 from ..inspection.diff import Diff, DiffExample, diff
 from ..inspection.diff_page import diff_page
-from ..inspection.page_file import write_page
+from ..inspection.markup import write_page
 from ..sizes import format_size
 from .progress_bar import ProgressBar
 from .store_options import add_cache_options, add_storage_option

@@ -14,10 +14,15 @@ from ..errors import CodecError, ExistsError, SchemaError
 from ..format.column import Column
 from ..inspection.describe import ColumnDescription, Description, describe
 from ..inspection.extract import extract
-from ..inspection.group_by import ValueCount, combination_counts
 from ..inspection.html_report import write_html_report
-from ..inspection.sorting import sampled_rows, sorted_rows
-from ..inspection.statistics import ColumnStatistics, column_statistics
+from ..inspection.statistics import (
+    ColumnStatistics,
+    ValueCount,
+    column_statistics,
+    combination_counts,
+    sampled_rows,
+    sorted_rows,
+)
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet, resolve
 from ..query import Query, compile_query

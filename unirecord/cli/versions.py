@@ -12,8 +12,7 @@ from typing import Final
 from ..inspection.history import Version, versions
 from ..parts.versions import split_version
 from ..sizes import format_size
-from ..writing.collected import Collected
-from ..writing.collecting import gc
+from ..writing.collecting import Collected, gc
 from ..writing.republishing import restore
 from .store_options import add_storage_option, is_elsewhere, refuse_cache
 from .terminal import print_json, print_table, say, warn

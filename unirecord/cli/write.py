@@ -50,7 +50,7 @@ from ..sizes import format_size
 from ..storage.registry import location_of, path_on_disk
 from ..writing.arguments import check_free, check_path
 from ..writing.batch_writer import PART_BYTES
-from ..writing.codec_choice import CodecChoice, choose_codecs
+from ..writing.compressing import CodecChoice, choose_codecs
 from .progress_bar import Pace, ProgressBar, ProgressLines, duration
 from .store_options import add_storage_option, refuse_cache
 from .terminal import many, say, table, warn

@@ -26,8 +26,7 @@ from ..storage.storage_options import use_storage
 from ..writing.arguments import storage_to_write_to
 from ..writing.changing_columns import as_columns_change
 from ..writing.conversion_journal import entry_from_json, entry_to_json
-from ..writing.part_sequence import PartSequence
-from ..writing.part_writer import PartContent
+from ..writing.part_writer import PartContent, PartSequence
 from ..writing.publisher import Publisher, open_publisher
 from ..writing.row_groups import shape_without_rows
 from .column_wish import ColumnWish, MadeColumns

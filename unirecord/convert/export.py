@@ -13,8 +13,7 @@ from ..errors import ExistsError, MissingError
 from ..loading.opened import PathLike
 from ..progress import Progress, Tracker
 from ..storage.registry import path_on_disk
-from ..storage.staged import StagedFile
-from ..storage.staged_folder import StagedFolder, check_replaceable
+from ..storage.staged import StagedFile, StagedFolder, check_replaceable
 from .sinks.base import Advance, FileSink, FolderSink, PathSink, Sink, stream_to
 from .sinks.registry import find_sink
 

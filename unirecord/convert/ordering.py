@@ -18,8 +18,7 @@ from ..parts.versions import read_newest
 from ..storage import local
 from ..storage.own_directory import check_own_folder
 from ..storage.registry import location_of, path_on_disk, read_file
-from ..storage.staged import StagedFile
-from ..storage.staged_folder import remove_tree
+from ..storage.staged import StagedFile, remove_tree
 from .conversion import Conversion, Interrupted, Standing
 from .resumed_plan import asked_of, difference
 from .source_files import stamps_of

@@ -9,8 +9,8 @@ from ..errors import CorruptionError, SchemaError, StaleError
 from ..format.metadata import check_room, pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
-from ..storage.linked import linked
 from ..storage.registry import location_of
+from ..storage.temporary_folder import linked
 from ..writing.arguments import check_id, check_indexable, check_path
 from ..writing.batch_writer import BatchWriter
 from ..writing.part_writer import FinishedPart, PartContent

@@ -12,8 +12,7 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..storage.temporary_folder import temporary_folder
 from ..writing.batch_writer import PART_BYTES, BatchWriter
-from ..writing.part_sequence import PartSequence
-from ..writing.part_writer import PartContent
+from ..writing.part_writer import PartContent, PartSequence
 from ..writing.row_groups import row_weights
 from .sources.base import Source
 

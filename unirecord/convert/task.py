@@ -11,8 +11,7 @@ from ..format.layout import Shape
 from ..format.values import ColumnBatch, RecordEncoder
 from ..writing.batch_writer import BatchWriter
 from ..writing.conversion_journal import Journal, entry_to_json
-from ..writing.part_sequence import Delivery, PartSequence, Settle, at_once, stays
-from ..writing.part_writer import PartContent
+from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, at_once, stays
 from ..writing.row_groups import slice_batch
 from .batches_ahead import BatchesAhead, batches_of_units
 from .begun_task import BegunTask, RowsWritten

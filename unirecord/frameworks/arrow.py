@@ -2,22 +2,181 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..columns.scalars import scalar_arrays
+from ..errors import CorruptionError
+from ..format.column import ARROW_KEY, Column
+from ..format.values.objects import base64_text, object_text
+from ..loading.batch import RaggedArray, valid_rows
 from ..order.selection import Selection
 from ..parts.part_set import PartSet
-from .arrow_values import arrow_array, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow
 
     from ..dataset.dataset import UniRecordDataset
 
-__all__ = ["to_arrow", "to_batches"]
+__all__ = [
+    "TYPE_KEY",
+    "arrow_array",
+    "arrow_schema",
+    "to_arrow",
+    "to_batches",
+]
+
+
+# Columns of a batch as Arrow arrays: their types, nulls, and arrays as lists, one level for each dimension.
+
+
+TYPE_KEY: Final = b"unirecord"  # of a field's metadata: the column's own type
+_COMPLEX: Final = {"complex64": "float32", "complex128": "float64"}  # as pairs: real, imaginary
+
+
+def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:
+    """The Arrow schema of columns; the fields' metadata have types that Arrow has not, and what was said of columns."""
+    import pyarrow
+
+    return pyarrow.schema([_field(column) for column in columns])
+
+
+def _field(column: Column) -> pyarrow.Field:
+    import pyarrow
+
+    plain = not column.is_array and column.type != "object"
+    metadata = {} if plain else {TYPE_KEY: str(column).encode()}
+    if column.packed_annotations:
+        metadata[ARROW_KEY] = json.dumps(column.annotations, ensure_ascii=False).encode()
+    return pyarrow.field(column.name, _type(column), nullable=column.nullable, metadata=metadata or None)
+
+
+def _type(column: Column) -> pyarrow.DataType:
+    import pyarrow
+
+    if not column.is_array:
+        named = {
+            "string": pyarrow.string(),
+            "text": pyarrow.large_string(),
+            "bytes": pyarrow.large_binary(),
+            "object": pyarrow.large_string(),
+        }
+        return named.get(column.type) or pyarrow.from_numpy_dtype(column.dtype)
+    found = _element(column)
+    for size in reversed(_dims(column)):
+        found = pyarrow.large_list(found) if size == -1 else pyarrow.list_(found, size)
+    return found
+
+
+def _element(column: Column) -> pyarrow.DataType:
+    import pyarrow
+
+    return pyarrow.from_numpy_dtype(np.dtype(_COMPLEX.get(column.type) or column.dtype))
+
+
+def _dims(column: Column) -> tuple[int, ...]:
+    return (*column.item_shape, 2) if column.type in _COMPLEX else column.item_shape
+
+
+def arrow_array(column: Column, values: Any) -> pyarrow.Array:
+    """The values of a batch as an Arrow array; numbers, bytes and text share the batch's memory."""
+    import pyarrow
+
+    if isinstance(values, RaggedArray):
+        return _with_nulls(_ragged(column, values), values.valid)
+    if column.is_array:
+        valid = valid_rows(values) if isinstance(values, np.ma.MaskedArray) else None
+        return _with_nulls(_lists(column, np.ma.getdata(values).reshape(-1), {}), valid)
+    if column.is_string:
+        return pyarrow.array(values, pyarrow.string())
+    if isinstance(values, np.ma.MaskedArray):
+        return pyarrow.array(values.data, mask=np.ma.getmaskarray(values))
+    return pyarrow.array(values)
+
+
+def _with_nulls(found: pyarrow.Array, valid: NDArray[np.bool_] | None) -> pyarrow.Array:
+    """The same array, null where ``valid`` is False; what stands there is not looked at any more."""
+    import pyarrow
+
+    if valid is None or valid.all() or found.null_count:
+        return found
+    bits = pyarrow.py_buffer(np.packbits(valid, bitorder="little"))
+    kind = found.type
+    lists = pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind)
+    own = 1 if pyarrow.types.is_fixed_size_list(kind) else 2 if lists else 3  # buffers of the array itself
+    children = [found.values] if lists else None
+    return pyarrow.Array.from_buffers(
+        kind, len(found), [bits, *found.buffers()[1:own]], int((~valid).sum()), 0, children
+    )
+
+
+def _ragged(column: Column, values: RaggedArray) -> pyarrow.Array:
+    import pyarrow
+
+    if column.is_array:
+        return _ragged_lists(column, values)
+    if column.type == "object":
+        texts = [
+            None if item is None and column.nullable else object_text(item, base64_text)
+            for item in values.to_list()
+        ]
+        return pyarrow.array(texts, pyarrow.large_string())
+    kind = pyarrow.large_string() if column.type == "text" else pyarrow.large_binary()
+    buffers = [None, pyarrow.py_buffer(values.offsets), pyarrow.py_buffer(values.data)]
+    found = pyarrow.LargeBinaryArray.from_buffers(kind, len(values), buffers)
+    if column.type == "text":
+        try:
+            found.validate(full=True)
+        except pyarrow.ArrowInvalid as error:
+            raise CorruptionError(
+                f"column {column.name!r}: a text is not valid UTF-8 ({error})", column=column.name
+            ) from None
+    return found
+
+
+def _ragged_lists(column: Column, values: RaggedArray) -> pyarrow.Array:
+    """Arrays with free dimensions: by arithmetic where only the first is free, else value by value."""
+    dtype, shape = column.dtype, column.item_shape
+    assert dtype is not None
+    if column.free_dims == 1 and shape[0] == -1:
+        return _lists(column, values.values.reshape(-1), {0: values.element_offsets})
+    nothing = np.zeros([max(size, 0) for size in shape], dtype)
+    items = [nothing if item is None else item for item in values]
+    flat = np.concatenate([np.zeros(0, dtype), *(item.reshape(-1) for item in items)])
+    return _lists(column, flat, _list_offsets(shape, items))
+
+
+def _list_offsets(shape: tuple[int, ...], items: Sequence[NDArray[Any]]) -> dict[int, NDArray[np.int64]]:
+    """For each free dimension the places at which its lists begin."""
+    shapes = np.array([item.shape for item in items], np.int64).reshape(len(items), len(shape))
+    lists = np.ones(len(items), np.int64)  # how many lists of this dimension a value has
+    offsets = {}
+    for level, size in enumerate(shape):
+        if size == -1:
+            lengths = np.repeat(shapes[:, level], lists)
+            offsets[level] = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        lists = lists * shapes[:, level]
+    return offsets
+
+
+def _lists(column: Column, flat: NDArray[Any], offsets: dict[int, NDArray[np.int64]]) -> pyarrow.Array:
+    """Nested lists over flat elements; ``offsets``: for each free dimension, where its lists begin."""
+    import pyarrow
+
+    if column.type in _COMPLEX:
+        flat = np.ascontiguousarray(flat).view(_COMPLEX[column.type])
+    found = pyarrow.array(flat)
+    for level, size in reversed(list(enumerate(_dims(column)))):
+        if size == -1:
+            found = pyarrow.LargeListArray.from_arrays(pyarrow.array(offsets[level]), found)
+        else:
+            found = pyarrow.FixedSizeListArray.from_arrays(found, size)
+    return found
+
 
 _BATCH_BYTES = 8 << 20
 _BATCH_ROWS = 1 << 16

@@ -9,7 +9,7 @@ from ..convert.conversion import Engine
 from ..convert.task import Job, finish_task, write_parts
 from ..errors import UniRecordError
 from ..storage.attempts import Attempts
-from .ray_session import cause_of, import_ray
+from .ray_data import cause_of, import_ray
 
 __all__ = ["ray_engine"]
 

@@ -19,8 +19,8 @@ from ..loading.loader import Delivered, Stage
 from ..loading.options import LoaderOptions, ReadAhead
 from .array_trees import filled_and_valid, with_arrays
 from .batch_options import batch_options
-from .torch_device import CopiedAhead, Moved, Pinned, in_pinned_memory, pinned_piece, with_tensors
 from .torch_sampler import EpochSampler
+from .torch_tensors import CopiedAhead, Moved, Pinned, in_pinned_memory, pinned_piece, with_tensors
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:

@@ -12,10 +12,17 @@ from typing import Any, Final
 from ..dataset.dataset import UniRecordDataset
 from ..errors import FormatError
 from ..order.coverage import Coverage, PositionRange, Stretch, coverage
-from .job_history import JobPass, Launch, launches
-from .left_out_samples import Placed, ranges_left_out
-from .receipt_digests import rows_that_differ
-from .receipt_files import RankFile, read_receipts, receipt_paths
+from .receipts import (
+    JobPass,
+    Launch,
+    Placed,
+    RankFile,
+    launches,
+    ranges_left_out,
+    read_receipts,
+    receipt_paths,
+    rows_that_differ,
+)
 
 __all__ = ["AuditReport", "AuditedEpoch", "AuditedLaunch", "AuditedOrder", "audit"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,101 @@ from ..errors import CorruptionError
 from ..format import layout
 from ..format.page import padded
 from ..format.schema import Schema
+from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..parts.data_file import DataFile, DataHead, RowGroup
-from ..parts.part_set import Decoders
-from .finding import SHOWN, Finding, findings_for, lost_rows
-from .value_check import check_blob_values, check_scalar_values
+from ..parts.part_set import CellValues, Decoders
 from .walk import Recovered, cell_places, cell_sizes, row_starts
 
-__all__ = ["Finding", "check_group", "read_payload"]
+__all__ = [
+    "Finding",
+    "SHOWN",
+    "check_blob_values",
+    "check_group",
+    "check_scalar_values",
+    "findings_for",
+    "lost_rows",
+    "read_payload",
+]
+
+
+# What is wrong in a row group, and which rows are lost by it.
+
+
+SHOWN: Final = (
+    20  # findings of one kind in a row group that are told one by one: a report is no larger than its files
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong in a row group. ``rows`` [first, stop) of the part are lost by it, None: no value is.
+
+    ``each``: when only some of them are, these.
+    """
+
+    offset: int
+    what: str
+    rows: tuple[int, int] | None = None
+    column: str | None = None
+    each: npt.NDArray[np.int64] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} (offset {self.offset})"
+
+
+def findings_for(
+    rows: npt.NDArray[Any], offset: int, what: str, column: str | None = None
+) -> Iterator[Finding]:
+    """One finding for each of these rows of the part, which ascend; many are one."""
+    if len(rows) > SHOWN:
+        span = int(rows[0]), int(rows[-1]) + 1
+        yield Finding(offset, f"{what} ({len(rows)} times)", span, column, rows.astype(np.int64))
+        return
+    for row in rows.tolist():
+        yield Finding(offset, what, (row, row + 1), column)
+
+
+def lost_rows(findings: list[Finding], first: int, rows: int) -> npt.NDArray[np.bool_]:
+    """Which rows of a group of ``rows`` rows, the first of them ``first`` in the part, are lost by the findings."""
+    bad = np.zeros(rows, bool)
+    for finding in findings:
+        if finding.each is not None:
+            bad[finding.each - first] = True
+        elif finding.rows is not None:
+            bad[finding.rows[0] - first : finding.rows[1] - first] = True
+    return bad
+
+
+# Checks that what a row group stores can be values of its columns, whatever its digests say.
+
+
+def check_scalar_values(head: DataHead, group: RowGroup) -> Iterator[Finding]:
+    """Bools are 0 or 1, nulls are stored as zero, and strings are UTF-8."""
+    for (_, column), found in zip(head.schema.scalars, group.page.scalars, strict=True):
+        if found.strings is not None:
+            bad = group.first_row + no_texts(found.values, found.strings)
+            yield from findings_for(bad, group.offset, NO_TEXT, column.name)
+        bad = group.first_row + broken_scalars(column, found.values, found.valid)
+        yield from findings_for(bad, group.offset, BROKEN, column.name)
+
+
+def check_blob_values(
+    head: DataHead,
+    group: RowGroup,
+    payload: npt.NDArray[np.uint8],
+    lost: npt.NDArray[np.bool_],
+    decoders: Decoders,
+) -> Iterator[Finding]:
+    """Cells of the rows that are not ``lost`` can be decompressed and decoded, and nulls are empty or zero."""
+    cells = CellValues(head.schema, *cell_places(head, group), group.page.raw_lengths, payload, decoders)
+    for j, (ordinal, column) in enumerate(head.schema.blobs):
+        if ordinal in decoders.lost:
+            span = (group.first_row, group.first_row + group.page.rows)
+            what = f"the cells cannot be decompressed: {decoders.lost[ordinal]}"
+            yield Finding(group.blob_payload, what, span, column.name)
+        for what, rows in cells.problems(j, group.page.blob_valid[j], ~lost):
+            yield from findings_for(rows + group.first_row, group.blob_payload, what, column.name)
+
 
 _PADS = 1 << 20  # padding bytes that are looked at in one step
 

@@ -3,23 +3,460 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import cached_property
+from ..core.digests import digest_ranges
+from ..core.threads import usable_cores
 from ..errors import SchemaError, UniRecordError
+from ..format.column import Column
 from ..format.schema import Schema
-from .diff_keys import KeyMatch
-from .diff_numbers import by_number
-from .diff_side import Side, opened_sides
-from .diff_values import Pairs, Shared, compared, shared_columns, values_of
+from ..parts.dataset_path import use_snapshot
+from ..parts.layouts import same_values
+from ..parts.part_set import ColumnResult, PartSet
+from ..storage.temporary_folder import Buckets, temporary_folder
 
-__all__ = ["Diff", "DiffExample", "RetypedColumn", "diff"]
+__all__ = [
+    "Diff",
+    "DiffExample",
+    "KEYS_AT_ONCE",
+    "KeyMatch",
+    "Matched",
+    "Pairs",
+    "RetypedColumn",
+    "Shared",
+    "Side",
+    "Stretch",
+    "by_number",
+    "compared",
+    "diff",
+    "opened_sides",
+    "shared_columns",
+    "values_of",
+]
+
+
+# One of two datasets that are compared: its parts, which of its rows are there, and which parts both have.
+
+
+Numbers = NDArray[np.int64]
+_AT_ONCE = 1 << 20  # row numbers
+
+
+Identity = tuple[Any, ...]  # of a part
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two.
+
+    Attributes:
+        name: its path, as it was given.
+        parts: its rows.
+        twins: for each of its parts, the number of the part of the other that is the same, or -1.
+    """
+
+    name: str
+    parts: PartSet
+    twins: NDArray[np.int64]
+
+    @cached_property
+    def count(self) -> int:
+        """How many rows there are."""
+        return self.parts.rows if self.parts.live is None else self.parts.live.ones
+
+    def has(self, first: int, last: int) -> NDArray[np.bool_]:
+        """Whether there is a row of each number in [first, last)."""
+        found = np.zeros(last - first, np.bool_)
+        stop = min(last, self.parts.rows)
+        if stop > first:
+            live = self.parts.live
+            found[: stop - first] = (
+                True if live is None else live.contains(np.arange(first, stop, dtype=np.int64))
+            )
+        return found
+
+    def numbers(self) -> Iterator[Numbers]:
+        """The numbers of all rows that are there, ascending, some at a time."""
+        for first in range(0, self.parts.rows, _AT_ONCE):
+            last = min(first + _AT_ONCE, self.parts.rows)
+            yield np.flatnonzero(self.has(first, last)).astype(np.int64) + first
+
+    def same_row(self, rows: Numbers, other: Side, others: Numbers) -> NDArray[np.bool_]:
+        """Whether rows are stored in a part that the other has as well, and are that row of it: equal, unread."""
+        mine = np.searchsorted(self.parts.starts, rows, side="right") - 1
+        theirs = np.searchsorted(other.parts.starts, others, side="right") - 1
+        within = (rows - self.parts.starts[mine]) == (others - other.parts.starts[theirs])
+        result: NDArray[np.bool_] = (self.twins[mine] == theirs) & within
+        return result
+
+
+def opened_sides(first: str, second: str) -> tuple[Side, Side]:
+    """Both datasets, opened; whoever has them closes their parts."""
+    a = _opened(first)
+    try:
+        b = _opened(second)
+    except BaseException:
+        a.close()
+        raise
+    names = [one.name for one in a.schema if one.name in b.schema and same_values(one, b.schema[one.name])]
+    mine, theirs = [[_identity(parts, i, names) for i in range(len(parts))] for parts in (a, b)]
+    return Side(first, a, _twins(mine, theirs)), Side(second, b, _twins(theirs, mine))
+
+
+def _opened(path: str) -> PartSet:
+    return use_snapshot(path, lambda snapshot: PartSet(snapshot, knows_deletions=True))
+
+
+def _identity(parts: PartSet, number: int, names: Sequence[str]) -> Identity:
+    """What is equal of two parts only where all of their stored rows are, in the columns of these names.
+
+    How many, and for each column the id and content digest of the file that it lies in, and which column of it it is.
+    """
+    ref, layouts = parts.snapshot.parts[number], parts.snapshot.layouts
+    if not ref.content:  # a part that was named by its own path
+        ref = replace(ref, content=parts.part(number).info.content_digest)
+    files, ordinals = (ref, *ref.files), [parts.schema.ordinal(name) for name in names]
+    places = [layouts[ref.layout - 1].columns[i] if ref.layout else (0, i) for i in ordinals]
+    return ref.rows, *((files[file].id, files[file].content, column) for file, column in places or [(0, -1)])
+
+
+def _twins(mine: list[Identity], theirs: list[Identity]) -> NDArray[np.int64]:
+    there: dict[Identity, int] = {}
+    for number, part in enumerate(theirs):
+        there.setdefault(part, number)
+    return np.array([there.get(part, -1) for part in mine], np.int64)
+
+
+# Rows of two datasets side by side: which columns of which pairs differ, by the bytes of their values.
+
+
+Flags = NDArray[np.bool_]
+_BLOCK_BYTES = 8 << 20  # of values, on each side of a pair of blocks
+_MOST_ROWS = 1 << 16
+_MOST_THREADS = 8
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The columns that both datasets have with the same type: names, and ordinals on each side."""
+
+    names: tuple[str, ...]
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Rows of both that belong together, and ``changed`` bool[n, columns]."""
+
+    first: Numbers
+    second: Numbers
+    changed: Flags
+
+
+def shared_columns(first: Schema, second: Schema) -> Shared:
+    """Those whose values can be compared: of the same type and shape, whether or not they may be null."""
+    names = tuple(c.name for c in first if c.name in second and _alike(c, second[c.name]))
+    return Shared(
+        names, tuple(first.ordinal(name) for name in names), tuple(second.ordinal(name) for name in names)
+    )
+
+
+def _alike(a: Column, b: Column) -> bool:
+    return (a.type, a.shape) == (b.type, b.shape)
+
+
+def compared(a: Side, b: Side, shared: Shared, pairs: Iterable[tuple[Numbers, Numbers]]) -> Iterator[Pairs]:
+    """The pairs in blocks that are small in memory, compared by several threads, in the order given."""
+    size = max(a.parts.mean_row_bytes(shared.first), b.parts.mean_row_bytes(shared.second), 1.0)
+    rows = int(min(max(_BLOCK_BYTES // size, 1), _MOST_ROWS))
+
+    def work(first: Numbers, second: Numbers) -> Pairs:
+        return Pairs(first, second, _changed(a, b, shared, first, second))
+
+    blocks = (
+        (first[i : i + rows], second[i : i + rows])
+        for first, second in pairs
+        for i in range(0, len(first), rows)
+    )
+    threads = min(usable_cores(), _MOST_THREADS)
+    waiting: deque[Future[Pairs]] = deque()
+    with ThreadPoolExecutor(threads, "unirecord-diff") as pool:
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(work, *block))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _changed(a: Side, b: Side, shared: Shared, first: Numbers, second: Numbers) -> Flags:
+    found = np.zeros((len(first), len(shared.names)), np.bool_)
+    if not shared.names:
+        return found
+    mine, theirs = a.parts.read(first, shared.first), b.parts.read(second, shared.second)
+    for i, (x, y) in enumerate(zip(mine, theirs, strict=True)):
+        found[:, i] = _differ(x, y, len(first))
+    return found
+
+
+def _differ(x: ColumnResult, y: ColumnResult, rows: int) -> Flags:
+    """Whether the values of a row are not the same bytes; null is null, whatever bytes stand there."""
+    differ: Callable[[ColumnResult, ColumnResult], Flags] = _fixed if x.offsets is None else _variable
+    found = differ(x, y)
+    if x.valid is None and y.valid is None:
+        return found
+    every = np.ones(rows, np.bool_)
+    mine, theirs = every if x.valid is None else x.valid, every if y.valid is None else y.valid
+    result: Flags = (mine != theirs) | (mine & theirs & found)
+    return result
+
+
+def _fixed(x: ColumnResult, y: ColumnResult) -> Flags:
+    rows = len(x.data)
+    mine, theirs = (np.ascontiguousarray(one.data).reshape(rows, -1) for one in (x, y))
+    if not mine.size:
+        return np.zeros(rows, np.bool_)
+    mine, theirs = mine.view(np.uint8), theirs.view(np.uint8)
+    if np.array_equal(mine, theirs):
+        return np.zeros(rows, np.bool_)
+    result: Flags = (mine != theirs).any(axis=1)
+    return result
+
+
+def _variable(x: ColumnResult, y: ColumnResult) -> Flags:
+    assert x.offsets is not None
+    assert y.offsets is not None
+    lengths = np.diff(x.offsets)
+    found: Flags = lengths != np.diff(y.offsets)
+    if not found.any():
+        wrong = np.flatnonzero(x.data != y.data)
+        found[np.searchsorted(x.offsets, wrong, side="right") - 1] = True
+        return found
+    mine, theirs = memoryview(x.data), memoryview(y.data)
+    for i in np.flatnonzero(~found & (lengths > 0)).tolist():
+        at, of = int(x.offsets[i]), int(y.offsets[i])
+        size = int(lengths[i])
+        found[i] = mine[at : at + size] != theirs[of : of + size]
+    return found
+
+
+def values_of(side: Side, row: int, names: Sequence[str]) -> tuple[object, ...]:
+    """The values of some columns of a row, to be shown."""
+    columns = [side.parts.schema[name] for name in names]
+    results = side.parts.read(np.array([row], np.int64), [side.parts.schema.ordinal(name) for name in names])
+    return tuple(_value(column, result) for column, result in zip(columns, results, strict=True))
+
+
+def _value(column: Column, result: ColumnResult) -> object:
+    if result.valid is not None and not result.valid[0]:
+        return None
+    if result.offsets is None:
+        return result.data[0].item() if not column.is_array else result.data[0].tolist()
+    raw = result.data.tobytes()
+    return raw.decode("utf-8", "backslashreplace") if column.type in ("string", "text") else raw.hex()
+
+
+# Rows of two datasets by their numbers: which only one of them has, and which both have, read only where
+# need be.
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What some neighbouring numbers stand for: rows that one alone has, and rows of both that are to be compared."""
+
+    gone: Numbers
+    added: Numbers
+    both: Numbers
+
+
+def by_number(a: Side, b: Side) -> Iterator[Stretch]:
+    """All rows of both, ascending. What lies in a part that both have, at the same place, is not given: it is equal."""
+    most = max(a.parts.rows, b.parts.rows)
+    shared = _shared(a, b)
+    edges = sorted({0, a.parts.rows, b.parts.rows, most, *(edge for one in shared for edge in one)})
+    begins = {first for first, _ in shared}
+    whole = a.parts.live is None and b.parts.live is None
+    for first, last in pairwise(edges):
+        is_shared = first in begins
+        if is_shared and whole:
+            continue
+        for at in range(first, last, _AT_ONCE):
+            yield _stretch(a, b, at, min(at + _AT_ONCE, last), is_shared)
+
+
+def _stretch(a: Side, b: Side, first: int, last: int, is_shared: bool) -> Stretch:
+    mine, theirs = a.has(first, last), b.has(first, last)
+    found = [mine & ~theirs, theirs & ~mine, np.zeros(0, np.bool_) if is_shared else mine & theirs]
+    return Stretch(*(np.flatnonzero(flags).astype(np.int64) + first for flags in found))
+
+
+def _shared(a: Side, b: Side) -> list[tuple[int, int]]:
+    """Numbers [first, last) of the parts that both have at the same place."""
+    found = []
+    for number, twin in enumerate(a.twins.tolist()):
+        first, last = int(a.parts.starts[number]), int(a.parts.starts[number + 1])
+        if twin >= 0 and last > first and int(b.parts.starts[twin]) == first:
+            found.append((first, last))
+    return found
+
+
+# Rows of two datasets by the values of key columns: who belongs to whom, in bounded memory by parting the
+# keys.
+
+
+Digests = NDArray[np.uint64]
+KEYS_AT_ONCE = (
+    4 << 20
+)  # rows of both whose keys are in memory together, at 24 bytes each, and twice while sorted
+_READ_BYTES = 8 << 20  # of key values
+_KEY = np.dtype([("low", "<u8"), ("high", "<u8"), ("row", "<i8")])
+_PAIR = np.dtype([("first", "<i8"), ("second", "<i8")])
+_NULL = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Rows that belong together, and those that have no other, each ascending."""
+
+    first: Numbers
+    second: Numbers
+    gone: Numbers
+    added: Numbers
+
+
+class KeyMatch:
+    """Finds for each row of ``a`` the row of ``b`` with the same key.
+
+    Keys are compared by 128 bits of XXH3; whoever reads the pairs compares the key columns too. With more than
+    ``at_once`` rows, keys and then pairs are put aside in a temporary folder: 24 bytes a row, 16 a pair.
+    """
+
+    def __init__(self, a: Side, b: Side, key: Sequence[str], at_once: int = KEYS_AT_ONCE) -> None:
+        self._sides, self._key = (a, b), tuple(key)
+        self._count = max(1, -(-(a.count + b.count) // at_once))
+
+    def matched(self) -> Iterator[Matched]:
+        """All rows, those of the first dataset ascending. UniRecordError names a key that two rows of one have."""
+        if self._count == 1:
+            yield from self._matched(None)
+            return
+        with temporary_folder() as folder:
+            yield from self._matched(folder)
+
+    def _matched(self, folder: str | None) -> Iterator[Matched]:
+        keys = [Buckets(folder, name, _KEY) for name in ("a", "b")]
+        for side, buckets in zip(self._sides, keys, strict=True):
+            for records in self._keys_of(side):
+                buckets.add((records["high"] % np.uint64(self._count)).astype(np.int64), records)
+        pairs, gone, added = (
+            Buckets(folder, name, dtype)
+            for name, dtype in (("pairs", _PAIR), ("gone", np.dtype("<i8")), ("added", np.dtype("<i8")))
+        )
+        a, b = self._sides
+        for bucket in range(self._count):
+            first, second = (
+                self._sorted(side, one.take(bucket)) for side, one in zip(self._sides, keys, strict=True)
+            )
+            both, left, right = _joined(first, second)
+            pairs.add(self._place(a, both["first"]), both)
+            gone.add(self._place(a, left), left)
+            added.add(self._place(b, right), right)
+        for bucket in range(self._count):
+            found = np.sort(pairs.take(bucket), order="first")
+            yield Matched(
+                found["first"].copy(),
+                found["second"].copy(),
+                np.sort(gone.take(bucket)),
+                np.sort(added.take(bucket)),
+            )
+
+    def _place(self, side: Side, rows: Numbers) -> Numbers:
+        """The bucket of rows by their numbers: of equal stretches of them."""
+        result: Numbers = rows // max(1, -(-side.parts.rows // self._count))
+        return result
+
+    def _keys_of(self, side: Side) -> Iterator[NDArray[Any]]:
+        ordinals = [side.parts.schema.ordinal(name) for name in self._key]
+        step = int(min(max(_READ_BYTES // max(side.parts.mean_row_bytes(ordinals), 16), 1), 1 << 18))
+        for rows in side.numbers():
+            for i in range(0, len(rows), step):
+                some = rows[i : i + step]
+                results = side.parts.read(some, ordinals)
+                records = np.empty(len(some), _KEY)
+                records["row"] = some
+                for half, seed in (("low", 1), ("high", 2)):
+                    records[half] = _digests(results, len(some), seed)
+                yield records
+
+    def _sorted(self, side: Side, records: NDArray[Any]) -> NDArray[Any]:
+        found = records[np.lexsort((records["row"], records["low"], records["high"]))]
+        same = np.flatnonzero(
+            (found["low"][1:] == found["low"][:-1]) & (found["high"][1:] == found["high"][:-1])
+        )
+        if len(same):
+            rows = found["row"][same[0] : same[0] + 2].tolist()
+            shown = ", ".join(
+                f"{name} = {value!r}"
+                for name, value in zip(self._key, values_of(side, rows[0], self._key), strict=True)
+            )
+            raise UniRecordError(
+                f"{side.name}: rows {rows[0]} and {rows[1]} have the same key, {shown}; choose key columns that tell "
+                "all rows apart, or compare by row number, without a key"
+            )
+        return found
+
+
+def _joined(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], Numbers, Numbers]:
+    """Pairs of the same key, and the rows that have none; each side has a key once."""
+    both = np.concatenate([first, second])
+    of_second = np.arange(len(both)) >= len(first)
+    order = np.lexsort((of_second, both["low"], both["high"]))
+    both, of_second = both[order], of_second[order]
+    meets = (both["low"][1:] == both["low"][:-1]) & (both["high"][1:] == both["high"][:-1])
+    at = np.flatnonzero(meets)
+    pairs = np.empty(len(at), _PAIR)
+    pairs["first"], pairs["second"] = both["row"][at], both["row"][at + 1]
+    alone = np.ones(len(both), np.bool_)
+    alone[at] = alone[at + 1] = False
+    return pairs, both["row"][alone & ~of_second].copy(), both["row"][alone & of_second].copy()
+
+
+def _digests(results: Sequence[ColumnResult], rows: int, seed: int) -> Digests:
+    """One digest for the key of each row."""
+    digests = np.zeros(rows, np.uint64)
+    for result in results:
+        if result.offsets is None:
+            data = np.ascontiguousarray(result.data)
+            width = data.nbytes // max(rows, 1)
+            starts = np.arange(rows, dtype=np.uint64) * np.uint64(width)
+            lengths = np.full(rows, width, np.uint64)
+        else:
+            data = result.data
+            starts, lengths = result.offsets[:-1].astype(np.uint64), np.diff(result.offsets).astype(np.uint64)
+        of_value = digest_ranges(data, starts, lengths, seed, 0)
+        if result.valid is not None:
+            of_value = np.where(result.valid, of_value, _NULL)
+        both = np.stack([digests, of_value], axis=1)
+        digests = digest_ranges(
+            both, np.arange(rows, dtype=np.uint64) * np.uint64(16), np.full(rows, 16, np.uint64), seed, 0
+        )
+    return digests
+
 
 PathLike = str | os.PathLike[str]
-Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

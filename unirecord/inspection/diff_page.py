@@ -7,11 +7,10 @@ from contextlib import closing
 from typing import Any, Final
 
 from ..parts.part_set import PartSet, resolve
-from .cells_of_row import cells_of_row
 from .describe import Description, describe
 from .diff import Diff, DiffExample
-from .example_cells import example
-from .html_columns import card, spelled
+from .example_cells import cells_of_row, example
+from .html_report import card, spelled
 from .markup import Markup, element, join, page
 from .statistics import column_statistics
 

@@ -16,7 +16,7 @@ from ..format import layout, metadata
 from ..format.layout import IndexHeader, Section
 from ..format.metadata import Metadata, Statistics
 from ..parts.data_file import DataFile
-from ..storage.local_disk import read_at
+from ..storage.local import read_at
 from ..storage.location import Readable
 from ..storage.registry import read_file
 from ..storage.staged import StagedFile

@@ -1,12 +1,35 @@
-"""HTML put together from elements: text is always escaped, so nothing in the data can be markup or script."""
+"""HTML put together from elements, in which text is always escaped; small charts, and a page as a whole file."""
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["BEGINNING", "POLICY", "Markup", "element", "fragment", "join", "page", "shown"]
+from ..errors import ExistsError
+from ..storage.registry import location_of
+from ..storage.staged import StagedFile
+
+__all__ = [
+    "BEGINNING",
+    "Markup",
+    "POLICY",
+    "element",
+    "fragment",
+    "histogram",
+    "join",
+    "line",
+    "meter",
+    "page",
+    "points",
+    "shown",
+    "write_page",
+]
+
+
+# HTML put together from elements: text is always escaped, so nothing in the data can be markup or script.
+
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*", re.IGNORECASE)
 _VOID: Final = {"img", "meta", "br", "input"}
@@ -126,3 +149,101 @@ def page(title: str, *body: object, policy: str = POLICY) -> bytes:
 def fragment(*body: object) -> Markup:
     """A piece that stands in somebody else's page, such as a notebook's."""
     return element("div", Markup(f"<style>{_FRAGMENT_STYLE}</style>"), *body, class_="unirecord")
+
+
+# Small charts as SVG: bars of a histogram, a line, a share of a whole. Each says in words what it shows.
+
+
+_WIDTH: Final = 320
+_HEIGHT: Final = 80
+_SQUARE: Final = 160  # height where both directions matter
+_GAP: Final = 1.0
+_POINTS: Final = 200  # of a line
+
+
+def histogram(counts: Sequence[int], labels: Sequence[str], says: str) -> Markup:
+    """Bars as high as the counts; ``labels`` are what is said of each bar. A bar that holds anything can be seen."""
+    most, step = max(counts, default=0) or 1, _WIDTH / max(1, len(counts))
+    bars = []
+    for place, (count, label) in enumerate(zip(counts, labels, strict=True)):
+        high = max(1.0, _HEIGHT * count / most) if count else 0.0
+        bars.append(
+            element(
+                "g",
+                element("title", f"{label}: {count:,}"),
+                element(
+                    "rect", x=f"{place * step:.2f}", y=f"{_HEIGHT - high:.2f}", width=f"{max(step - _GAP, 0.5):.2f}",
+                    height=f"{high:.2f}",
+                ),
+            )
+        )  # fmt: skip
+    return element("svg", *bars, viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=says)
+
+
+def line(values: Sequence[float], says: str) -> Markup:
+    """A line through finite values; of many, evenly spaced ones."""
+    values = (
+        [values[place * len(values) // _POINTS] for place in range(_POINTS)]
+        if len(values) > _POINTS
+        else values
+    )
+    low, high = min(values), max(values)
+    span, step = (high - low) or 1.0, _WIDTH / max(1, len(values) - 1)
+    points = " ".join(
+        f"{place * step:.1f},{2 + (_HEIGHT - 4) * (high - value) / span:.1f}"
+        for place, value in enumerate(values)
+    )
+    return element(
+        "svg",
+        element("polyline", points=points),
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        role="img",
+        aria_label=says,
+    )
+
+
+def points(places: Sequence[tuple[float, float]], says: str) -> Markup:
+    """Points at (across, up), each 0 to 1."""
+    marks = [
+        element(
+            "rect",
+            x=f"{2 + (_WIDTH - 6) * x:.1f}",
+            y=f"{2 + (_SQUARE - 6) * (1 - y):.1f}",
+            width="2",
+            height="2",
+        )
+        for x, y in places
+    ]
+    return element(
+        "svg", *marks, viewBox=f"0 0 {_WIDTH} {_SQUARE}", role="img", aria_label=says, class_="points"
+    )
+
+
+def meter(share: float) -> Markup:
+    """A bar as wide as the share, 0 to 1, of what it stands in."""
+    return element("span", class_="meter", style=f"width:{100 * min(max(share, 0.0), 1.0):.1f}%")
+
+
+# A page is written to a file whole or not at all, and only in place of an earlier page.
+
+
+def write_page(content: bytes, target: str) -> int:
+    """Writes a page to the file ``target``, whole or not at all; returns its bytes.
+
+    ExistsError where something is that is no page of this package; an earlier one is replaced.
+    """
+    there = location_of(target)
+    if not there.in_file_system or (
+        there.is_taken(target) and there.read(target, len(BEGINNING)) != BEGINNING
+    ):
+        raise ExistsError(
+            f"{target} is there and is no report, or is no file of this machine; give another name"
+        )
+    file = StagedFile(target)
+    try:
+        file.append([content])
+        file.sync()
+        file.publish()
+    finally:
+        file.discard()
+    return len(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from itertools import islice
+from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
@@ -15,23 +16,74 @@ from ..format.schema import Schema
 from ..loading.batch import RaggedArray, valid_rows
 from ..parts.part_set import PartSet
 from ..sizes import format_size
-from .cells_of_row import cells_of_row
-from .charts import histogram
 from .describe import Description
-from .example_cells import example
-from .html_columns import table_of_columns
-from .markup import Markup, element, fragment, join
+from .example_cells import cells_of_row, example
+from .html_report import table_of_columns
+from .markup import Markup, element, fragment, histogram, join
 from .statistics import ColumnStatistics, column_statistics
 
 __all__ = [
+    "ProgressBar",
     "Shown",
     "dataset_html",
     "description_html",
     "plot",
+    "progress_bar",
     "samples_html",
     "schema_html",
     "show",
 ]
+
+
+# How far a long call is, as a bar of tqdm: in a notebook a widget, on a terminal a line.
+
+
+class ProgressBar:
+    """A bar to be given as ``progress=``, and to be closed when the call is over; made by `progress_bar`."""
+
+    def __init__(self, bar: Any) -> None:
+        """Internal."""
+        self._bar = bar
+
+    def __call__(self, done: int, total: int) -> None:
+        """Draws the bar anew: so much is ``done`` of ``total``, or of an unknown total where that is 0."""
+        self._bar.total = total or None
+        self._bar.update(done - self._bar.n)
+
+    def close(self) -> None:
+        """Leaves the bar as it is."""
+        self._bar.close()
+
+    def __enter__(self) -> ProgressBar:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes the bar."""
+        self.close()
+
+
+def progress_bar(label: str = "", unit: str = "") -> ProgressBar:
+    """A bar of tqdm for whatever takes ``progress=``: a widget in a notebook, a line on a terminal.
+
+    ``with unirecord.progress_bar("comparing", "rows") as bar: unirecord.diff(a, b, progress=bar)``. Loaders and
+    pipelines need none: ``for batch in tqdm(loader)``.
+
+    Args:
+        label: what stands before the bar.
+        unit: what is counted, such as ``"rows"`` or ``"B"``.
+
+    Raises:
+        ImportError: tqdm is not installed.
+    """
+    try:
+        tqdm = importlib.import_module("tqdm.auto").tqdm
+    except ImportError as error:
+        raise ImportError(f"unirecord.progress_bar needs tqdm: pip install tqdm ({error})") from error
+    return ProgressBar(tqdm(desc=label, unit=unit or "it", unit_scale=True))
+
 
 _COLUMNS: Final = 40
 _ROWS: Final = 8  # of a batch, and of a list of samples

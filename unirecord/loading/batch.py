@@ -18,7 +18,7 @@ from ..format.values import array_in_cell, decode_cell
 if TYPE_CHECKING:
     import torch
 
-    from ..frameworks.torch_ragged import RaggedTensor
+    from ..frameworks.torch_tensors import RaggedTensor
 
 __all__ = [
     "BatchBuilder",
@@ -135,7 +135,7 @@ class RaggedArray:
             dtype: of the elements, such as ``torch.int64`` for tokens stored as ``uint16`` or ``uint32``, which
                 embeddings do not take; by default their own. ValueError where a value does not fit.
         """
-        from ..frameworks.torch_ragged import ragged_tensor
+        from ..frameworks.torch_tensors import ragged_tensor
 
         return ragged_tensor(self, dtype)
 

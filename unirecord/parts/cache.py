@@ -18,8 +18,7 @@ import numpy.typing as npt
 from ..core import CACHE_RANGE, CACHE_STRETCH, Answer, Fetch, Locked, NativeCache, Put, Range, xxh3_64
 from ..errors import UniRecordError
 from ..sizes import parse_size
-from ..storage.cache_directory import PAGE, CacheDirectory, on_disk
-from ..storage.cache_shelf import DROPPED, KEPT, RECORD, Shelf, ShelfError
+from ..storage.cache import DROPPED, KEPT, PAGE, RECORD, CacheDirectory, Shelf, ShelfError, on_disk
 from .dataset_path import PartRef
 
 __all__ = [

@@ -39,7 +39,7 @@ from ..format.value_rules import (
     no_values,
     takes_any_bytes,
 )
-from ..storage.lease import take_lease
+from ..storage.claim import take_lease
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
 from .cache import CacheOptions, CacheStats, sum_of

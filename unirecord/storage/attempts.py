@@ -11,7 +11,7 @@ from typing import Final
 from ..errors import MissingError
 from . import local
 from .own_directory import check_own_folder
-from .staged_folder import remove_tree
+from .staged import remove_tree
 
 __all__ = ["ORPHAN_SECONDS", "Attempts"]
 

@@ -1,4 +1,4 @@
-"""Who may write: locks on open files, which end with their process, and what is known of the writers of this one."""
+"""Who may write, and who reads: locks on open files, which end with their process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,24 @@ from . import system
 from .local import located, same_file
 from .system import Descriptor
 
-__all__ = ["HeldHereError", "Holder", "Place", "check_unclaimed", "clear_dead", "holders", "lock"]
+__all__ = [
+    "HeldHereError",
+    "Holder",
+    "Lease",
+    "Place",
+    "check_unclaimed",
+    "clear_dead",
+    "holders",
+    "is_leased",
+    "lock",
+    "take_lease",
+    "unless_leased",
+]
+
+
+# Who may write: locks on open files, which end with their process, and what is known of the writers of this
+# one.
+
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.ENOSYS)
@@ -137,3 +154,85 @@ def _ask_holder(file: os.stat_result, target: str) -> None:
             f"{target}: this process is writing it: another writer was made at {place.line}; "
             "close() or abort() that one first"
         )
+
+
+# Files that readers hold by a shared lock, so that who would remove what they lead to can see it.
+
+
+_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class Lease:
+    """A shared lock on a file, until `close`, or until nobody has this object. A forked child has none."""
+
+    def __init__(self, file: Descriptor) -> None:
+        self._file = file
+
+    def close(self) -> None:
+        """Gives it up."""
+        self._file.close()
+
+
+def take_lease(paths: tuple[str, ...], mark: bytes) -> Lease | None:
+    """A lease on the first of the files whose content has ``mark`` in it.
+
+    None where there is none such, it may not be opened, somebody removes it now, or the file system has no locks.
+    """
+    for path in paths:
+        try:
+            file = Descriptor(path, os.O_RDONLY | _FLAGS)
+        except OSError:
+            continue
+        try:
+            if lock(file, path, shared=True) and mark in _content(file):
+                taken, file = Lease(file), None  # type: ignore[assignment]
+                return taken
+        except OSError:
+            continue
+        finally:
+            if file is not None:
+                file.close()
+    return None
+
+
+def _content(file: Descriptor) -> bytes:
+    size = os.fstat(file.number).st_size
+    return os.pread(file.number, size, 0)
+
+
+def is_leased(path: str) -> bool | None:
+    """Whether somebody has a lease on a file; None when no lock could tell. False for one that is not there."""
+    try:
+        file = _opened(path)
+    except FileNotFoundError:
+        return False
+    try:
+        free = lock(file, path)
+        return None if free is None else not free
+    finally:
+        file.close()
+
+
+def unless_leased(path: str) -> bool | None:
+    """Removes a file: False, and it stays, when somebody has a lease on it, None when no lock could tell.
+
+    OSError says what else is in the way. One that is not there counts as removed.
+    """
+    try:
+        file = _opened(path)
+    except FileNotFoundError:
+        return True
+    try:
+        free = lock(file, path)
+        if free:
+            system.os_calls.unlink(path)
+        return free
+    finally:
+        file.close()
+
+
+def _opened(path: str) -> Descriptor:
+    try:
+        return Descriptor(path, os.O_RDWR | _FLAGS)  # network file systems lock only what is open for writing
+    except PermissionError:
+        return Descriptor(path, os.O_RDONLY | _FLAGS)

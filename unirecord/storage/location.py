@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, Protocol
 
 from ..errors import MissingError
-from .link_speed import GAP_BYTES
+from .pacing import GAP_BYTES
 
 __all__ = ["Entry", "Location", "OpenFile", "Readable", "matching_names"]
 

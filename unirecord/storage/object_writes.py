@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from .flights import Read
-from .local_disk import LocalFile
+from .local import LocalFile
 from .object_store import list_folder, store_and_key
-from .requests import requests
+from .requests import Read, requests
 from .storage_options import StorageOptions
-from .store import Store, client_module
-from .store_failures import failure
+from .store import Store, client_module, failure
 
 __all__ = ["Listed", "ObjectWrites", "Outrun", "Undecided", "Versioned"]
 

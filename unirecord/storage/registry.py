@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from ..errors import MissingError, UniRecordError
-from .local_disk import LocalDisk
+from .local import LocalDisk
 from .location import Location
 from .storage_options import current_storage
 

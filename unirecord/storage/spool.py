@@ -9,8 +9,7 @@ from glob import escape, glob
 from typing import Final
 
 from ..errors import BusyError
-from .staged import StagedFile
-from .staged_folder import remove_tree
+from .staged import StagedFile, remove_tree
 
 __all__ = ["Spool"]
 

@@ -15,13 +15,12 @@ from typing import Any, Final
 from ..errors import UniRecordError
 from ..inspection.html_report import html_report
 from .asked import Asked, AskedWrongly
-from .epoch_page import epoch_page
-from .frame import POLICY, failed, links
-from .looking import Looking
-from .row_page import picture_of, row_page
-from .rows_page import pictures_page, rows_page
+from .pages import POLICY, Looking, epoch_page, failed, links, picture_of, pictures_page, row_page, rows_page
 
-__all__ = ["ViewServer"]
+__all__ = [
+    "ViewServer",
+]
+
 
 _PAGES: Final = {"rows": rows_page, "pictures": pictures_page, "row": row_page, "epoch": epoch_page}
 _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")  # of this machine, as a browser on it says them

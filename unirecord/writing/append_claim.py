@@ -20,7 +20,7 @@ from ..storage import local as store
 from ..storage.claim import HeldHereError
 from ..storage.local import temporary_name
 from ..storage.registry import location_of
-from ..storage.staged_folder import StagedFolder, is_being_written
+from ..storage.staged import StagedFolder, is_being_written
 from .appending_folders import (
     clear_dead_appends,
     clear_parts,
@@ -32,7 +32,7 @@ from .appending_folders import (
 )
 from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim, check_directory_free
-from .part_sequence import Delivery, stays
+from .part_writer import Delivery, stays
 
 __all__ = ["AppendClaim"]
 

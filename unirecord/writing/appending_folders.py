@@ -14,7 +14,7 @@ from ..parts.manifest import PART_NAME, Manifest, PartEntry
 from ..parts.rearranging import files_with_rows
 from ..storage import local as store
 from ..storage.registry import location_of
-from ..storage.staged_folder import StagedFolder, is_being_written
+from ..storage.staged import StagedFolder, is_being_written
 from .conversion_journal import Journal
 
 __all__ = [

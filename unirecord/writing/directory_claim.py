@@ -23,7 +23,7 @@ from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile, write_staged
 from .appending_folders import clear_dead_appends
 from .conversion_journal import JOURNAL_FILE, PLAN_FILE, Journal, owns, plan_of
-from .part_sequence import Delivery, stays
+from .part_writer import Delivery, stays
 from .version_files import clear_stale, keep_version, named_by_versions, prune
 
 __all__ = ["DirectoryClaim", "Unfinished", "check_directory_free"]

@@ -18,8 +18,7 @@ from ..parts.readable import check_readable
 from ..parts.versions import published_as
 from .conversion_journal import Journal, begins_anew
 from .directory_claim import Unfinished
-from .part_sequence import Delivery, PartSequence
-from .part_writer import PartContent
+from .part_writer import Delivery, PartContent, PartSequence
 from .publisher import open_publisher
 from .stored_columns import compressed_as
 

@@ -13,8 +13,7 @@ from ..parts.rearranging import bytes_of_part, files_of_part
 from ..parts.versions import files_of, kept_name, kept_versions, no_directory, published_as, read_newest
 from ..sizes import parse_size
 from ..storage.registry import location_of
-from .collected import Collected
-from .collecting import gc
+from .collecting import Collected, gc
 from .republishing import held
 
 __all__ = ["Evicted", "evict"]

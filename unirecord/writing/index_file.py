@@ -2,26 +2,468 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..core import digest_ranges
+from ..core import DistinctStrings, digest_ranges, extreme_strings
 from ..errors import CorruptionError
 from ..format import layout, metadata
+from ..format.column import Column
 from ..format.layout import IndexHeader, Section
 from ..format.page import row_sizes, unit_count
-from ..parts.data_file import Block, DataFile, DataHead, RowGroup, blocks
+from ..parts.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
 from ..storage.staged import StagedFile
-from .index_columns import FixedColumn, StringColumn
-from .index_validity import BlobValidity
-from .sorted_rows import sorted_rows
+
+# What the index holds of the validity of a column: packed bits, and how many values are null.
+
 
 Array = npt.NDArray[Any]
+
+
+class ValidityBits:
+    """Packs validity to bits across blocks."""
+
+    def __init__(self) -> None:
+        self._carry = np.zeros(0, bool)
+
+    def push(self, valid: npt.NDArray[np.bool_], last: bool) -> Array:
+        bits = np.concatenate([self._carry, valid])
+        whole = len(bits) if last else len(bits) // 8 * 8
+        self._carry = bits[whole:]
+        return np.packbits(bits[:whole], bitorder="little")
+
+
+class BlobValidity:
+    """A nullable blob column, of which the index holds the validity alone."""
+
+    def __init__(self) -> None:
+        self._bits = ValidityBits()
+        self._nulls = 0
+
+    def observe(self, valid: npt.NDArray[np.bool_]) -> None:
+        self._nulls += int(len(valid) - np.count_nonzero(valid))
+
+    def sections(self, rows: int) -> dict[int, tuple[int, int, int]]:
+        return {layout.SECTION_VALIDITY: (1, -(-rows // 8), 0)}
+
+    def packed(self, valid: npt.NDArray[np.bool_], last: bool) -> Array:
+        """The bytes that a block adds to the section."""
+        return self._bits.push(valid, last)
+
+    def statistics(self) -> dict[str, Any]:
+        return {"nulls": self._nulls}
+
+
+# The sorted rows of a column: row numbers by value and then by row, in bounded memory however many rows
+# there are.
+
+
+MAX_SORTED = 1 << 24  # rows sorted at once
+_CHUNK = 1 << 22
+_SAMPLE = 4_096
+ReadValues = Callable[[int, int], Array]  # rows [start, stop) -> sortable keys
+ReadValid = Callable[[int, int], "npt.NDArray[np.bool_] | None"]
+Refine = Callable[
+    [Array], Array
+]  # rows whose keys are equal, ascending -> the same rows in their final order
+
+
+def sorted_rows(
+    rows: int, values: ReadValues, valid: ReadValid, refine: Refine | None = None, limit: int = MAX_SORTED
+) -> Iterator[Array]:
+    """Row numbers in order, a run at a time: by value, equal values by row (or by ``refine``), then NaN, then nulls."""
+    yield from _Sorter(rows, values, valid, refine, limit).run()
+
+
+class _Sorter:
+    def __init__(
+        self, rows: int, values: ReadValues, valid: ReadValid, refine: Refine | None, limit: int
+    ) -> None:
+        self.rows, self.values, self.valid, self.refine, self.limit = rows, values, valid, refine, limit
+
+    def run(self) -> Iterator[Array]:
+        yield from self._between(None, None)
+        yield from self._select(
+            lambda keys, valid: np.isnan(keys) & valid if keys.dtype.kind == "f" else None
+        )
+        yield from self._select(lambda keys, valid: ~valid)
+
+    def _chunks(self) -> Iterator[tuple[int, Array, npt.NDArray[np.bool_]]]:
+        for start in range(0, self.rows, _CHUNK):
+            stop = min(start + _CHUNK, self.rows)
+            valid = self.valid(start, stop)
+            yield start, self.values(start, stop), np.ones(stop - start, bool) if valid is None else valid
+
+    def _select(self, choose: Callable[[Array, Array], Array | None]) -> Iterator[Array]:
+        for start, keys, valid in self._chunks():
+            chosen = choose(keys, valid)
+            if chosen is None:
+                return
+            found = np.flatnonzero(chosen)
+            if len(found):
+                yield found + start
+
+    def _equal(self, key: Any) -> Iterator[Array]:
+        runs = self._select(lambda keys, valid: (keys == key) & valid)
+        if self.refine is None:
+            yield from runs
+        else:
+            yield self.refine(np.concatenate(list(runs)))
+
+    def _between(self, low: Any, high: Any) -> Iterator[Array]:
+        """Rows whose key lies strictly between two keys (None: unbounded)."""
+        kept: list[tuple[Array, Array]] = []
+        count = 0
+        sample: list[Array] = []
+        for start, keys, valid in self._chunks():
+            chosen = valid.copy()
+            if keys.dtype.kind == "f":
+                chosen &= ~np.isnan(keys)
+            if low is not None:
+                chosen &= keys > low
+            if high is not None:
+                chosen &= keys < high
+            found = np.flatnonzero(chosen)
+            count += len(found)
+            if not len(found):
+                continue
+            inside = keys[found]
+            sample.append(inside[:: max(1, len(inside) // _SAMPLE)])
+            if count <= self.limit:
+                kept.append((inside, found + start))
+            else:
+                kept = []
+        if not count:
+            return
+        if count <= self.limit:
+            yield self._sort(kept)
+            return
+        yield from self._divide(low, high, count, np.sort(np.concatenate(sample)))
+
+    def _divide(self, low: Any, high: Any, count: int, sample: Array) -> Iterator[Array]:
+        buckets = 2 * count // self.limit + 2
+        splitters = np.unique(sample[np.linspace(0, len(sample) - 1, buckets + 1).astype(int)[1:-1]])
+        for splitter in splitters:
+            yield from self._between(low, splitter)
+            yield from self._equal(splitter)
+            low = splitter
+        yield from self._between(low, high)
+
+    def _sort(self, kept: list[tuple[Array, Array]]) -> Array:
+        keys = np.concatenate([k for k, _ in kept])
+        rows = np.concatenate([r for _, r in kept])
+        order = np.argsort(keys, kind="stable")
+        rows = rows[order]
+        if self.refine is not None:
+            keys = keys[order]
+            edges = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1], [True]]))
+            for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+                if stop - start > 1:
+                    rows[start:stop] = self.refine(rows[start:stop])
+        return rows
+
+
+# What the index holds of one scalar column: statistics, values or dictionary codes, validity, zones.
+
+
+MAX_DISTINCT = 1 << 20
+MAX_DICTIONARY_BYTES = 64 << 20
+SMALL_ROWS = 65_536  # a dictionary pays from here on only when strings repeat
+MAX_NUMBERS = 1 << 22  # of a column's rows, that stay in memory from the first pass to the second
+MAX_SHOWN_BYTES = 256  # longer strings are left out of the statistics
+
+
+class Sink(Protocol):
+    """Takes the elements of a section in order."""
+
+    def __call__(self, kind: int, elements: Array | bytes) -> None: ...
+
+
+Sections = dict[int, tuple[int, int, int]]  # section kind -> width, count, extra
+
+
+def _zone_sections(rows: int, width: int, zone_rows: int) -> Sections:
+    zones = -(-rows // zone_rows)
+    return {
+        layout.SECTION_ZONES: (2 * width, zones, zone_rows),
+        layout.SECTION_ZONE_FLAGS: (1, zones, zone_rows),
+    }
+
+
+class Zones:
+    """Least and greatest value of each zone of ``zone_rows`` rows, across blocks."""
+
+    def __init__(self, dtype: Any, zone_rows: int) -> None:
+        self.dtype: Any = np.dtype(dtype)
+        self._zone_rows = zone_rows
+        self._values = np.zeros(0, self.dtype)
+        self._valid: npt.NDArray[np.bool_] = np.zeros(0, bool)
+
+    def push(self, values: Array, valid: npt.NDArray[np.bool_] | None, last: bool) -> tuple[Array, Array]:
+        """Takes a block in; gives bounds [zones, 2] and flags [zones] of the zones that are complete."""
+        values = np.concatenate([self._values, values])
+        fresh = np.ones(len(values) - len(self._valid), bool) if valid is None else valid
+        usable = np.concatenate([self._valid, fresh])
+        zone = self._zone_rows
+        whole = len(values) // zone * zone
+        self._values, self._valid = values[whole:].copy(), usable[whole:].copy()
+        parts = [_bounds(values[:whole].reshape(-1, zone), usable[:whole].reshape(-1, zone))] if whole else []
+        if last and len(self._values):
+            parts.append(_bounds(self._values[None], self._valid[None]))
+        if not parts:
+            return np.zeros((0, 2), self.dtype), np.zeros(0, np.uint8)
+        return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def _bounds(values: Array, valid: Array) -> tuple[Array, Array]:
+    is_float = values.dtype.kind == "f"
+    nan: Array = np.isnan(values) if is_float else np.zeros(valid.shape, bool)
+    usable: Array = valid & ~nan
+    nulls = np.logical_not(valid.all(axis=1))
+    nans = np.any(nan & valid, axis=1)
+    found = np.any(usable, axis=1)
+    low, high = _extremes(values.dtype)
+    if usable.all():
+        bounds = np.stack([values.min(axis=1), values.max(axis=1)], axis=1)
+    else:
+        least, greatest = np.where(usable, values, low), np.where(usable, values, high)
+        bounds = np.stack([least.min(axis=1), greatest.max(axis=1)], axis=1)
+    bounds[~found] = 0
+    if is_float:
+        bounds += values.dtype.type(0)  # -0.0 becomes 0.0: which of them a minimum is depends on the machine
+    return bounds, (nulls * 1 + nans * 2 + found * 4).astype(np.uint8)
+
+
+def _extremes(dtype: Any) -> tuple[Any, Any]:
+    """What is not less, and what is not greater, than any value."""
+    if dtype.kind == "f":
+        return dtype.type(np.inf), dtype.type(-np.inf)
+    return np.iinfo(dtype).max, np.iinfo(dtype).min
+
+
+class FixedColumn:
+    """A bool, integer or float column."""
+
+    def __init__(self, column: Column, zone_rows: int) -> None:
+        assert column.dtype is not None
+        self.column = column
+        self._zone_rows = zone_rows
+        self.dtype: np.dtype[Any] = np.dtype(np.uint8) if column.type == "bool" else column.dtype
+        self._bits = ValidityBits()
+        self._zones = Zones(self.dtype, zone_rows)
+        self._nulls = 0
+        self._distinct: Array | None = np.zeros(0, self.dtype)
+        self._low: Any = None
+        self._high: Any = None
+
+    def observe(self, block: BlockColumn) -> None:
+        values = block.values.view(self.dtype)
+        if block.valid is not None:
+            self._nulls += int(len(values) - np.count_nonzero(block.valid))
+            values = values[block.valid]
+        if self._distinct is not None:
+            self._distinct = _merge(self._distinct, values)
+        if self.dtype.kind == "f":
+            values = values[~np.isnan(values)]
+        if len(values):
+            low, high = values.min(), values.max()
+            self._low = low if self._low is None else min(self._low, low)
+            self._high = high if self._high is None else max(self._high, high)
+
+    def sections(self, rows: int) -> Sections:
+        sections: Sections = {layout.SECTION_VALUES: (self.dtype.itemsize, rows, 0)}
+        if self.column.nullable:
+            sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
+        return sections | _zone_sections(rows, self.dtype.itemsize, self._zone_rows)
+
+    def start(self, sink: Sink) -> None:
+        pass
+
+    def write(self, block: BlockColumn, sink: Sink, last: bool) -> None:
+        values = block.values.view(self.dtype)
+        sink(layout.SECTION_VALUES, values)
+        if block.valid is not None:
+            sink(layout.SECTION_VALIDITY, self._bits.push(block.valid, last))
+        bounds, flags = self._zones.push(values, block.valid, last)
+        sink(layout.SECTION_ZONES, bounds)
+        sink(layout.SECTION_ZONE_FLAGS, flags)
+
+    def statistics(self) -> dict[str, Any]:
+        return {
+            "nulls": self._nulls,
+            "distinct": None if self._distinct is None else len(self._distinct),
+            "min": self._shown(self._low),
+            "max": self._shown(self._high),
+        }
+
+    def _shown(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if self.column.type == "bool":
+            return bool(value)
+        return float(value) + 0.0 if self.dtype.kind == "f" else int(value)
+
+
+def _merge(known: Array, values: Array) -> Array | None:
+    """The distinct values so far, sorted; None when they are too many to follow."""
+    fresh = _different(values)
+    if len(known):
+        fresh = _different(np.concatenate([known, fresh]))
+    return fresh if len(fresh) <= MAX_DISTINCT else None
+
+
+def _different(values: Array) -> Array:
+    """The distinct values, sorted; all NaNs are one (np.unique hashes, which takes ten times as long as sorting)."""
+    ordered = np.sort(values)
+    if not len(ordered):
+        return ordered
+    fresh = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    if ordered.dtype.kind == "f":
+        first_nan = int(np.searchsorted(ordered, np.nan))
+        fresh[first_nan + 1 :] = False
+    different: Array = ordered[fresh]
+    return different
+
+
+class StringColumn:
+    """A string column: a dictionary and codes, or plain strings when a dictionary would not pay."""
+
+    def __init__(self, column: Column, zone_rows: int) -> None:
+        self.column = column
+        self._zone_rows = zone_rows
+        self._bits = ValidityBits()
+        self._nulls = 0
+        self._seen: DistinctStrings | None = DistinctStrings(MAX_DISTINCT, MAX_DICTIONARY_BYTES)
+        self._numbers: list[Array] | None = []  # of the strings of each block in _seen, when they are few
+        self._rows = 0
+        self._total_bytes = 0
+        self._low: bytes | None = None
+        self._high: bytes | None = None
+        self._codes: Array | None = None  # by the number of the string in _seen
+        self._code_dtype = np.dtype(np.uint8)
+        self._distinct: int | None = None
+        self._dictionary: list[bytes] = []
+        self._end = 0
+
+    @property
+    def plain(self) -> bool:
+        return self._codes is None
+
+    def observe(self, block: BlockColumn) -> None:
+        assert block.strings is not None
+        data, ends = block.strings.data, block.strings.ends
+        self._total_bytes += int(ends[-1] - ends[0])
+        if block.valid is not None:
+            self._nulls += int(len(block.valid) - np.count_nonzero(block.valid))
+        if self._seen is not None:
+            self._number(self._seen, block)
+        if self._seen is None:
+            self._stretch(extreme_strings(data, ends, block.valid))
+
+    def _number(self, seen: DistinctStrings, block: BlockColumn) -> None:
+        """Take the strings of a block in, as long as all that are distinct can be held; from then on, none."""
+        assert block.strings is not None
+        numbers = seen.add(block.strings.data, block.strings.ends, block.valid)
+        if numbers is None:
+            self._stretch(extreme_strings(*seen.packed(), None))
+            self._seen = self._numbers = None
+            return
+        self._rows += len(numbers)
+        if self._numbers is not None:
+            self._numbers = None if self._rows > MAX_NUMBERS else [*self._numbers, numbers]
+
+    def _stretch(self, extremes: tuple[bytes, bytes] | None) -> None:
+        if extremes is None:
+            return
+        low, high = extremes
+        self._low = low if self._low is None else min(self._low, low)
+        self._high = high if self._high is None else max(self._high, high)
+
+    def sections(self, rows: int) -> Sections:
+        sections: Sections = {}
+        if self.column.nullable:
+            sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
+        distinct = self._distinct = None if self._seen is None else len(self._seen)
+        if self._seen is not None:
+            self._stretch(extreme_strings(*self._seen.packed(), None))
+        if self._seen is None or distinct is None or (rows > SMALL_ROWS and 2 * distinct > rows):
+            self._seen = None
+            zones = _zone_sections(rows, 1, self._zone_rows)[layout.SECTION_ZONE_FLAGS]
+            return sections | {
+                layout.SECTION_STRING_OFFSETS: (8, rows + 1, 0),
+                layout.SECTION_STRING_BYTES: (1, self._total_bytes, 0),
+                layout.SECTION_ZONE_FLAGS: zones,
+            }
+        strings = self._seen.strings()
+        order = sorted(range(distinct), key=strings.__getitem__)
+        self._dictionary = [strings[number] for number in order]
+        self._code_dtype = np.min_scalar_type(max(distinct - 1, 0))
+        self._codes = np.zeros(distinct + 1, self._code_dtype)
+        self._codes[order] = np.arange(distinct)
+        width = self._code_dtype.itemsize
+        sections |= {
+            layout.SECTION_CODES: (width, rows, 0),
+            layout.SECTION_DICTIONARY_OFFSETS: (8, len(self._dictionary) + 1, 0),
+            layout.SECTION_DICTIONARY_BYTES: (1, sum(map(len, strings)), 0),
+        }
+        return sections | _zone_sections(rows, width, self._zone_rows)
+
+    def start(self, sink: Sink) -> None:
+        self._zones = Zones(self._code_dtype, self._zone_rows)
+        if self.plain:
+            sink(layout.SECTION_STRING_OFFSETS, np.zeros(1, "<u8"))
+            return
+        ends = np.cumsum([0, *map(len, self._dictionary)], dtype="<u8")
+        sink(layout.SECTION_DICTIONARY_OFFSETS, ends)
+        sink(layout.SECTION_DICTIONARY_BYTES, b"".join(self._dictionary))
+        self._dictionary = []
+
+    def write(self, block: BlockColumn, sink: Sink, last: bool) -> None:
+        assert block.strings is not None
+        if block.valid is not None:
+            sink(layout.SECTION_VALIDITY, self._bits.push(block.valid, last))
+        if self._codes is None or self._seen is None:
+            ends = np.uint64(self._end) + np.cumsum(block.values, dtype=np.uint64)
+            self._end = int(ends[-1])
+            sink(layout.SECTION_STRING_OFFSETS, ends)
+            sink(layout.SECTION_STRING_BYTES, block.strings.content)
+            _, flags = self._zones.push(np.zeros(len(block.values), np.uint8), block.valid, last)
+            sink(layout.SECTION_ZONE_FLAGS, flags & 1)
+            return
+        kept = self._numbers.pop(0) if self._numbers else None
+        numbers = self._seen.numbers(block.strings.data, block.strings.ends) if kept is None else kept
+        # A null's empty string may not be in the dictionary.
+        codes = self._codes[np.minimum(numbers, len(self._codes) - 1)]
+        if block.valid is not None:
+            codes[~block.valid] = 0
+        sink(layout.SECTION_CODES, codes)
+        bounds, flags = self._zones.push(codes, block.valid, last)
+        sink(layout.SECTION_ZONES, bounds)
+        sink(layout.SECTION_ZONE_FLAGS, flags)
+
+    def statistics(self) -> dict[str, Any]:
+        return {
+            "nulls": self._nulls,
+            "distinct": self._distinct,
+            "min": _shown_string(self._low),
+            "max": _shown_string(self._high),
+        }
+
+
+def _shown_string(value: bytes | None) -> str | None:
+    if value is None or len(value) > MAX_SHOWN_BYTES:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 _KEEP_BYTES = 64 << 20  # scalar pages kept in memory between the passes
 _READ_BYTES = 4 << 20
 

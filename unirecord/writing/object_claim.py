@@ -19,8 +19,18 @@ from ..storage.spool import Spool
 from ..storage.storage_options import current_storage
 from .conversion_journal import Journal
 from .directory_claim import check_directory_free
-from .object_journal import ObjectJournal, tag_of, uploaded
-from .object_plans import ENDS_IT, NOT_KNOWN, STOPPED, Plan, Plans, is_of, say
+from .object_journal import (
+    ENDS_IT,
+    NOT_KNOWN,
+    STOPPED,
+    ObjectJournal,
+    Plan,
+    Plans,
+    is_of,
+    say,
+    tag_of,
+    uploaded,
+)
 from .uploads import Uploads
 from .version_files import KEPT
 

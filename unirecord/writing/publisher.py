@@ -10,7 +10,7 @@ from ..storage.registry import location_of
 from .append_claim import AppendClaim
 from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim, Unfinished
-from .part_sequence import Delivery
+from .part_writer import Delivery
 from .single_writer import check_target_folder
 
 __all__ = ["Publisher", "open_publisher"]

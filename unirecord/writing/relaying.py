@@ -21,11 +21,9 @@ from ..parts.manifest import Manifest, PartEntry
 from ..parts.part_set import Snapshot, resolve
 from .compressing import Compressor, Dictionaries
 from .encoded_rows import padded_anew, stored_as, values_of_part
-from .part_sequence import PartSequence
-from .part_writer import PartContent
-from .row_groups import TARGET_BYTES
+from .part_writer import PartContent, PartSequence
+from .row_groups import TARGET_BYTES, StoredGrouper, stored_shape
 from .stored_columns import compressed_as
-from .stored_grouper import StoredGrouper, stored_shape
 from .verified_rows import open_verified, verified_rows
 
 __all__ = ["NewPart", "Relaying", "Span", "cut_evenly", "joined_small"]

@@ -25,8 +25,7 @@ from ..storage.registry import location_of
 from .batch_writer import PART_BYTES, BatchWriter
 from .compacting import Relaid, without_bare
 from .encoded_rows import rows_as_batch
-from .part_sequence import PartSequence
-from .part_writer import PartContent
+from .part_writer import PartContent, PartSequence
 from .republishing import held
 from .row_groups import shape_without_rows
 from .verified_rows import open_verified

@@ -12,7 +12,7 @@ from ..parts.deletions import NAME as DELETION
 from ..parts.manifest import Manifest
 from ..parts.versions import files_of, kept_name, kept_versions, publication_of
 from ..storage import local as store
-from ..storage.lease import unless_leased
+from ..storage.claim import unless_leased
 from ..storage.registry import location_of, read_file
 from ..storage.staged import write_staged
 

@@ -12,8 +12,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...loading.batch import items_of
-from ...storage.staged import StagedFile
-from ...storage.staged_folder import StagedFolder
+from ...storage.staged import StagedFile, StagedFolder
 
 __all__ = [
     "Advance",

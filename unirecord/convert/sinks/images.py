@@ -11,8 +11,7 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...parts.snapshot import classes_of
 from ...storage import local as store
-from ...storage.staged import StagedFile
-from ...storage.staged_folder import StagedFolder
+from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, FolderSink, batches, is_file_name, stream_to
 from .json_values import json_notes, json_values
 from .jsonl import json_line

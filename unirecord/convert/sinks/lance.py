@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
-from ...storage.staged_folder import StagedFolder
+from ...storage.staged import StagedFolder
 from .base import Advance, FolderSink, refuse
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, json_object
 from ...storage import local as store
-from ...storage.staged import StagedFile
-from ...storage.staged_folder import StagedFolder
+from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, FolderSink, numbered, refuse_null
 from .json_values import json_notes, json_values
 

@@ -16,8 +16,7 @@ import msgpack
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
-from ...storage.staged import StagedFile
-from ...storage.staged_folder import StagedFolder
+from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, FolderSink, numbered, refuse, refuse_null
 from .json_values import json_notes
 from .mindrecord_cells import Field, fields_of, row_payload
