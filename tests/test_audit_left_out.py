@@ -54,7 +54,7 @@ def test_positions_that_are_left_out_are_those_of_all_ranks_together(
     for first, length, stride in but:
         expected -= set(range(first, first + length, stride or 1))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(receipts_module, "_AT_ONCE", at_once)
+        patch.setattr(receipts_module, "_RANGES_AT_ONCE", at_once)
         patch.setattr(receipts_module, "_MOST_LISTED", 1 << 20)
         assert spelled(ranges_left_out(placed, ranges)) == {p for p in expected if p < stop}
 

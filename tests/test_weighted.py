@@ -105,7 +105,7 @@ def test_draws_without_replacement_are_those_of_the_formula(data: Any) -> None:
         return
     samples, epoch = data.draw(st.integers(1, most)), data.draw(st.integers(0, 9))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sampling, "_CHUNK", data.draw(st.integers(1, 30)))
+        patched.setattr(sampling, "_ONCE_CHUNK", data.draw(st.integers(1, 30)))
         order = WeightedOnce(np.array(weights), samples).order(OrderSpec("shuffle", 4, epoch))
     expected = reference_once(weights, samples, epoch, 4)
     assert order.range(0, 1, samples).tolist() == expected
