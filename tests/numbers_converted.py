@@ -12,7 +12,7 @@ import pytest
 from numbers_source import SCHEMA, Numbers, values
 
 from unirecord import UniRecordDataset, verify, write_dataset
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.convert.conversion import Conversion
 from unirecord.convert.sources.base import Source
 from unirecord.format.schema import Schema
@@ -43,11 +43,11 @@ def check(target: Path, rows: int = ROWS) -> None:
 
 def written_alone(folder: Path) -> dict[str, bytes]:
     """What one process makes of the units."""
-    before, division._LEAST_BYTES = division._LEAST_BYTES, 100_000
+    before, task._LEAST_BYTES = task._LEAST_BYTES, 100_000
     try:
         convert(folder / "out", Numbers(folder, UNITS))
     finally:
-        division._LEAST_BYTES = before
+        task._LEAST_BYTES = before
     check(folder / "out")
     found = files(folder / "out")
     assert len(found) > 8  # several parts

@@ -25,7 +25,7 @@ import unirecord
 import unirecord.ray
 from unirecord import ExistsError, SchemaError, UniRecordDataset, verify
 from unirecord.cli import main
-from unirecord.convert import division
+from unirecord.convert import task as task_module
 from unirecord.convert.conversion import Conversion
 from unirecord.format.schema import Schema
 from unirecord.frameworks import ray_data
@@ -186,7 +186,7 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_a_conversion_on_ray_makes_the_same_bytes(
     deaths: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task_module, "_LEAST_BYTES", 100_000)
 
     def convert(target: Path, **options: Any) -> None:
         source = Numbers(tmp_path, UNITS, deadly=-1 if target.name == "one" else 530, deaths=deaths)
@@ -213,7 +213,7 @@ class Raced(Numbers):
 def test_two_attempts_at_one_task_that_both_end_count_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task_module, "_LEAST_BYTES", 100_000)
     ended: list[str] = []
 
     class AllTold:
@@ -270,7 +270,7 @@ def test_what_a_failed_job_leaves_is_swept_by_age(tmp_path: Path) -> None:
 
 
 def test_a_task_that_always_dies_ends_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task_module, "_LEAST_BYTES", 100_000)
     source = Numbers(tmp_path, UNITS, deadly=530, deaths=1000)
     wish = Conversion(
         source, str(tmp_path / "out"), Schema.parse(SCHEMA), engine=ray_engine(str(tmp_path / "out"))

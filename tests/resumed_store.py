@@ -26,7 +26,7 @@ from objectstore import Fault, Request, Server
 from written_store import URL, folder, served
 
 from unirecord import UniRecordError
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.convert.conversion import Conversion
 from unirecord.format.schema import Schema
 from unirecord.parts import manifest
@@ -97,7 +97,7 @@ def is_done(server: Server) -> bool:
 
 
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", _LEAST_BYTES)
+    monkeypatch.setattr(task, "_LEAST_BYTES", _LEAST_BYTES)
 
 
 def killed_at_random(server: Server, place: Path, chance: random.Random, most: int, **options: Any) -> int:

@@ -15,7 +15,7 @@ from numbers_source import SCHEMA, Numbers
 
 from unirecord import MissingError, SchemaError, UniRecordDataset, UniRecordError, verify
 from unirecord.cli import main
-from unirecord.convert import division
+from unirecord.convert import task as task_module
 from unirecord.convert.conversion import Conversion
 from unirecord.convert.task import Job, finish_task
 from unirecord.format.schema import Schema
@@ -29,7 +29,7 @@ UNITS = [130, 70, 1, 300, 0, 220, 90, 260, 40, 180]
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task_module, "_LEAST_BYTES", 100_000)
 
 
 def files(folder: Path) -> dict[str, bytes]:

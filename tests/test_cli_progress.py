@@ -19,7 +19,7 @@ from unirecord import UniRecordDataset
 from unirecord.cli import main
 from unirecord.cli.progress_bar import Pace, ProgressBar, ProgressLines
 from unirecord.cli.write import ConversionProgress, Looking
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.convert.conversion import Standing
 
 
@@ -160,7 +160,7 @@ def test_json_is_told_every_half_second_and_never_beside_a_bar(
 def test_what_is_told_adds_up_and_names_the_parts(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 100_000)
     seen: list[dict[str, Any]] = []
     convert(
         tmp_path / "out", Numbers(tmp_path, UNITS), workers=workers,

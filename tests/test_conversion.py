@@ -21,19 +21,19 @@ from unirecord import (
     write_dataset,
 )
 from unirecord.cli import main
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.convert.conversion import Standing
-from unirecord.convert.division import divide
 from unirecord.convert.row_choice import RowChoice
-from unirecord.convert.sources import open_source, text_blocks
+from unirecord.convert.sources import open_source, text_files
 from unirecord.convert.sources.base import Unit
+from unirecord.convert.task import divide
 from unirecord.writing import part_writer
 from unirecord.writing.index_file import build_index
 
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 100_000)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_data_of_a_few_hundred_megabytes_has_tasks_for_several_workers(
 def test_the_command_makes_the_same_bytes_with_any_number_of_workers(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 50_000)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 50_000)
     table = tmp_path / "t.jsonl"
     table.write_text("".join(f'{{"n": {n}, "s": "row {n}"}}\n' for n in range(20_000)))
     folder = tmp_path / "out"
@@ -188,10 +188,10 @@ def test_what_a_program_holds_is_written_by_workers_too(tmp_path: Path) -> None:
 def test_a_worker_imports_its_own_kind_of_source_alone_and_no_event_loop(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a\n1\n")
     code = (
-        "import pickle, sys\nimport unirecord.convert.worker\n"
+        "import pickle, sys\nimport unirecord.convert.workers\n"
         "source = pickle.loads(sys.stdin.buffer.read())\n"
         "kinds = [n for n in sys.modules if n.startswith('unirecord.convert.sources.')]\n"
-        "assert 'unirecord.convert.sources.tables' in kinds and 'unirecord.convert.sources.mds' not in kinds, kinds\n"
+        "assert 'unirecord.convert.sources.csv' in kinds and 'unirecord.convert.sources.mds' not in kinds, kinds\n"
         "assert not {'asyncio', 'ssl'} & set(sys.modules), 'what only object stores need is imported at each start'"
     )
     data = pickle.dumps(open_source(str(tmp_path / "x.csv")))

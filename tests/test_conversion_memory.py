@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import unirecord
-from unirecord.convert.sources import example_records, npy_files, text_blocks, tfrecord, webdataset
+from unirecord.convert.sources import npy_files, text_files, tf_example, tfrecord, webdataset
 from unirecord.writing import batch_writer, index_file
 
 BLOB = bytes(range(256)) * 40
@@ -51,9 +51,9 @@ def test_ten_times_the_rows_take_no_more_memory(
 ) -> None:
     small = 100_000
     for module, name in (
-        (batch_writer, "TARGET_BYTES"), (index_file, "_KEEP_BYTES"), (text_blocks, "BLOCK_BYTES"),
+        (batch_writer, "TARGET_BYTES"), (index_file, "_KEEP_BYTES"), (text_files, "BLOCK_BYTES"),
         (webdataset, "_UNIT_BYTES"), (webdataset, "_BATCH_BYTES"), (npy_files, "_UNIT_BYTES"),
-        (tfrecord, "_UNIT_BYTES"), (example_records, "_BATCH_BYTES"), (example_records, "_SAMPLE_BYTES"),
+        (tfrecord, "_UNIT_BYTES"), (tf_example, "_BATCH_BYTES"), (tf_example, "_SAMPLE_BYTES"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, small)
     for rows in (SMALL, LARGE):

@@ -17,7 +17,7 @@ from unirecord import ExistsError, StaleError, UniRecordDataset, Writer, append
 from unirecord.convert import conversion
 from unirecord.convert.conversion import Conversion, Interrupted, Standing
 from unirecord.convert.row_choice import RowChoice
-from unirecord.convert.sources import open_source, text_blocks
+from unirecord.convert.sources import open_source, text_files
 from unirecord.convert.sources.base import Options, Source
 from unirecord.format.schema import Schema
 from unirecord.writing import compressing
@@ -102,7 +102,7 @@ def test_parts_to_come_are_compressed_with_the_dictionaries_of_those_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compressing, "_FIRST_BYTES", 100_000)
-    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 50_000)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 50_000)
     words = random.Random(0)
     names = [f"{words.getrandbits(40):x}" for _ in range(300)]
     lines = (json.dumps({"n": n, "t": " ".join(words.choices(names, k=20))}) for n in range(4_000))

@@ -27,7 +27,7 @@ from unirecord import (
     versions,
 )
 from unirecord.cli import main
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.parts.versions import read_newest
 from unirecord.writing.conversion_journal import Journal
 
@@ -37,7 +37,7 @@ WAYS = [{}, {"append": True}, {"overwrite": True}]
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 10_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 10_000)
 
 
 def conversion(tmp_path: Path, way: dict[str, bool], **options: Any) -> Callable[[], Any]:

@@ -27,14 +27,14 @@ from unirecord import (
     write_dataset,
 )
 from unirecord.cli import main
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted, Standing
 from unirecord.writing.directory_writer import DirectoryWriter
 
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 100_000)
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_parts_that_are_dropped_are_told_of(
     order: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(division, "_LEAST_BYTES", 1_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 1_000)
     Path("in.csv").write_text("id,name\n" + "".join(f"{i},name {i}\n" for i in range(2_000)))
     argv = [
         "write",

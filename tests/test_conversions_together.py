@@ -28,7 +28,7 @@ from unirecord import (
     verify,
     versions,
 )
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted, Standing
 from unirecord.parts.versions import files_of, read_newest
 from unirecord.storage import system as store
@@ -38,7 +38,7 @@ OLD, OTHER = [30], [17, 20]
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 100_000)
 
 
 def make(path: Path) -> Path:
@@ -133,7 +133,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The parts that are appended by one run."""
     folder = tmp_path_factory.mktemp("reference")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(division, "_LEAST_BYTES", 100_000)
+        patch.setattr(task, "_LEAST_BYTES", 100_000)
         before = files(make(folder / "d"))
         add(folder / "d", id=ID)
     return {name: data for name, data in parts(folder / "d").items() if name not in before}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unirecord.convert.sources import Options, Source, open_source, text_blocks
+from unirecord.convert.sources import Options, Source, open_source, text_files
 from unirecord.convert.sources.cell_types import CellEvidence
 from unirecord.core import look_through_csv
 from unirecord.errors import SchemaError
@@ -40,7 +40,7 @@ def test_hexadecimal_numbers_are_text(tmp_path: Path) -> None:
 
 def test_a_negative_number_far_from_one_beyond_int64_makes_text(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_blocks, "BLOCK_BYTES", 64)
+        patch.setattr(text_files, "BLOCK_BYTES", 64)
         text = "\n".join(["a", "-5", *"1" * 99, str(1 << 63)])
         assert _opened(tmp_path, text).schema.to_spec() == {"a": "string"}
     evidence = CellEvidence()
@@ -118,7 +118,7 @@ def test_any_number_of_threads_finds_the_same(tmp_path: Path, name: str) -> None
         path.write_text("".join(json.dumps(row) + "\n" for row in rows[:-1]))
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_blocks, "BLOCK_BYTES", 512)
+        patch.setattr(text_files, "BLOCK_BYTES", 512)
         for threads in (1, 2, 5):
             source = open_source(str(path), None, Options(threads=threads))
             found.append((source.schema.to_spec(), [(unit.place, unit.rows) for unit in source.units]))

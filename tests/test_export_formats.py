@@ -24,8 +24,8 @@ import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.convert.sinks import mds, mindrecord
 from unirecord.convert.sinks.arrayrecord import ArrayRecordSink
-from unirecord.convert.sinks.mindrecord_cells import _packed
-from unirecord.convert.sources.mindrecord_values import _unpacked
+from unirecord.convert.sinks.mindrecord import _packed
+from unirecord.convert.sources.mindrecord import _unpacked
 
 MDS_SCHEMA = {
     "thing": "object", "data": "bytes", "text": "text", "label": "int64", "half": "float16",

@@ -20,7 +20,7 @@ import pytest
 from writing import write
 
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer, append, write_dataset
-from unirecord.convert import division
+from unirecord.convert import task as task_module
 from unirecord.core import xxh3_64
 from unirecord.loading.loader import Delivered
 from unirecord.loading.stats import StatsRecorder
@@ -231,7 +231,7 @@ def _stopped(target: Path) -> list[dict[str, Any]]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "record", stops)
-        patch.setattr(division, "_LEAST_BYTES", 100_000)
+        patch.setattr(task_module, "_LEAST_BYTES", 100_000)
         with pytest.raises(KeyboardInterrupt):
             write_dataset(rows, target, max_part_bytes=200_000, id=bytes(16))
     assert calls
@@ -274,7 +274,7 @@ def test_who_is_refused_leaves_anothers_journal_as_it_is(
     with pytest.raises((UniRecordError, ValueError)):
         REFUSED[who](target)
     assert left() == before
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task_module, "_LEAST_BYTES", 100_000)
     assert write_dataset(rows, target, max_part_bytes=200_000, id=bytes(16), resume=True) == len(rows)
     with UniRecordDataset(target) as ds:
         assert [int(sample["i"]) for sample in ds] == list(range(300))

@@ -17,7 +17,7 @@ from numbers_source import Numbers, values
 
 from unirecord import StaleError, UniRecordDataset, write_dataset
 from unirecord.cli import main
-from unirecord.convert import division, stored_rows
+from unirecord.convert import stored_rows, task
 from unirecord.convert.conversion import Interrupted
 from unirecord.convert.sources import WrongSourceError
 
@@ -28,7 +28,7 @@ ROWS = sum(UNITS)
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 20_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 20_000)
     monkeypatch.setattr(stored_rows, "_UNIT_BYTES", 10_000)
 
 

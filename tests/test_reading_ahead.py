@@ -11,9 +11,9 @@ from numbers_converted import ID, ROWS, UNITS, check, convert, files
 from numbers_source import SCHEMA, Numbers
 
 from unirecord import SchemaError, UniRecordDataset
-from unirecord.convert.batches_ahead import BatchesAhead
 from unirecord.convert.part_conversion import write_part
 from unirecord.convert.sources.ahead import taken_ahead
+from unirecord.convert.task import BatchesAhead
 from unirecord.format.schema import Schema
 
 

@@ -23,7 +23,7 @@ from unirecord import (
     write_dataset,
 )
 from unirecord.cli import main
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import WrongSourceError
@@ -40,7 +40,7 @@ few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthChec
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 20_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 20_000)
 
 
 def rows_of(choice: RowChoice, units: list[int]) -> list[dict[str, Any]]:
@@ -157,7 +157,7 @@ def test_going_on_needs_the_same_choice_and_makes_the_same_bytes(
     with pytest.raises(Interrupted):
         write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
     monkeypatch.undo()
-    monkeypatch.setattr(division, "_LEAST_BYTES", 20_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 20_000)
     for other in ({"sample": 201}, {"seed": 1}, {"where": "n % 2 == 1"}, {"on_error": "skip"}):
         with pytest.raises(StaleError, match="was another conversion"):
             write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", resume=True, **{**options, **other})

@@ -11,8 +11,8 @@ import pytest
 from numbers_converted import ROWS, UNITS, check, convert, files
 from numbers_source import Numbers
 
-from unirecord.convert import division
-from unirecord.convert.settling import Settling
+from unirecord.convert import task
+from unirecord.convert.task import Settling
 from unirecord.storage import system as store
 
 
@@ -62,7 +62,7 @@ def test_another_error_is_not_hidden_by_that_of_the_disk() -> None:
 def test_a_part_that_cannot_be_synced_ends_the_conversion_and_keeps_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 100_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 100_000)
     convert(tmp_path / "whole", Numbers(tmp_path, UNITS))
     calls: list[str] = []
 

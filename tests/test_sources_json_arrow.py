@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from unirecord.convert.sources import Options, Source, jsonl, open_source, text_blocks
-from unirecord.convert.sources.json_arrow import arrow_lines
+from unirecord.convert.sources import Options, Source, jsonl, open_source, text_files
 from unirecord.convert.sources.json_text import parse_json
+from unirecord.convert.sources.jsonl import arrow_lines
 
 TOKENS = [
     *("1", "-7", "0", "-0", "1.5", "-0.0", "1e5", "1.0", "9007199254740993", "9223372036854775808", "1e400"),
@@ -91,7 +91,7 @@ def test_types_and_rows_are_the_same_with_and_without(
 ) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-    monkeypatch.setattr("unirecord.convert.sources.text_blocks.BLOCK_BYTES", 300)
+    monkeypatch.setattr("unirecord.convert.sources.text_files.BLOCK_BYTES", 300)
     used = []
     monkeypatch.setattr(jsonl, "arrow_lines", lambda *given: used.append(arrow_lines(*given)) or used[-1])
     mine = rows_of(path)
@@ -104,7 +104,7 @@ def test_values_of_the_first_look_are_parsed_once_by_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x.jsonl").write_text("".join(f'{{"a": {i}, "b": "t{i}", "c": 0.5}}\n' for i in range(100)))
-    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 500)
     parsed = []
     monkeypatch.setattr(
         jsonl, "arrow_lines", lambda data, kinds: parsed.append(1) or arrow_lines(data, kinds)
@@ -128,7 +128,7 @@ def test_values_that_were_kept_are_not_taken_for_other_types(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x.jsonl").write_text("".join(f'{{"a": {i}}}\n' for i in range(40)))
-    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 100)
     source = open_source(str(tmp_path / "x.jsonl"), options=Options({"a": "float64"}))
     kinds = {np.asarray(batch.columns["a"]).dtype for batch in source.batches()}
     assert kinds == {np.dtype(np.float64)}

@@ -14,7 +14,7 @@ from foreign_samples import FOREIGN, plain
 from sources import rows_at
 
 from unirecord.convert.sources import Options, open_source
-from unirecord.convert.sources.litdata_nested import nested_value
+from unirecord.convert.sources.litdata import nested_value
 from unirecord.errors import SchemaError
 
 FOLDER = FOREIGN / "litdata"

@@ -19,7 +19,7 @@ from sources import DATA, refusals, rows_at, rows_of
 from unirecord import UniRecordDataset
 from unirecord.cli import main
 from unirecord.convert.sources import open_source
-from unirecord.convert.sources.mindrecord_values import DecodeError, blob_cells, decoder
+from unirecord.convert.sources.mindrecord import DecodeError, blob_cells, decoder
 from unirecord.errors import SchemaError
 from unirecord.format.schema import Schema
 

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from sources import plain
 from text_sources import CELL, columns_of, opened
 
-from unirecord.convert.sources import tables, text_blocks
+from unirecord.convert.sources import csv as csv_module
+from unirecord.convert.sources import text_files
 from unirecord.convert.sources.base import column_names
-from unirecord.convert.sources.csv_arrow import arrow_block
+from unirecord.convert.sources.csv import arrow_block
 from unirecord.errors import SchemaError, StaleError
 from unirecord.format.schema import Schema
 
@@ -67,7 +68,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
 def test_units_of_tables_are_read_alike_by_whoever_opens_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 10_000)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 10_000)
     for name, text in (
         ("x.csv", "a\n" + "".join(f"{i}\n" for i in range(10_000))),
         ("x.jsonl", "".join(f'{{"a": {i}}}\n' for i in range(3_000))),
@@ -95,7 +96,7 @@ def test_blocks_of_any_size_hold_whole_records(
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator=ending).writerows([("a", "b"), *rows])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text_blocks, "BLOCK_BYTES", size)
+        patch.setattr(text_files, "BLOCK_BYTES", size)
         source = opened(tmp_path, out.getvalue(), overrides={"a": "string", "b": "string"})
         alone = [
             row
@@ -113,7 +114,7 @@ def test_quotes_in_odd_places_do_not_cut_records(
 ) -> None:
     wanted = [row[0] for row in csv.reader(io.StringIO(text, newline=""))]
     for size in range(1, len(text) + 1):
-        monkeypatch.setattr(text_blocks, "BLOCK_BYTES", size)
+        monkeypatch.setattr(text_files, "BLOCK_BYTES", size)
         assert columns_of(opened(tmp_path, "a,b\n" + text)) == {"a": wanted, "b": [1, 2, 3]}
 
 
@@ -154,8 +155,8 @@ def test_with_and_without_pyarrow_and_c_types_and_values_are_the_same(
     for use in (True, False):
         with pytest.MonkeyPatch.context() as patch:
             if not use:
-                patch.setattr(tables, "arrow_block", lambda *args: None)
-                patch.setattr(tables, "look_through_csv", lambda *args: None)
+                patch.setattr(csv_module, "arrow_block", lambda *args: None)
+                patch.setattr(csv_module, "look_through_csv", lambda *args: None)
             try:
                 source = opened(tmp_path, text, overrides=overrides)
                 columns = {n: [plain(v) for v in values] for n, values in columns_of(source).items()}
@@ -188,14 +189,14 @@ def test_a_sample_of_a_block_of_csv_parses_a_few_of_its_rows(
     text = "".join(f'{n},"a {n}\n""é"""\n' for n in range(3_000))
     source = opened(tmp_path, "n,text\n" + text)
     (unit,) = source.units
-    monkeypatch.setattr(text_blocks, "FIRST_BYTES", 2_000)
+    monkeypatch.setattr(text_files, "FIRST_BYTES", 2_000)
     parsed: list[int] = []
 
     def noted(data: bytes, schema: Schema, delimiter: str) -> Any:
         parsed.append(len(data))
         return arrow_block(data, schema, delimiter)
 
-    monkeypatch.setattr(tables, "arrow_block", noted)
+    monkeypatch.setattr(csv_module, "arrow_block", noted)
     first = next(source.batches_of(unit))
     assert 0 < first.rows < 400
     assert sum(parsed) < len(text.encode()) / 8
@@ -209,7 +210,7 @@ def test_a_sample_of_a_block_of_csv_parses_a_few_of_its_rows(
 def test_what_is_wrong_behind_the_first_rows_of_a_block_is_named_by_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_blocks, "FIRST_BYTES", 2_000)
+    monkeypatch.setattr(text_files, "FIRST_BYTES", 2_000)
     rows = [f"{n}.5,a" for n in range(2_000)]
     rows[1_500] = "1e999,a"
     source = opened(tmp_path, "\n".join(["n,text", *rows]) + "\n", overrides={"n": "float64"})
@@ -223,7 +224,7 @@ def test_records_at_the_start_of_a_block_end_where_a_record_does(
 ) -> None:
     data = record.encode() * 40
     for size in range(16, len(data), 7):
-        monkeypatch.setattr(text_blocks, "FIRST_BYTES", size // 5)
-        first, rest = text_blocks.first_records(data[:size], ",")
+        monkeypatch.setattr(text_files, "FIRST_BYTES", size // 5)
+        first, rest = text_files.first_records(data[:size], ",")
         assert first + rest == data[:size]
         assert not rest or first.endswith((b"\n", b"\r"))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from text_sources import CELL, columns_of, opened
 
 from unirecord import write_dataset
-from unirecord.convert.sources import csv_file, open_source
+from unirecord.convert.sources import csv as csv_module
+from unirecord.convert.sources import open_source
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 from unirecord.format.schema import Schema
@@ -260,6 +261,6 @@ def test_a_quote_in_the_header_that_does_not_end_is_refused(tmp_path: Path, text
 
 
 def test_a_header_without_end_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_file, "_MOST_HEADER_BYTES", 1_000)
+    monkeypatch.setattr(csv_module, "_MOST_HEADER_BYTES", 1_000)
     with pytest.raises(SchemaError, match=r"x\.csv, the header: it does not end within 1,000 bytes"):
         opened(tmp_path, 'a,"b\n' + "1,2\n" * 1_000)

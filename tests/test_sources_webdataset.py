@@ -15,7 +15,7 @@ from sources import DATA, refusals, rows_at
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import open_source, webdataset
 from unirecord.convert.sources.input_path import InputPath
-from unirecord.convert.sources.npy_bytes import npy_array
+from unirecord.convert.sources.npy_files import npy_array
 from unirecord.errors import SchemaError
 
 FOLDER = DATA / "webdataset"

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from sources import rows_at
 
-from unirecord.convert.sources import input_path, open_source, text_blocks
+from unirecord.convert.sources import input_path, open_source, text_files
 from unirecord.convert.sources.tfrecord import masked_crc32c
 from unirecord.errors import SchemaError
 
@@ -92,7 +92,7 @@ def test_few_decompressed_copies_are_kept_at_a_time(
 
 
 def test_a_copy_serves_all_units_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 100)
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 100)
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a\n" + b"1\n" * 500))
     made: list[str] = []
     copied = input_path._copied

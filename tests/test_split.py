@@ -17,11 +17,11 @@ from numbers_source import Numbers, values
 
 from unirecord import ExistsError, StaleError, UniRecordDataset, write_dataset
 from unirecord.cli import main
-from unirecord.convert import division
+from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted
 from unirecord.convert.row_choice import RowChoice
+from unirecord.convert.shares import SplitChoice
 from unirecord.convert.sources import WrongSourceError
-from unirecord.convert.split_choice import SplitChoice
 from unirecord.writing.directory_writer import DirectoryWriter
 
 ID = bytes(range(16))
@@ -34,7 +34,7 @@ few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthChec
 
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(division, "_LEAST_BYTES", 20_000)
+    monkeypatch.setattr(task, "_LEAST_BYTES", 20_000)
 
 
 def shares_of(units: list[int], seed: int = 0, **split: Any) -> dict[str, list[int]]:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .convert.adding_columns import ColumnsAdded, add_columns
+    from .convert.add_columns import ColumnsAdded, add_columns
     from .convert.export import Exported, export
-    from .convert.splitting import split
+    from .convert.split import split
     from .convert.write_dataset import write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
@@ -190,8 +190,8 @@ _HOMES = {
     "Problem": "inspection.report",
     "delete": "writing.deleting",
     "Deleted": "writing.deleting",
-    "add_columns": "convert.adding_columns",
-    "ColumnsAdded": "convert.adding_columns",
+    "add_columns": "convert.add_columns",
+    "ColumnsAdded": "convert.add_columns",
     "drop_columns": "writing.changing_columns",
     "rename_columns": "writing.changing_columns",
     "ColumnsChanged": "writing.changing_columns",
@@ -204,7 +204,7 @@ _HOMES = {
     "Relaid": "writing.compacting",
     "merge": "writing.merging",
     "Merged": "writing.merging",
-    "split": "convert.splitting",
+    "split": "convert.split",
     "restore": "writing.republishing",
     "sort": "writing.reordering",
     "gc": "writing.collecting",

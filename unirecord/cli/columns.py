@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Final
 
-from ..convert.adding_columns import ColumnsAdded, add_columns
+from ..convert.add_columns import ColumnsAdded, add_columns
 from ..convert.sources.overrides import parse_overrides
 from ..errors import SchemaError, UniRecordError
 from ..writing.changing_columns import ColumnsChanged, drop_columns, rename_columns

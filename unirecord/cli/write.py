@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Any, Final
 
 from ..convert.conversion import Conversion, Engine, Standing
-from ..convert.freed_memory import keep_freed_memory
 from ..convert.ordering import check_sort, in_order
 from ..convert.part_conversion import write_part
 from ..convert.row_choice import ON_ERROR, RowChoice, with_nulls
 from ..convert.sampling import write_sample
+from ..convert.shares import SplitChoice, check_split_target, share_id, write_shares
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
@@ -33,9 +33,8 @@ from ..convert.sources import (
 )
 from ..convert.sources.left_out import said_of_left_out, write_report
 from ..convert.sources.overrides import TypesThere, parse_overrides
-from ..convert.split_choice import SplitChoice
-from ..convert.split_conversion import check_split_target, share_id, write_shares
 from ..convert.stored_rows import RowOrder
+from ..convert.task import keep_freed_memory
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
 from ..format.column import Codec, Column

@@ -21,16 +21,14 @@ from ..writing.conversion_journal import begins_anew, entry_from_json
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import shape_without_rows
-from .division import divide
 from .resumed_plan import asked_of, difference
 from .sample_check import check_samples
 from .sampling import take_sample
-from .settling import Settling
 from .source_files import stamps_of
 from .sources.base import Source
 from .sources.left_out import LeftOut, left_out_from_json
-from .task import Job, batches_of_tasks, begun_task, run_task
-from .worker_pool import run_in_workers
+from .task import Job, Settling, batches_of_tasks, begun_task, divide, run_task
+from .workers import run_in_workers
 
 __all__ = ["Conversion", "Engine", "Interrupted", "Standing"]
 

@@ -17,10 +17,10 @@ from ..writing.part_writer import FinishedPart, PartContent
 from ..writing.row_groups import slice_batch
 from ..writing.single_writer import SinglePartWriter
 from .conversion import Standing
-from .encoded_batch import encoded_batch
 from .sample_check import SAMPLED_ROWS, compare, some
 from .sources.ahead import taken_ahead
 from .sources.base import LeftOut, RawBatch, Source
+from .task import encoded_batch
 
 __all__ = ["write_part"]
 

@@ -8,8 +8,7 @@ from ..pipeline.pictures import pillow
 from .sources.base import Source, WrongSourceError
 from .sources.image_header import NotAnImageError, read_image_header
 from .steps.columns import check_columns
-from .steps.picture_change import PictureChange
-from .steps.pictures import ChangePictures
+from .steps.pictures import ChangePictures, PictureChange
 
 __all__ = ["picture_step"]
 

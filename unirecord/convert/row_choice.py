@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from ..format.schema import Schema
 from .picture_choice import picture_step
+from .shares import SplitChoice
 from .sources.base import Source, WrongSourceError
-from .split_choice import SplitChoice
 from .steps.base import Step
 from .steps.columns import AddNulls, Keep, Rename, check_columns
 from .steps.fit import LeaveOutMisfits, refuse_left_out
-from .steps.picture_change import RESIZED_BY, Encoding, PictureChange
+from .steps.pictures import RESIZED_BY, Encoding, PictureChange
 from .steps.sample import EvenSample
 from .steps.stepped_source import SteppedSource
 from .steps.where import Where

@@ -2,33 +2,323 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+import ctypes
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Final
 
-from ..errors import StaleError
-from ..format.layout import Shape
+import numpy as np
+
+from ..core import LeavablePool, result_of
+from ..errors import FormatError, SchemaError, StaleError
+from ..format.layout import Shape, check_shape
+from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
+from ..parts.manifest import PartEntry
 from ..writing.batch_writer import BatchWriter
-from ..writing.conversion_journal import Journal, entry_to_json
+from ..writing.conversion_journal import Journal, entry_from_json, entry_to_json
 from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, at_once, stays
 from ..writing.row_groups import slice_batch
-from .batches_ahead import BatchesAhead, batches_of_units
-from .begun_task import BegunTask, RowsWritten
-from .encoded_batch import encoded_batch
-from .sources.base import RawBatch, Source
-from .sources.left_out import LeftOut, left_out_to_json
+from .sources.ahead import taken_ahead
+from .sources.base import RawBatch, Source, Unit
+from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
+from .steps.base import chosen_rows
 
 __all__ = [
+    "BatchesAhead",
+    "BegunTask",
     "Job",
+    "RowsWritten",
+    "Settling",
     "Told",
     "batches_of_tasks",
+    "batches_of_units",
     "begun_task",
+    "divide",
+    "encoded_batch",
     "encoded_batches",
     "finish_task",
+    "keep_freed_memory",
     "run_task",
     "write_parts",
 ]
+
+
+# Which units of a source make which task: from the source alone, so that any number of workers agrees.
+
+
+_TASKS: Final = 64  # about so many at least, where each has enough to do
+_ENOUGH_BYTES: Final = 64 << 20
+_FEW_TASKS: Final = 16  # about so many of smaller data, so that a few workers end at about the same time
+_LEAST_BYTES: Final = 16 << 20
+_LEAST_COMPUTED_BYTES: Final = 2 << 20  # where the time goes into what is made of a row, not into its bytes
+
+
+def divide(
+    units: Sequence[Unit], row_bytes: float, max_part_bytes: int, *, computed: bool = False
+) -> list[tuple[int, int]]:
+    """Return the tasks as ranges [start, stop) of units; a task makes one part, or several where it grows too large.
+
+    A task has about a 64th of all, at least 64 MB (of less than 1 GB a 16th, at least 16 MB, or 2 MB of rows that are
+    ``computed``) and at most ``max_part_bytes``. A unit whose rows are not known counts as a task's worth, since it may
+    be anything.
+    """
+    total = sum((unit.rows or 0) * row_bytes for unit in units)
+    few = _LEAST_COMPUTED_BYTES if computed else _LEAST_BYTES
+    least = min(max(total / _FEW_TASKS, few), _ENOUGH_BYTES)
+    wanted = min(max(total / _TASKS, least), max_part_bytes)
+    tasks: list[tuple[int, int]] = []
+    start, size = 0, 0.0
+    for place, unit in enumerate(units):
+        weight = wanted if unit.rows is None else unit.rows * row_bytes
+        if place > start and size + weight > wanted:
+            tasks.append((start, place))
+            start, size = place, 0.0
+        size += weight
+    if start < len(units):
+        tasks.append((start, len(units)))
+    return tasks
+
+
+# Freed memory stays with the process for the next batch, instead of going to the kernel and back.
+
+
+_M_TRIM_THRESHOLD: Final = -1  # glibc's malloc.h
+_M_MMAP_THRESHOLD: Final = -3
+_MAPPED_BYTES: Final = (
+    32 << 20
+)  # the greatest that glibc takes; from here on memory comes from the kernel each time
+_KEPT_BYTES: Final = 64 << 20
+
+
+def keep_freed_memory() -> None:
+    """Ask the C library to keep up to 64 MB of freed memory; for processes that do nothing but convert.
+
+    The kernel fills every page with zeros before it is written for the first time. Without glibc nothing happens.
+    """
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
+# What tasks are made of, read while what came before is written: within a task, and from one to the next.
+
+
+_END: Final = None  # of a task
+
+
+def batches_of_units(source: Source, start: int, stop: int) -> Iterator[tuple[int, RawBatch]]:
+    """Yield the batches of units [start, stop) of a source, each with the number of its unit."""
+    for number in range(start, stop):
+        for batch in source.batches_of(source.units[number]):
+            yield number, batch
+
+
+class BatchesAhead:
+    """Batches of tasks that one process runs one after the other; at most one is read before it is asked for.
+
+    The first one of a task is read while the part before it is finished and the rest of it synced.
+    """
+
+    def __init__(self, source: Source, ranges: Iterable[tuple[int, int]]) -> None:
+        """``ranges``: the units [start, stop) of each task, in the order in which they are asked for."""
+        batches = _each(source, ranges)
+        self._batches = taken_ahead(batches) if source.reads_ahead else batches
+
+    def of_next_task(self) -> Iterator[tuple[int, RawBatch]]:
+        """Yield what is left of the next task; all of it is to be taken before the one behind it is asked for."""
+        while (found := next(self._batches, _END)) is not _END:
+            yield found
+
+    def __enter__(self) -> BatchesAhead:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Read no more; nobody waits for what is being read."""
+        self._batches.close()
+
+
+def _each(
+    source: Source, ranges: Iterable[tuple[int, int]]
+) -> Generator[tuple[int, RawBatch] | None, None, None]:
+    for start, stop in ranges:
+        yield from batches_of_units(source, start, stop)
+        yield _END
+
+
+# A batch of a source as what pages store; a value that does not fit is named by its place in the source.
+
+
+_FIRST: Final = re.compile(r"(?:batch at )?row 0(?:, |: )")
+
+
+def encoded_batch(
+    encoder: RecordEncoder, schema: Schema, source: Source, unit: Unit, batch: RawBatch, first: int
+) -> ColumnBatch:
+    """Return the columns of ``schema``; ``first`` is the number of the batch's first row in its unit.
+
+    Raises `SchemaError` that names file and line, or unit and row, of the first row that does not fit.
+    """
+    columns = {name: batch.columns[name] for name in schema.names}
+    try:
+        return encoder.encode_batch(columns, first)
+    except SchemaError as error:
+        row, text = _refused(encoder, RawBatch(columns, batch.rows)) or (None, str(error))
+    if row is None:
+        raise SchemaError(f"{unit.name}: {text}")
+    number = first + row if batch.numbers is None else int(batch.numbers[row])
+    raise SchemaError(f"{source.place_of(unit, number)}, {_FIRST.sub('', text, count=1)}")
+
+
+def _refused(encoder: RecordEncoder, batch: RawBatch) -> tuple[int, str] | None:
+    """The first row that is refused by itself, and why; None where only all together are."""
+    start, stop = 0, batch.rows
+    while start < stop:
+        middle = (start + stop) // 2 if stop - start > 1 else stop
+        try:
+            encoder.encode_batch(chosen_rows(batch, np.arange(start, middle)).columns, 0)
+        except SchemaError as error:
+            if middle - start == 1:
+                return start, str(error)
+            stop = middle
+        else:
+            start = middle
+    return None
+
+
+# Finished parts are synced by a thread, one after the other, while the next is being made.
+
+
+class Settling:
+    """Runs what it is given in order, one thing behind the caller at most; its errors are raised by the next call.
+
+    On leaving a ``with`` block all has been run; an error is raised then unless there is another one.
+    """
+
+    def __init__(self) -> None:
+        self._pool = LeavablePool(1, "unirecord-settle")
+        self._last: Future[None] | None = None
+
+    def add(self, work: Callable[[], None]) -> None:
+        """Have it run when what was given before has been."""
+        self._wait()
+        self._last = self._pool.submit(work)
+
+    def _wait(self) -> None:
+        last, self._last = self._last, None
+        if last is not None:
+            result_of(last)
+
+    def __enter__(self) -> Settling:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for what is under way."""
+        try:
+            self._wait()
+        except Exception:
+            if error is None:
+                raise
+        finally:
+            self._pool.leave()
+
+
+# A task of several parts that is not finished: which of them are, and where the next one goes on.
+
+
+@dataclass(frozen=True)
+class BegunTask:
+    """How far a task is.
+
+    Attributes:
+        unit: the unit of the source to go on with.
+        skip: how many of its rows are written.
+        entries: the finished parts.
+        left_out: what was left out of the units before it.
+        shape, dictionaries: what the rows to come are laid out and compressed by, as those before them.
+    """
+
+    unit: int
+    skip: int = 0
+    entries: tuple[PartEntry, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    shape: Shape | None = None
+    dictionaries: tuple[tuple[int, bytes], ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows are written."""
+        return sum(entry.rows for entry in self.entries)
+
+    def content(self, content: PartContent) -> PartContent:
+        """What the parts to come have in common with those that are finished."""
+        return replace(content, dictionaries=self.dictionaries)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain values."""
+        return {
+            "unit": self.unit,
+            "skip": self.skip,
+            "parts": [entry_to_json(entry) for entry in self.entries],
+            "left_out": left_out_to_json(self.left_out),
+            "shape": None if self.shape is None else vars(self.shape),
+            "dictionaries": [[column, content.hex()] for column, content in self.dictionaries],
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any], units: tuple[int, int], schema: Schema) -> BegunTask | None:
+        """The same back, of a task of these units [start, stop); None where it does not go with them, or the schema."""
+        found = cls(
+            value["unit"],
+            value["skip"],
+            tuple(entry_from_json(entry) for entry in value["parts"]),
+            tuple(left_out_from_json(value["left_out"])),
+            Shape(**value["shape"]),
+            tuple((column, bytes.fromhex(content)) for column, content in value["dictionaries"]),
+        )
+        assert found.shape is not None
+        try:
+            check_shape(found.shape, blobs=bool(schema.blobs))
+        except FormatError:
+            return None
+        is_of_columns = all(column < len(schema) for column, _ in found.dictionaries)
+        return found if units[0] <= found.unit < units[1] and is_of_columns else None
+
+
+class RowsWritten:
+    """Which rows of a task come from which unit, and what was left out before it: where a later run can go on."""
+
+    def __init__(self, begun: BegunTask) -> None:
+        self.rows: int = begun.rows
+        self.left_out: list[LeftOut] = list(begun.left_out)
+        self._starts = [(begun.rows - begun.skip, begun.unit, len(self.left_out))]
+
+    def begin(self, unit: int) -> None:
+        """Say that the rows to come are of this unit."""
+        if unit != self._starts[-1][1]:
+            self._starts.append((self.rows, unit, len(self.left_out)))
+
+    def at(self, entries: Sequence[PartEntry], content: PartContent, shape: Shape) -> BegunTask:
+        """Where to go on behind these parts; nobody asks for a place before it again."""
+        rows = sum(entry.rows for entry in entries)
+        before = [start for start in self._starts if start[0] <= rows]
+        first, unit, left_out = before[-1]
+        self._starts = self._starts[len(before) - 1 :]
+        return BegunTask(
+            unit, rows - first, tuple(entries), tuple(self.left_out[:left_out]), shape, content.dictionaries
+        )
+
 
 Told = Callable[[int, int, str], None]  # rows and bytes more, and the name of the part they go into
 

@@ -18,13 +18,11 @@ from .conversion import Conversion, Standing
 from .ordering import in_order
 from .part_conversion import write_part
 from .row_choice import RowChoice
+from .shares import SplitChoice, check_split_target, share_id, write_shares
 from .sources import LeftOut, Options, Source, open_input, open_source
-from .sources.given_records import GivenRecords
-from .sources.given_table import GivenTable, GivenTables, is_table
+from .sources.given import GivenRecords, GivenTable, GivenTables, is_table
 from .sources.left_out import warn_of_left_out, write_report
 from .sources.registry import elsewhere
-from .split_choice import SplitChoice
-from .split_conversion import check_split_target, share_id, write_shares
 from .stored_rows import RowOrder
 
 __all__ = ["source_of", "write_dataset"]

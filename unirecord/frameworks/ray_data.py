@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..convert.sources.arrow_types import ArrowEvidence
-from ..convert.sources.arrow_values import arrow_values
+from ..convert.sources.arrow_columns import ArrowEvidence, arrow_values
 from ..dataset.dataset import UniRecordDataset
 from ..errors import SchemaError, UniRecordError
 from ..format.column import Column

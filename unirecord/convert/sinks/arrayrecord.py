@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
 from .base import Advance, PathSink, samples
-from .tf_example import check_example, example
+from .tfrecord import check_example, example
 
 __all__ = ["ArrayRecordSink"]
 

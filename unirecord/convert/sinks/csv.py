@@ -11,7 +11,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from .base import Advance, FileSink, batches
-from .json_values import json_notes, json_values
+from .jsonl import json_notes, json_values
 
 __all__ = ["CsvSink"]
 

@@ -13,8 +13,7 @@ from ...parts.snapshot import classes_of
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, FolderSink, batches, is_file_name, stream_to
-from .json_values import json_notes, json_values
-from .jsonl import json_line
+from .jsonl import json_line, json_notes, json_values
 from .value_file import encoded
 
 __all__ = ["ImagesSink"]

@@ -15,7 +15,7 @@ from ...format.values.objects import base64_text, json_object
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, FolderSink, numbered, refuse_null
-from .json_values import json_notes, json_values
+from .jsonl import json_notes, json_values
 
 __all__ = ["MdsSink"]
 

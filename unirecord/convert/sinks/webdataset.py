@@ -10,8 +10,7 @@ from typing import Any, BinaryIO
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
 from .base import Advance, FileSink, numbered, refuse_names
-from .json_values import json_notes, json_values
-from .jsonl import json_line
+from .jsonl import json_line, json_notes, json_values
 from .value_file import encoded
 
 __all__ = ["WebDatasetSink"]

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from .base import AskedOption, Unit
 from .claims import TRUST
-from .example_records import ExampleRecords
 from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .packages import needed
+from .tf_example import ExampleRecords
 
 __all__ = ["ArrayRecordFiles"]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...progress import Progress
-from .arrow_table import ArrowSource, same_fields
+from .arrow_columns import ArrowSource, same_fields
 from .base import AskedOption, Options, RawBatch, Unit
 from .claims import TRUST
 from .foreign_calls import foreign_call

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...errors import SchemaError
 from .base import Unit
-from .example_records import ExampleRecords
 from .input_path import InputPath
 from .packages import needed
 from .packed_rows import ranges
+from .tf_example import ExampleRecords
 
 __all__ = ["BagzFiles"]
 

@@ -13,11 +13,10 @@ from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
 from .file_labels import LABELS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
-from .images import FOLDERS_ARE_CLASSES
+from .images import FOLDERS_ARE_CLASSES, Layout, layout_of, same_classes, some
 from .input_path import InputPath
 from .media_types import MEDIA, bytes_of
 from .overrides import apply_overrides
-from .picture_classes import Layout, layout_of, same_classes, some
 
 __all__ = ["FileFolder"]
 

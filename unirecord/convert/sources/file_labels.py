@@ -11,11 +11,11 @@ from typing import Any, Final
 from ...errors import MissingError, SchemaError
 from .base import AskedOption, LeftOut, Options, Source, WrongSourceError, reduced
 from .child_reader import looked_through
+from .csv import CsvTable
 from .folder_walk import utf8_name
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .parquet import ParquetFiles
-from .tables import CsvTable
 
 __all__ = ["LABELS", "FileLabels", "is_label_file", "label_file"]
 

@@ -5,28 +5,215 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from importlib import import_module
+from itertools import chain, islice
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.column import Column
 from ...format.schema import Schema
+from ...format.values.batch import numbers_of, texts_of
+from ...format.values.objects import MAX_DEPTH
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .ahead import made_ahead
 from .base import LeftOut, Options, RawBatch, Unit, column_names
 from .convert import converted, json_converter, numbers
-from .flat_json import flat_records
 from .input_path import InputPath
-from .json_arrow import ArrowLines, arrow_kind, arrow_lines
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
 from .partitions import Partitions
-from .text_blocks import BlockPlace, line_blocks, read_block
-from .text_files import TextFiles
+from .text_files import BlockPlace, TextFiles, line_blocks, read_block
 
-__all__ = ["JsonLines"]
+__all__ = [
+    "ArrowLines",
+    "JsonLines",
+    "arrow_kind",
+    "arrow_lines",
+    "flat_records",
+]
+
+
+# Lines of flat JSON objects by orjson where it is installed: the same values as `parse_json` gives, only
+# faster.
+
+
+_BLANKS: Final = b" \t\r\n"
+_BEYOND: Final = float(1 << 63)  # orjson makes a float of a whole number of more than 64 bits
+
+
+def flat_records(lines: list[bytes]) -> list[dict[str, Any]] | None:
+    """Return the object of each line; None where a line may hold anything but one flat object with each key once."""
+    try:
+        orjson = import_module("orjson")
+    except ImportError:
+        return None
+    many = len(lines)
+    stripped = [line.strip(_BLANKS) for line in lines]
+    if not all(line[:1] == b"{" and line[-1:] == b"}" for line in stripped):
+        return None
+    data = b",".join(stripped)
+    # One opening and one closing brace a line, at its ends: no object in another, and none that goes on in the next.
+    if data.count(b"{") != many or data.count(b"}") != many:
+        return None
+    if data.count(b"[") > MAX_DEPTH - 1 and max(line.count(b"[") for line in stripped) > MAX_DEPTH - 1:
+        return None
+    try:
+        records: list[dict[str, Any]] = orjson.loads(b"[" + data + b"]")
+    except ValueError:
+        return None
+    names = sum(map(len, records))
+    texts = _texts(list(chain.from_iterable(map(dict.values, records))))
+    # A key that is there twice, and a quote within a text, leave more quotes than that.
+    return records if data.count(b'"') == 2 * (names + texts) else None
+
+
+def _texts(values: list[Any]) -> float:
+    """How many texts there are, also in lists; infinity where a number may be another one."""
+    texts = 0
+    while values:
+        kinds = list(map(type, values))
+        found = set(kinds)
+        texts += kinds.count(str)
+        if float in found:
+            numbers = [value for value in values if type(value) is float]
+            if not (min(numbers) > -_BEYOND and max(numbers) < _BEYOND):
+                return math.inf
+        values = list(chain.from_iterable(v for v in values if type(v) is list)) if list in found else []
+    return texts
+
+
+# Blocks of flat JSON objects by pyarrow where it is installed: columns of the values that `parse_json`
+# gives.
+
+
+_EXACT: Final = float(1 << 53)  # beyond it a float may be a rounded whole number
+_NAMES: Final = {"double": "float64"}  # of types, where Arrow's own are others
+_INTS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+
+
+def arrow_kind(column: Column) -> str | None:
+    """Return the Arrow type by which values of a column are read as they are; None where each needs a look."""
+    if column.is_array:
+        return None
+    if column.type in _INTS:
+        return "int64"
+    return column.type if column.type in ("float64", "string", "bool") else None
+
+
+class ArrowLines:
+    """The values of a block, column by column."""
+
+    rows: int
+
+    def __init__(self, compute: Any, columns: dict[str, Any], rows: int) -> None:
+        self._compute, self._columns, self.rows = compute, columns, rows
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Return the Arrow type of each key, as `arrow_kind` names it."""
+        return {key: _NAMES.get(str(c.type), str(c.type)) for key, c in self._columns.items()}
+
+    @property
+    def nbytes(self) -> int:
+        """Return how much memory it takes."""
+        return sum(column.nbytes for column in self._columns.values())
+
+    @property
+    def keys(self) -> list[str]:
+        """Return the keys, in the order of the first line."""
+        return list(self._columns)
+
+    def deciding(self, key: str) -> list[Any]:
+        """Return the values of a key that decide its type: the least and greatest integer, the longest text, or one."""
+        column = self._columns[key].drop_null()
+        if not len(column):
+            return []
+        kind = str(column.type)
+        if kind == "int64":
+            return list(self._compute.min_max(column).as_py().values())
+        place = numbers_of(self._compute.utf8_length(column)).argmax() if kind == "string" else 0
+        return [column[int(place)].as_py()]
+
+    def nulls(self, key: str) -> int:
+        """Return in how many rows the key is null."""
+        return int(self._columns[key].null_count)
+
+    def values(self, key: str) -> Any:
+        """Return the values of a key as `Writer.write_batch` takes them."""
+        column = self._columns[key]
+        texts = texts_of(column)
+        if texts is not None:
+            return texts
+        return numbers_of(column)
+
+
+def arrow_lines(data: bytes, kinds: Mapping[str, str | None]) -> ArrowLines | None:
+    """Return the values of a block whose every line is an object with these keys, of these Arrow types or null.
+
+    None where pyarrow is not installed, or where it might read something else than `parse_json`: what is nested or
+    escaped, keys that are missing or there twice, numbers that a float would round.
+    """
+    if None in kinds.values() or not _is_plain(data):
+        return None
+    try:
+        pa, reader, compute = map(import_module, ("pyarrow", "pyarrow.json", "pyarrow.compute"))
+    except ImportError:
+        return None
+    schema = pa.schema([(key, pa.type_for_alias(kind)) for key, kind in kinds.items()])
+    try:
+        table = reader.read_json(
+            pa.BufferReader(data),
+            reader.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
+        )
+    except pa.ArrowException:
+        return None
+    rows = table.num_rows
+    columns = {key: table.column(key).combine_chunks() for key in kinds}
+    texts = sum(len(c) - c.null_count for c in columns.values() if str(c.type) == "string")
+    # A key that is missing or there twice, and a quote within a text, leave fewer or more quotes than that.
+    if _many(data, "{") != rows or _many(data, '"') != 2 * (rows * len(columns) + texts):
+        return None
+    exact = all(_are_exact(numbers_of(c.drop_null())) for c in columns.values() if str(c.type) == "double")
+    return ArrowLines(compute, columns, rows) if exact and _are_utf8(columns) else None
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether each line has one opening brace at its start and one closing brace at its end, and nothing is escaped."""
+    if not data or len(data) >= 1 << 30 or b"\\" in data or b"[" in data or data[:1] != b"{":
+        return False
+    found = np.frombuffer(data, np.uint8)
+    breaks = np.flatnonzero(found == ord("\n"))
+    inner = breaks[breaks < len(data) - 1]
+    return (
+        np.count_nonzero(found < 0x20) == len(breaks)
+        and _many(data, "{") == len(inner) + 1 == _many(data, "}")
+        and bool((found[inner - 1] == ord("}")).all() and (found[inner + 1] == ord("{")).all())
+        and data.endswith((b"}", b"}\n"))
+    )
+
+
+def _many(data: bytes, character: str) -> int:
+    """How often a character is there; bytes.count takes ten times as long where it is everywhere."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord(character)))
+
+
+def _are_exact(values: Any) -> bool:
+    """Whether they are what is written: not whole numbers that were rounded, nor -0, which is a whole number."""
+    return bool((np.abs(values) < _EXACT).all() and not (np.signbit(values) & (values == 0)).any())
+
+
+def _are_utf8(columns: Mapping[str, Any]) -> bool:
+    try:
+        for column in columns.values():
+            texts_of(column)
+    except ValueError:
+        return False
+    return True
+
 
 _CHUNK_ROWS: Final = 4096
 _KEPT_BYTES: Final = 256 << 20  # of the first look, so that they need not be parsed twice

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from ...progress import Progress
-from .arrow_table import ArrowSource
+from .arrow_columns import ArrowSource
 from .base import AskedOption, Options, RawBatch, Unit
 from .claims import TRUST
 from .foreign_calls import foreign_call

@@ -1,8 +1,9 @@
-"""LitData's chunks as records: the items of a folder that `optimize` wrote, also compressed."""
+"""LitData's chunks as records: the items of a folder that `optimize` wrote, also compressed; nothing is unpickled."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import struct
 from collections.abc import Iterator, Sequence
@@ -12,17 +13,219 @@ from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
+from ...writing.inference import ColumnEvidence
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
 from .json_file import json_object
-from .litdata_values import LitDataLeaf
+from .json_text import parse_json
+from .mds import listed_files, picture_pixels
 from .overrides import apply_overrides
 from .packages import needed
 from .packed_rows import add_cells, cut_cells, ranges
 
-__all__ = ["LitDataChunks"]
+__all__ = [
+    "LitDataChunks",
+    "LitDataLeaf",
+    "nested_value",
+]
+
+
+# Nested values of LitData's items: its binary form of lists and dicts, within the bytes that are there; and
+# JSON.
+
+
+# The tags of litdata.streaming.serializers; those of the cells of a list of dicts are 16 and more.
+_JSON, _NESTED_TEXTS, _INTS, _FLOATS, _BOOLS, _DICT, _RECORDS, _TEXT, _INT, _FLOAT, _BOOL, _NONE = range(12)
+_CELLS: Final = {0x10: _NONE, 0x11: _TEXT, 0x12: _INT, 0x13: _FLOAT, 0x14: _BOOL}
+_LISTS: Final = {_INTS: "<i8", _FLOATS: "<f8", _BOOLS: "?"}
+_NESTED_NUMBERS: Final = {_INT: struct.Struct("<q"), _FLOAT: struct.Struct("<d")}
+_MOST_NESTED_DEPTH: Final = 64
+
+
+def nested_value(cell: memoryview) -> Any:
+    """Return the value; ``ValueError`` where the bytes are damaged."""
+    if not len(cell) or cell[0] > 0x20:
+        return parse_json(_utf8(cell))
+    reader = _Reader(cell)
+    found = reader.value(reader.take(1)[0], 0)
+    if reader.at != len(cell):
+        raise ValueError(f"{len(cell) - reader.at:,} bytes are left over")
+    return found
+
+
+class _Reader:
+    """Takes values from bytes, one after the other."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data, self.at = data, 0
+
+    def take(self, size: int) -> memoryview:
+        """The next bytes."""
+        if size > len(self._data) - self.at:
+            raise ValueError(f"it is cut off: {size:,} bytes are said to follow")
+        self.at += size
+        return self._data[self.at - size : self.at]
+
+    def _count(self) -> int:
+        """A number of things, each of which takes a byte at least."""
+        count = int.from_bytes(self.take(4), "little")
+        if count > len(self._data):
+            raise ValueError(f"{count:,} values are said to be in {len(self._data):,} bytes")
+        return count
+
+    def _text(self) -> str:
+        return _utf8(self.take(self._count()))
+
+    def value(self, tag: int, depth: int) -> Any:
+        """The value that a tag announces."""
+        if depth > _MOST_NESTED_DEPTH:
+            raise ValueError(f"a value is nested more than {_MOST_NESTED_DEPTH} levels deep")
+        if tag == _JSON:
+            return parse_json(self._text())
+        if tag == _NESTED_TEXTS:
+            return [self._text() for _ in range(self._count())]
+        if tag in _LISTS:
+            dtype = np.dtype(_LISTS[tag])
+            return np.frombuffer(self.take(self._count() * dtype.itemsize), dtype).tolist()
+        if tag == _DICT:
+            return {self._text(): self.value(self.take(1)[0], depth + 1) for _ in range(self._count())}
+        if tag == _RECORDS:
+            return self._records(depth)
+        if tag == _TEXT:
+            return self._text()
+        if tag in _NESTED_NUMBERS:
+            return _NESTED_NUMBERS[tag].unpack(self.take(8))[0]
+        if tag == _BOOL:
+            return bool(self.take(1)[0])
+        if tag == _NONE:
+            return None
+        raise ValueError(f"a value has the tag {tag}, which is not known")
+
+    def _records(self, depth: int) -> list[dict[str, Any]]:
+        """A list of dicts of one set of keys."""
+        rows, many = self._count(), self._count()
+        keys = [self._text() for _ in range(many)]
+        return [
+            {key: self.value(_CELLS.get(self.take(1)[0], -1), depth + 1) for key in keys} for _ in range(rows)
+        ]
+
+
+def _utf8(data: memoryview) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+# The leaves of LitData's items: the column type each makes, and its bytes as values; nothing is unpickled.
+
+
+# The numbers of types in litdata.constants; bfloat16 (10) has no NumPy type.
+_TORCH: Final = (
+    "f4", "f4", "f8", "f8", "c8", "c8", "c16", "c16", "f2", "f2", None, "u1", "i1", "i2", "i2", "i4", "i4", "i8", "i8",
+    "?", "u2",
+)  # fmt: skip
+_NUMPY: Final = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "?")
+_NUMBERS: Final = {"int": "<i8", "float": "<f8", "bool": "?"}
+_TEXTS: Final = ("str", "text")
+_LONG_TEXT: Final = 4096
+_MOST_DIMS: Final = 32
+
+
+class LitDataLeaf:
+    """A leaf of the items, called ``name``; ``encoding`` is what the index calls its format."""
+
+    kind: str
+
+    def __init__(self, name: str, encoding: str) -> None:
+        self.name = name
+        self.kind, _, argument = encoding.partition(":")
+        self._argument = int(argument) if len(argument) < 20 and argument.isdecimal() else -1
+        self._longest = 0
+        self._values = ColumnEvidence(name)
+
+    @property
+    def is_array(self) -> bool:
+        """Whether its values are arrays, whose shapes only they say."""
+        return self.kind.endswith(("numpy", "tensor")) or self.kind == "pil"
+
+    def add(self, cell: memoryview, row: int) -> None:
+        """Take one value into account; ``ValueError`` where it is damaged."""
+        if self.kind in _TEXTS:
+            self._longest = max(self._longest, len(cell))
+        elif self.is_array:
+            try:
+                self._values.add(self._array(cell), row)
+            except SchemaError as error:
+                raise ValueError(str(error)) from None
+
+    def spec(self) -> Any:
+        """The column's type in the user's form."""
+        if self.kind in _NUMBERS:
+            return np.dtype(_NUMBERS[self.kind]).name
+        if self.kind in _TEXTS:
+            return "text" if self._longest > _LONG_TEXT else "string"
+        if self.is_array:
+            return self._values.spec()
+        if self.kind in ("jpeg_array", "json"):
+            return "object"
+        media = {"jpeg": "image/jpeg", "image": "image/*"}.get(self.kind)
+        return {"type": "bytes", "annotations": {"media_type": media}} if media else "bytes"
+
+    def value(self, cell: memoryview, column: Column) -> Any:
+        """The value for a column; ``ValueError`` where there is none."""
+        if self.kind in _NUMBERS:
+            dtype = np.dtype(_NUMBERS[self.kind])
+            if len(cell) != dtype.itemsize:
+                raise ValueError(f"{len(cell)} bytes are no {dtype.name}")
+            return np.frombuffer(cell, dtype)[0]
+        if column.type == "bytes" and not column.is_array:
+            return cell
+        if self.is_array:
+            return self._array(cell)
+        if self.kind == "jpeg_array":
+            return listed_files(cell, 0)
+        if self.kind == "json" and column.type == "object":
+            return nested_value(cell)
+        try:
+            return str(cell, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
+
+    def _array(self, cell: memoryview) -> Any:
+        if self.kind == "pil":
+            return picture_pixels(cell)
+        types = _NUMPY if self.kind.endswith("numpy") else _TORCH
+        number, at = self._argument, 0
+        shape: tuple[int, ...] | None = None
+        if not self.kind.startswith("no_header"):
+            order = "<" if types is _NUMPY else ">"
+            if len(cell) < 8:
+                raise ValueError("an array is cut off in its shape")
+            number, dims = struct.unpack_from(f"{order}2I", cell)
+            if dims > _MOST_DIMS or 8 + 4 * dims > len(cell):
+                raise ValueError(f"an array is said to have {dims:,} dimensions")
+            shape = struct.unpack_from(f"{order}{dims}I", cell, 8)
+            at = 8 + 4 * dims
+        name = types[number] if 0 <= number < len(types) else None
+        if name is None:
+            raise ValueError(
+                f"an array of type number {number}, which is not read; --schema {self.name}=bytes keeps it"
+            )
+        dtype = np.dtype(name).newbyteorder("<")
+        if (math.prod(shape) * dtype.itemsize if shape is not None else -1) not in (-1, len(cell) - at) or (
+            (len(cell) - at) % dtype.itemsize
+        ):
+            raise ValueError(f"{len(cell) - at:,} bytes are no {dtype.name} array of the shape {shape}")
+        flat = np.frombuffer(cell, dtype, -1, at)
+        return flat if shape is None else flat.reshape(shape)[()]
+
+
+# LitData's chunks as records: the items of a folder that `optimize` wrote, also compressed.
+
 
 _INDEX: Final = "index.json"
 _LOADERS: Final = (None, "PyTreeLoader", "TokensLoader")

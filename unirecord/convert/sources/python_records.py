@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from ...errors import MissingError
 from ...progress import Progress
 from .base import Options, WrongSourceError
-from .given_records import GivenRecords
+from .given import GivenRecords
 from .input_path import InputPath
 
 __all__ = ["PythonRecords"]

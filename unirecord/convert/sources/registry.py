@@ -14,6 +14,7 @@ from .beton import BetonFile
 from .child_reader import looked_through
 from .cifar import CifarFiles
 from .coco import CocoFile
+from .csv import CsvTable
 from .file_folder import FileFolder
 from .hdf5 import Hdf5File
 from .idx_files import IdxFiles
@@ -31,8 +32,7 @@ from .parquet import ParquetFiles
 from .python_records import PythonRecords
 from .stored_dataset import StoredDataset
 from .table_formats import refuse_table_folder
-from .tables import CsvTable
-from .text_lines import TextLines
+from .text_files import TextLines
 from .tfrecord import TFRecordFiles
 from .voc import VocFolder
 from .webdataset import WebDatasetShards

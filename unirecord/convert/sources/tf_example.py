@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -9,10 +11,145 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.column import Column
-from .arrow_types import nullable
-from .protobuf import WireError, fields, floats, integers
+from ...format.schema import Schema
+from ...progress import Progress
+from .arrow_columns import nullable
+from .base import Options, RawBatch, Source, Unit, column_names
+from .convert import Misfit
+from .input_path import InputPath
+from .overrides import apply_overrides
+from .splits import refuse_split_files
 
-__all__ = ["FeatureEvidence", "feature_value", "parse_example"]
+__all__ = [
+    "ExampleRecords",
+    "FeatureEvidence",
+    "WireError",
+    "feature_value",
+    "fields",
+    "floats",
+    "integers",
+    "parse_example",
+]
+
+
+# The wire format of Protocol Buffers, as far as tf.train.Example needs it: fields of a message, packed
+# numbers.
+
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_MOST_BYTES: Final = 10  # of a varint
+_FEW: Final = 24  # bytes of varints that are faster read one by one
+
+
+class WireError(ValueError):
+    """The bytes are no message."""
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    try:
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & 0xFFFF_FFFF_FFFF_FFFF, at
+            shift += 7
+            if shift >= 7 * _MOST_BYTES:
+                raise WireError("a number has more than 64 bits")
+    except IndexError:
+        raise WireError("it is cut off within a number") from None
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
+    """Yield the number, wire type and value of each field: a view for bytes, an int for a varint, 4 or 8 bytes."""
+    at, end = 0, len(data)
+    while at < end:
+        key = data[at]
+        if key < 0x80:
+            at += 1
+        else:
+            key, at = _varint(data, at)
+        kind = key & 7
+        if kind == _LENGTH:
+            size = data[at] if at < end else 0x80
+            if size < 0x80:
+                at += 1
+            else:
+                size, at = _varint(data, at)
+            value: Any = data[at : at + size]
+            at += size
+        elif kind == _VARINT:
+            value, at = _varint(data, at)
+        elif kind in (_FIXED64, _FIXED32):
+            size = 8 if kind == _FIXED64 else 4
+            value = data[at : at + size]
+            at += size
+        else:
+            raise WireError(f"a field has the wire type {kind}, which is none")
+        if at > end:
+            raise WireError("it is cut off within a field")
+        if not key >> 3:
+            raise WireError("a field has the number 0")
+        yield key >> 3, kind, value
+
+
+def floats(data: memoryview) -> Any:
+    """Return the float32 values of a FloatList, packed or not."""
+    found = []
+    for number, kind, value in fields(data):
+        if number != 1:
+            continue
+        if kind not in (_LENGTH, _FIXED32) or len(value) % 4:
+            raise WireError("a list of floats holds something else")
+        found.append(np.frombuffer(value, "<f4"))
+    if len(found) == 1:
+        return found[0]
+    return np.concatenate(found) if found else np.zeros(0, np.float32)
+
+
+def integers(data: memoryview) -> Any:
+    """Return the int64 values of an Int64List, packed or not."""
+    found: list[Any] = []
+    for number, kind, value in fields(data):
+        if number != 1:
+            continue
+        if kind == _VARINT:
+            found.append(np.array([_signed(value)], np.int64))
+        elif kind == _LENGTH:
+            found.append(_packed(value))
+        else:
+            raise WireError("a list of integers holds something else")
+    if len(found) == 1:
+        return found[0]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _packed(data: memoryview) -> Any:
+    if len(data) <= _FEW:
+        values, at = [], 0
+        while at < len(data):
+            value, at = _varint(data, at)
+            values.append(_signed(value))
+        return np.array(values, np.int64)
+    raw = np.frombuffer(data, np.uint8)
+    last = raw < 0x80
+    if not last[-1]:
+        raise WireError("it is cut off within a number")
+    if last.all():
+        return raw.astype(np.int64)
+    ends = np.flatnonzero(last)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    if (ends - starts >= _MOST_BYTES).any():
+        raise WireError("a number has more than 64 bits")
+    place = np.arange(len(raw)) - np.repeat(starts, ends - starts + 1)
+    pieces = (raw & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
+    return np.add.reduceat(pieces, starts).view(np.int64)
+
 
 _KINDS: Final = {1: "bytes", 2: "float32", 3: "int64"}
 _LONG_TEXT: Final = 4096
@@ -223,3 +360,144 @@ def _step_values(steps: Steps, column: Column) -> Any:
         return np.zeros([0 if d == -1 else d for d in shape], column.dtype)
     stacked = np.stack(rows)
     return stacked.reshape(-1) if len(shape) == 1 and stacked.shape[1] == 1 else stacked
+
+
+# What sources of records of bytes share: tf.train.Examples become columns, anything else one column of
+# bytes.
+
+
+_BATCH_BYTES: Final = 8_000_000
+_BATCH_ROWS: Final = 4_096
+_SAMPLE_RECORDS: Final = 2_000
+_SAMPLE_BYTES: Final = 64_000_000
+_RAW: Final = "record"
+
+
+class ExampleRecords(Source):
+    """Files of records. A feature with one value in every record is a scalar, one with several an array.
+
+    Types are those of the first records of each file. ``--schema record=bytes`` keeps Examples as they are, too.
+    """
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    notes: list[str]
+
+    @abstractmethod
+    def record_files(self) -> list[InputPath]:
+        """The files, in order."""
+
+    @abstractmethod
+    def walk(self, number: int, file: InputPath, row: int) -> Iterable[Unit]:
+        """The units of a file; ``row`` is the number of its first record in the dataset."""
+
+    @abstractmethod
+    def records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
+        """Yield what a message calls each record, and its bytes, checked."""
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Find where all records lie, and look at the content of some."""
+        self._files = self.record_files()
+        refuse_split_files(self.path, [file.name for file in self._files])
+        self.units = []
+        evidence: dict[str, FeatureEvidence] = {}
+        seen = row = 0
+        self._raw = False
+        asked_raw = set(options.overrides) == {_RAW}
+        sampled = False
+        for number, file in enumerate(self._files):
+            units = list(self.walk(number, file, row))
+            self.units += units
+            rows = sum(unit.rows or 0 for unit in units)
+            row += rows
+            seen_here = self._look(units, evidence, asked_raw)
+            seen += seen_here
+            sampled = sampled or seen_here < rows
+            file.release()
+            if progress is not None:
+                progress(number + 1, len(self._files))
+        if not row:
+            raise SchemaError(f"{self.path} holds no records")
+        if not evidence or (asked_raw and _RAW not in evidence):
+            self._raw = True
+        if self._raw:
+            self.notes.append("its records are no tf.train.Example, so they are written as they are")
+        found = {_RAW: "bytes"} if self._raw else self._types(evidence, seen)
+        if sampled and not self._raw:
+            self.notes.append(f"the types are those of {seen:,} records; --schema replaces them")
+        self.schema = apply_overrides(found, options.overrides)
+
+    def _types(self, evidence: dict[str, FeatureEvidence], seen: int) -> dict[str, Any]:
+        names, changed = column_names(sorted(evidence), self.path)
+        self.left_out += changed
+        self._features = dict(zip(names, sorted(evidence), strict=True))
+        return {name: evidence[feature].spec(seen) for name, feature in self._features.items()}
+
+    def _look(self, units: list[Unit], evidence: dict[str, FeatureEvidence], asked_raw: bool) -> int:
+        """Take the first records of a file into account, and return how many."""
+        seen = size = 0
+        for unit in units:
+            for where, data in self.records(unit):
+                if seen >= _SAMPLE_RECORDS or size >= _SAMPLE_BYTES:
+                    return seen
+                seen, size = seen + 1, size + len(data)
+                if self._raw:
+                    continue
+                try:
+                    features = parse_example(memoryview(data))
+                except WireError as error:
+                    if evidence and not asked_raw:
+                        raise SchemaError(
+                            f"{where} is no tf.train.Example, as those before it are: {error}; "
+                            f"--schema {_RAW}=bytes keeps all as they are"
+                        ) from None
+                    self._raw = True
+                    continue
+                for name, value in features.items():
+                    evidence.setdefault(name, FeatureEvidence(name)).add(value, where)
+        return seen
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the records of a part of a file."""
+        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
+        rows = size = 0
+        for where, data in self.records(unit):
+            if self._raw:
+                columns[_RAW].append(data)
+            else:
+                self._add(columns, where, memoryview(data))
+            rows, size = rows + 1, size + len(data)
+            if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                yield RawBatch(columns, rows)
+                columns, rows, size = {name: [] for name in self.schema.names}, 0, 0
+        if rows:
+            yield RawBatch(columns, rows)
+
+    def _add(self, columns: dict[str, list[Any]], where: str, data: memoryview) -> None:
+        try:
+            values = self._values(where, data)
+        except SchemaError as error:
+            if not self.keeps_misfits:
+                raise
+            values = [Misfit(str(error))] * len(self.schema)
+        for column, value in zip(self.schema.names, values, strict=True):
+            columns[column].append(value)
+
+    def _values(self, where: str, data: memoryview) -> list[Any]:
+        try:
+            features = parse_example(data)
+        except WireError as error:
+            raise SchemaError(f"{where} is no tf.train.Example: {error}") from None
+        values = []
+        for column in self.schema:
+            name = self._features[column.name]
+            try:
+                values.append(feature_value(features.pop(name, None), column))
+            except ValueError as error:
+                raise SchemaError(f"{where}, feature {name!r}: {error}") from None
+        if features:
+            raise SchemaError(
+                f"{where} has the feature {next(iter(features))!r}, which the records that were looked at have not"
+            )
+        return values

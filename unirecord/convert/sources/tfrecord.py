@@ -11,8 +11,8 @@ from ...core import BAD_CONTENT, BAD_LENGTH, crc32c, find_records
 from ...errors import SchemaError
 from .base import Unit
 from .compression import ZLIB_MARKS
-from .example_records import ExampleRecords
 from .input_path import InputPath
+from .tf_example import ExampleRecords
 
 __all__ = ["TFRecordFiles", "masked_crc32c"]
 

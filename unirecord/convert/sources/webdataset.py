@@ -14,13 +14,13 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .arrow_types import nullable
+from .arrow_columns import nullable
 from .base import LeftOut, Options, RawBatch, Source, Unit, column_names
 from .convert import Misfit
 from .input_path import InputPath
 from .json_text import parse_json
 from .media_types import annotated, media_type
-from .npy_bytes import npy_array
+from .npy_files import npy_array
 from .overrides import apply_overrides
 from .read_ahead import ReadAhead
 from .splits import refuse_split_files

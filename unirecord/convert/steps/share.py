@@ -1,21 +1,35 @@
-"""The step that keeps one share of a split: rows by a hash of themselves or a key, so that new rows move no other."""
+"""The step that keeps one share of a split: rows by a hash of themselves or a key, or by the value of a column."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ...format.column import Column
 from ...format.schema import Schema
+from ...format.values import RecordEncoder
 from ...order.split import Bounds, Cells, Strata, row_hashes, share_of_each
-from ..sources.base import RawBatch, Unit
+from ..sources.base import RawBatch, Source, Unit, WrongSourceError
 from .base import Change, Step, chosen_rows
-from .row_cells import RowCells
+from .row_cells import RowCells, cells_of
 
-__all__ = ["Division", "KeepShare", "stratified"]
+__all__ = [
+    "Division",
+    "KeepShare",
+    "KeepValue",
+    "stratified",
+    "values_of",
+]
+
+
+# The step that keeps one share of a split: rows by a hash of themselves or a key, so that new rows move no
+# other.
 
 
 @dataclass(frozen=True)
@@ -84,3 +98,76 @@ def stratified(division: Division, shares: Sequence[Fraction], batches: Iterable
             assert values is not None
             strata.add(hashes, values)
     return replace(division, of_value=strata.bounds(shares))
+
+
+# The step that keeps the rows with one value of a column, where each value is a share of its own.
+
+
+_MOST: Final = 1_000
+
+
+class KeepValue(Step):
+    """Keeps the rows whose ``column`` is ``value``."""
+
+    chooses = True
+
+    def __init__(self, column: Column, value: str | int) -> None:
+        self._column, self._value = column, value
+
+    def begin(self, unit: Unit) -> Change:
+        """The same for all units, but for the number of the row that an error names."""
+        of_rows = _Values(self._column)
+
+        def keep(batch: RawBatch) -> RawBatch:
+            rows = [i for i, value in enumerate(of_rows(batch)) if value == self._value]
+            return chosen_rows(batch, np.array(rows, np.int64))
+
+        return keep
+
+
+class _Values:
+    """The values of a column as they are stored, batch by batch; None where null."""
+
+    def __init__(self, column: Column) -> None:
+        self._column, self._encoder, self._first = column, RecordEncoder(Schema([column])), 0
+
+    def __call__(self, batch: RawBatch) -> list[str | int | None]:
+        name = self._column.name
+        encoded = self._encoder.encode_batch({name: batch.columns[name]}, self._first).columns[0]
+        self._first += batch.rows
+        if self._column.is_string:
+            return [None if cell is None else cell.decode() for cell in cells_of(encoded).each()]
+        values: list[str | int | None] = np.asarray(encoded.values).tolist()
+        if encoded.valid is None:
+            return values
+        return [value if there else None for value, there in zip(values, encoded.valid.tolist(), strict=True)]
+
+
+def values_of(source: Source, column: str, name: re.Pattern[str]) -> dict[str, tuple[str | int, int]]:
+    """The values of a column by the names of folders that they make, and how many rows have each; all are read.
+
+    Raises `WrongSourceError` for columns of other types, for values that match no ``name``, and for more than 1,000.
+    """
+    kind = source.schema[column]
+    if kind.is_blob or not (kind.is_string or (kind.dtype is not None and kind.dtype.kind in "iu")):
+        raise WrongSourceError(
+            f"--split-by {column} without --split makes a dataset of each value: of strings and integers, not of {kind}"
+        )
+    found: dict[str, tuple[str | int, int]] = {}
+    of_rows = _Values(kind)
+    for batch in source.batches():
+        for value in of_rows(batch):
+            text = str(value)
+            if value is None or not name.fullmatch(text) or text.endswith(".urec"):
+                raise WrongSourceError(
+                    f"--split-by {column}: each value is to be the name of a folder, of letters, digits, _ - and .; "
+                    f"one is {value!r}"
+                )
+            found[text] = value, found.get(text, (value, 0))[1] + 1
+        if len(found) > _MOST:
+            raise WrongSourceError(
+                f"--split-by {column} without --split makes a dataset of each value: there are more than {_MOST:,}"
+            )
+    if not found:
+        raise WrongSourceError(f"--split-by {column}: there are no rows")
+    return found

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from ..parts.dataset_path import resolve
 from .write_dataset import write_dataset
 
-__all__ = ["split"]
+__all__ = [
+    "split",
+]
+
 
 Path = str | os.PathLike[str]
 

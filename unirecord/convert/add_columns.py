@@ -1,0 +1,997 @@
+"""Adds columns to a directory: a column part beside each part, made of its rows by a function, or found in a table."""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import os
+import pickle
+import secrets
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SchemaError, StaleError, TransformError, UniRecordError
+from ..format.column import Column, pack_annotations
+from ..format.metadata import CREATED_BY, pack_user
+from ..format.schema import Schema
+from ..loading.batch import items_of
+from ..loading.samples import SampleReader
+from ..parts import manifest
+from ..parts.layouts import ColumnFile, column_part_metadata
+from ..parts.manifest import Manifest, PartEntry
+from ..parts.part_set import PartSet, Snapshot, resolve
+from ..parts.readable import check_readable
+from ..parts.rearranging import rearranged, state_of_entry
+from ..parts.snapshot import classes_of, state_of_part
+from ..parts.versions import no_directory
+from ..progress import Progress, Tracker
+from ..storage.registry import location_of, path_of_dataset
+from ..storage.storage_options import use_storage
+from ..writing.arguments import check_indexable, storage_to_write_to
+from ..writing.changing_columns import as_columns_change
+from ..writing.conversion_journal import entry_from_json, entry_to_json
+from ..writing.part_writer import PartContent, PartSequence
+from ..writing.publisher import Publisher, open_publisher
+from ..writing.row_groups import shape_without_rows
+from .conversion import Interrupted
+from .sources.base import Options, RawBatch, Source, Unit
+from .sources.input_path import InputPath
+from .sources.left_out import LeftOut, warn_of_left_out
+from .task import Job, run_task
+from .workers import run_in_workers
+from .write_dataset import source_of
+
+__all__ = [
+    "ColumnMaker",
+    "ColumnSource",
+    "ColumnWish",
+    "ColumnsAdded",
+    "FunctionMaker",
+    "JoinedTable",
+    "MadeColumns",
+    "TableMaker",
+    "add_columns",
+    "join_table",
+]
+
+
+# New columns of the rows of a dataset as a source: made of its rows by a function, or found in a table.
+
+
+_MOST_ROWS: Final = 4_096  # that a function is called with, unless the caller says so
+_ROWS_BYTES: Final = 8 << 20
+
+Rows = NDArray[np.int64]
+
+
+class ColumnMaker(Protocol):
+    """What makes the new columns; it can be pickled where processes are to do it.
+
+    Attributes:
+        reads: the columns that it is given; empty: it needs the numbers of the rows alone.
+    """
+
+    reads: tuple[str, ...]
+
+    def make(self, rows: Rows, given: dict[str, Any]) -> Mapping[str, Any]:
+        """The new columns of these rows, by name."""
+
+
+class FunctionMaker:
+    """Calls a function with batches of the rows, dicts of columns as ``read_rows`` gives them."""
+
+    def __init__(self, function: Callable[[dict[str, Any]], Mapping[str, Any]], reads: Sequence[str]) -> None:
+        self.reads: tuple[str, ...] = tuple(reads)
+        self._function = function
+
+    def make(self, rows: Rows, given: dict[str, Any]) -> Mapping[str, Any]:
+        """What the function makes of them. TransformError, with its own as the cause, where it raises."""
+        try:
+            return self._function(given)
+        except Exception as error:
+            raise TransformError(
+                f"the function for new columns failed at rows {rows[0]} to {rows[-1]}: {type(error).__name__}: {error}"
+            ) from error
+
+
+class TableMaker:
+    """Takes the values of a table: those of row ``found[i]`` of it for row i of the dataset.
+
+    Where that is -1 a column of ``kept`` has the value that it has in the dataset, and any other one is null.
+    """
+
+    reads: tuple[str, ...]
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]], found: Rows, kept: Sequence[str] = ()) -> None:
+        self._columns, self._found = columns, found
+        self.reads = tuple(kept)
+
+    def make(self, rows: Rows, given: dict[str, Any]) -> Mapping[str, Any]:
+        """The values for these rows."""
+        places = self._found[rows]
+        if (places >= 0).all():
+            return {name: _taken(values, places) for name, values in self._columns.items()}
+        every, before = places.tolist(), items_of(given)
+        nulls = [None] * len(every)
+        return {
+            name: [
+                values[place] if place >= 0 else there
+                for place, there in zip(every, before.get(name, nulls), strict=True)
+            ]
+            for name, values in self._columns.items()
+        }
+
+
+def _taken(values: Sequence[Any], places: Rows) -> Any:
+    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray):
+        return values[places]
+    return [values[place] for place in places.tolist()]
+
+
+class ColumnSource(Source):
+    """The new columns of each part of a snapshot, a unit each; rows that have been deleted get blank values."""
+
+    schema: Schema
+    units: Sequence[Unit]
+
+    snapshot: Snapshot
+
+    kind: ClassVar[str] = "columns"
+    about: ClassVar[str] = "columns made of the rows of a dataset"
+    computes = True
+
+    def __init__(
+        self, snapshot: Snapshot, schema: Schema, maker: ColumnMaker, batch_size: int | None
+    ) -> None:
+        self.snapshot, self._made, self._maker, self._batch_size = snapshot, schema, maker, batch_size
+        self._parts: PartSet | None = None
+        super().__init__(InputPath(str(snapshot.path), ""), Options())
+
+    def look_through(self, options: Options, progress: Any) -> None:
+        """A unit for each part."""
+        self.schema = self._made
+        starts = np.cumsum([0, *(part.rows for part in self.snapshot.parts)]).tolist()
+        self.units = [
+            Unit(part.path, start, part.rows)
+            for part, start in zip(self.snapshot.parts, starts, strict=False)
+        ]
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the new columns of the rows of a part, in their order."""
+        assert unit.rows is not None
+        parts = self._opened()
+        live, reader = parts.live, None
+        if self._maker.reads:
+            ordinals = [parts.schema.ordinal(name) for name in self._maker.reads]
+            reader = SampleReader(parts, [(ordinal, parts.schema.columns[ordinal]) for ordinal in ordinals])
+            step = _batch_rows(parts.mean_row_bytes(ordinals), self._batch_size)
+        else:
+            step = self._batch_size or _MOST_ROWS
+        for start in range(unit.place, unit.place + unit.rows, step):
+            rows = np.arange(start, min(start + step, unit.place + unit.rows), dtype=np.int64)
+            there = None if live is None else live.contains(rows)
+            yield RawBatch(self._columns(rows if there is None else rows[there], there, reader), len(rows))
+
+    def _columns(
+        self, rows: Rows, there: NDArray[np.bool_] | None, reader: SampleReader | None
+    ) -> dict[str, Any]:
+        if len(rows):
+            given = {} if reader is None else reader.batch(rows)
+            made = self._checked(self._maker.make(rows, given), rows)
+        else:
+            made = {name: [] for name in self.schema.names}
+        if there is None or there.all():
+            return made
+        return {column.name: _spread(column, made[column.name], there) for column in self.schema}
+
+    def _checked(self, made: Any, rows: Rows) -> dict[str, Any]:
+        if not isinstance(made, Mapping):
+            raise SchemaError(
+                f"{self.path}: what is made of rows is {type(made).__name__}; expected a dict of the columns "
+                f"{list(self.schema.names)}"
+            )
+        if set(made) != set(self.schema.names):
+            raise SchemaError(
+                f"{self.path}: the columns {sorted(map(str, made))} were made of rows; expected "
+                f"{sorted(self.schema.names)}"
+            )
+        for name, values in made.items():
+            if len(values) != len(rows):
+                raise SchemaError(
+                    f"{self.path}: column {name!r} has {len(values):,} values for {len(rows):,} rows ({rows[0]} to "
+                    f"{rows[-1]})"
+                )
+        return dict(made)
+
+    def _opened(self) -> PartSet:
+        if self._parts is None:
+            with use_storage(self.snapshot.storage):
+                self._parts = PartSet(self.snapshot, knows_deletions=True)
+        return self._parts
+
+    def done(self) -> None:
+        """Close the files."""
+        if self._parts is not None:
+            self._parts.close()
+            self._parts = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open files."""
+        return {**self.__dict__, "_parts": None}
+
+
+def _batch_rows(row_bytes: float, asked: int | None) -> int:
+    return asked or min(max(int(_ROWS_BYTES / max(row_bytes, 1.0)), 1), _MOST_ROWS)
+
+
+def _spread(column: Column, values: Any, there: NDArray[np.bool_]) -> Any:
+    """The values with blank ones among them: null, 0, or empty."""
+    if isinstance(values, np.ndarray) and type(values) is np.ndarray and values.dtype != object:
+        spread = np.zeros((len(there), *values.shape[1:]), values.dtype)
+        if not column.nullable:
+            spread[there] = values
+            return spread
+    if isinstance(values, np.ma.MaskedArray):
+        values = items_of({column.name: values})[column.name]
+    given, blank = iter(values), None if column.nullable else _blank(column)
+    return [next(given) if one else blank for one in there.tolist()]
+
+
+def _blank(column: Column) -> Any:
+    if column.is_array:
+        return np.zeros([max(size, 0) for size in column.item_shape], column.dtype)
+    if column.dtype is not None:
+        return column.dtype.type(0)
+    return {"bytes": b"", "object": {}}.get(column.type, "")
+
+
+# A table whose rows go with those of a dataset, by a key or in the same order.
+
+
+_AT_ONCE: Final = 16_384  # rows whose keys are read at a time
+_KINDS: Final = {
+    **dict.fromkeys(("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"), "integer"),
+    **dict.fromkeys(("float16", "float32", "float64"), "fraction"),
+    **dict.fromkeys(("string", "text"), "text"),
+}
+
+
+@dataclass(frozen=True)
+class JoinedTable:
+    """The new columns, what gives their values, and how many rows on either side have none on the other.
+
+    ``digest``: of all values of the table that count. ``left_out``: what of the table is in none of them.
+    """
+
+    schema: Schema
+    maker: TableMaker
+    without: int
+    unused: int
+    digest: str
+    left_out: tuple[LeftOut, ...]
+
+
+def join_table(
+    parts: PartSet, columns: Any, given: Any, key: str | Sequence[str] | None, *, keep: bool = False
+) -> JoinedTable:
+    """Reads the table, and finds its row for each row of the dataset. SchemaError where they do not go together.
+
+    ``keep``: in columns that are there already, rows without one keep their values.
+    """
+    keys = [] if key is None else [key] if isinstance(key, str) else list(key)
+    overrides = dict(columns) if isinstance(columns, Mapping) else None
+    table = _as_source(given, overrides)
+    names = _chosen(table, columns, keys)
+    for name in keys:
+        parts.schema.ordinal(name)
+    found = _columns_of(table, [*names, *keys])
+    schema = Schema(table.schema[name] for name in names)
+    if isinstance(columns, Schema):
+        schema = columns
+    elif not isinstance(columns, Mapping):
+        schema = _in_types_of(schema, parts.schema)
+    kept = [name for name in schema.names if keep and name in parts.schema]
+    rows = len(next(iter(found.values()))) if found else 0
+    live = parts.live
+    there = np.arange(parts.rows, dtype=np.int64) if live is None else live.range(0, live.ones)
+    if keys:
+        places = _places_by_key(parts, there, keys, _keys_of(found, keys, table.path), table.path)
+    elif rows != len(there):
+        raise SchemaError(
+            f"{table.path}: it has {rows:,} rows, and the dataset {len(there):,}; without key= they go together row by "
+            "row"
+        )
+    else:
+        places = np.arange(rows, dtype=np.int64)
+    lacking = there[places < 0]
+    for column in schema if len(lacking) else ():
+        if not column.nullable and column.name not in kept:
+            way = f"make it {str(column) + '?'!r} ({_typed(column)})"
+            if column.name in parts.schema:  # where that would replace values by nulls
+                way = "keep=True (--keep) leaves those rows their values"
+            raise SchemaError(
+                f"{table.path}: it has no row for {len(lacking):,} rows of the dataset, first row {lacking[0]}, and "
+                f"column {column.name!r} ({column}) cannot be null: {way}, or add the rows"
+            )
+    every = np.full(parts.rows, -1, np.int64)
+    every[there] = places
+    used = len(np.unique(places[places >= 0]))
+    maker = TableMaker({name: found[name] for name in names}, every, kept if len(lacking) else ())
+    asked = {*names, *keys}
+    left_out = tuple(one for one in table.left_out if one.column is None or one.column in asked)
+    return JoinedTable(schema, maker, len(lacking), rows - used, _digest(found), left_out)
+
+
+def _typed(column: Column) -> str:
+    """The option that says so; on the command line and in Python."""
+    return f"--schema '{column.name}={column}?'; columns={{{column.name!r}: {str(column) + '?'!r}}} in Python"
+
+
+def _in_types_of(found: Schema, before: Schema) -> Schema:
+    """The types found in a table, but those of the columns there are, where values of that kind go into them."""
+    return Schema(
+        replace(before[column.name], nullable=before[column.name].nullable or column.nullable, codec=None,
+                packed_annotations=column.packed_annotations)
+        if column.name in before and _goes_into(column, before[column.name]) else column
+        for column in found
+    )  # fmt: skip
+
+
+def _goes_into(found: Column, before: Column) -> bool:
+    if found.shape != before.shape:
+        return False
+    kinds = [_KINDS.get(column.type, column.type) for column in (found, before)]
+    return kinds[0] == kinds[1] or kinds == ["integer", "fraction"]
+
+
+def _digest(found: Mapping[str, Any]) -> str:
+    """Of the values, whatever objects hold them: in version 2 of marshal equal ones are not told from the same one."""
+    state = hashlib.sha256()
+    for name, values in found.items():
+        state.update(f"{name}\0{len(values)}\0".encode())
+        if type(values) is np.ndarray and values.dtype != object:
+            state.update(f"{values.dtype.str}{values.shape}".encode())
+            state.update(np.ascontiguousarray(values).view(np.uint8).data)
+            continue
+        for start in range(0, len(values), _AT_ONCE):
+            state.update(_bytes_of(list(values[start : start + _AT_ONCE])))
+    return state.hexdigest()
+
+
+def _bytes_of(values: list[Any]) -> bytes:
+    try:
+        return marshal.dumps(values, 2)
+    except ValueError:  # of an object that it does not know
+        return b"".join(map(pickle.dumps, values))
+
+
+def _as_source(given: Any, overrides: dict[str, Any] | None) -> Source:
+    if isinstance(given, Mapping):
+        lengths = {name: len(values) for name, values in given.items()}
+        if len(set(lengths.values())) > 1:
+            raise SchemaError(f"the columns of the table have different lengths: {lengths}")
+        names, values = list(given), list(given.values())
+        given = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+    return source_of(given, schema=overrides)
+
+
+def _chosen(table: Source, columns: Any, keys: Sequence[str]) -> list[str]:
+    for name in keys:
+        if name not in table.schema:
+            table.schema.ordinal(name)
+    if columns is None:
+        names = [name for name in table.schema.names if name not in keys]
+    elif isinstance(columns, (Mapping, Schema)):
+        names = list(columns if isinstance(columns, Mapping) else columns.names)
+    else:
+        names = [columns] if isinstance(columns, str) else list(columns)
+    for name in names:
+        table.schema.ordinal(name)
+    if not names:
+        raise SchemaError(f"{table.path}: it has no column beside the key")
+    both = sorted(set(names) & set(keys))
+    if both:
+        raise SchemaError(f"{table.path}: {both[0]!r} is the key, and cannot be added as well")
+    return names
+
+
+def _columns_of(table: Source, names: Sequence[str]) -> dict[str, Any]:
+    """The columns of all rows; SchemaError where rows cannot be read, since they would be missing."""
+    pieces: dict[str, list[Any]] = {name: [] for name in names}
+    for batch in table.batches():
+        for name in names:
+            pieces[name].append(batch.columns[name])
+    bad = [one for one in table.left_out if not one.expected]
+    if bad:
+        raise SchemaError(f"{bad[0].name}: {bad[0].reason}; a table is read whole")
+    table.done()
+    return {name: _joined(found) for name, found in pieces.items()}
+
+
+def _joined(pieces: Sequence[Any]) -> Any:
+    if pieces and all(
+        type(piece) is np.ndarray
+        and piece.dtype == pieces[0].dtype
+        and piece.shape[1:] == pieces[0].shape[1:]
+        for piece in pieces
+    ):
+        return np.concatenate(pieces)
+    return [value for piece in pieces for value in (piece.tolist() if _is_scalars(piece) else piece)]
+
+
+def _is_scalars(piece: Any) -> bool:
+    return isinstance(piece, np.ndarray) and piece.ndim == 1
+
+
+def _keys_of(found: Mapping[str, Any], keys: Sequence[str], name: str) -> dict[Any, int]:
+    """The row of each key of the table."""
+    places: dict[Any, int] = {}
+    for row, one in enumerate(_tuples(found, keys)):
+        if places.setdefault(one, row) != row:
+            raise SchemaError(
+                f"{name}: rows {places[one]} and {row} have the same key {_shown(one)}; a key is there once"
+            )
+    return places
+
+
+def _places_by_key(
+    parts: PartSet, rows: Rows, keys: Sequence[str], places: Mapping[Any, int], name: str
+) -> Rows:
+    ordinals = [parts.schema.ordinal(one) for one in keys]
+    reader = SampleReader(parts, [(ordinal, parts.schema.columns[ordinal]) for ordinal in ordinals])
+    found = np.empty(len(rows), np.int64)
+    for start in range(0, len(rows), _AT_ONCE):
+        some = rows[start : start + _AT_ONCE]
+        batch = reader.batch(some)
+        found[start : start + len(some)] = [places.get(one, -1) for one in _tuples(batch, keys)]
+    if len(found) and not (found >= 0).any():
+        first = next(iter(places), None)
+        raise SchemaError(
+            f"{name}: none of its keys is in the dataset"
+            + ("" if first is None else f"; its first is {_shown(first)}, and that of the dataset "
+               f"{_shown(next(iter(_tuples(reader.batch(rows[:1]), keys))))}")
+        )  # fmt: skip
+    return found
+
+
+def _tuples(columns: Mapping[str, Any], keys: Sequence[str]) -> list[Any]:
+    """The keys of rows: plain values, so that numbers of any width and texts of any origin compare."""
+    plain = [_plain(columns[name], name) for name in keys]
+    return plain[0] if len(plain) == 1 else list(zip(*plain, strict=True))
+
+
+def _plain(values: Any, name: str) -> list[Any]:
+    found = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    for value in found:
+        if not isinstance(value, (int, str, bytes)):
+            raise SchemaError(
+                f"column {name!r} has the value {value!r}, which cannot be a key: keys are numbers without fractions, "
+                "strings or bytes, and not null"
+            )
+    return found
+
+
+def _shown(key: Any) -> str:
+    text = repr(key)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+# Which columns are to be added, and what gives their values: a function, or a table, as a source of column
+# parts.
+
+
+# Annotations with a meaning (docs/schema.md) that is of some types alone.
+_ONLY_OF: Final[dict[str, Callable[[Column], bool]]] = {
+    "classes": lambda column: column.dtype is not None and column.dtype.kind in "iu",
+    "media_type": lambda column: column.type == "bytes",
+    "unit": lambda column: column.dtype is not None,
+}
+
+
+@dataclass(frozen=True)
+class MadeColumns:
+    """The new columns of a snapshot, as a source; those to be looked up by value; how many rows went without.
+
+    ``left_out``: what of the table is in no column. ``what`` tells the same call from another one: what an earlier run
+    has made is only taken over where it is the same.
+    """
+
+    source: ColumnSource
+    schema: Schema
+    index: tuple[str, ...]
+    what: dict[str, str]
+    without: int = 0
+    unused: int = 0
+    said: tuple[str, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+@dataclass(frozen=True)
+class ColumnWish:
+    """What `add_columns` was asked for."""
+
+    folder: str
+    columns: Any
+    values: Any
+    key: str | Sequence[str] | None
+    reads: Sequence[str] | None
+    index: tuple[str, ...]
+    replace: bool
+    batch_size: int | None
+    keep: bool = False
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a function makes the values; else they are in a table."""
+        return callable(self.values) and not isinstance(self.values, type)
+
+    def source(self, snapshot: Snapshot, *, again: bool = False) -> MadeColumns:
+        """The columns of what is there now. ``again``: rows came, or parts changed, since this was first asked."""
+        maker: ColumnMaker
+        without = unused = 0
+        left_out: tuple[LeftOut, ...] = ()
+        if self.is_function:
+            schema = Schema.parse(_described(self.columns))
+            reads = snapshot.schema.names if self.reads is None else self.reads
+            for name in reads:
+                snapshot.schema.ordinal(name)
+            maker, values = FunctionMaker(self.values, reads), _code_of(self.values)
+        else:
+            if again and self.key is None:
+                raise StaleError(
+                    f"{self.folder}: its rows have changed while columns were added, and without key= the rows of the "
+                    "table go with them by their order; nothing was published"
+                )
+            parts = PartSet(snapshot, knows_deletions=True)
+            try:
+                joined = join_table(parts, self.columns, self.values, self.key, keep=self.keep)
+            finally:
+                parts.close()
+            schema, maker, values = joined.schema, joined.maker, joined.digest
+            without, unused, left_out = joined.without, joined.unused, joined.left_out
+        there = [name for name in schema.names if name in snapshot.schema]
+        if there and not self.replace:
+            raise SchemaError(
+                f"{self.folder}: there is a column {there[0]!r} already; replace=True gives it the new values"
+            )
+        schema, said = _with_annotations(schema, self.columns, snapshot.schema)
+        if not isinstance(self.columns, (Mapping, Schema)):
+            said += _said_of_types(schema, snapshot.schema)
+        said += _said_of_others(schema, snapshot)
+        kept = [n for n in snapshot.index if n in there and n not in self.index and not schema[n].is_blob]
+        index = (*kept, *self.index)
+        check_indexable(schema, index)
+        what = {
+            "the source": f"columns of {location_of(self.folder).absolute(self.folder)}",
+            "the columns": repr([(column, column.codec) for column in schema]),
+            "the values": values,
+            "the key": repr(self.key),
+            "what is read": repr(self.reads),
+            "the index": repr(index),
+            "what is kept": repr(self.keep),
+            "the rows": "" if self.is_function or self.key is not None else snapshot.rows_identity,
+            "the version of unirecord": CREATED_BY,
+        }
+        source = ColumnSource(snapshot, schema, maker, self.batch_size)
+        return MadeColumns(source, schema, index, what, without, unused, tuple(said), left_out)
+
+
+def _with_annotations(schema: Schema, given: Any, before: Schema) -> tuple[Schema, list[str]]:
+    """The columns, replaced ones with the annotations they had unless others are given, and what these cannot be of."""
+    said: list[str] = []
+    columns = []
+    for column in schema:
+        spec = given.get(column.name) if isinstance(given, Mapping) else None
+        is_given = column.packed_annotations or (isinstance(spec, Mapping) and "annotations" in spec)
+        if column.name in before and not is_given:
+            known = before[column.name].annotations
+            lost = [key for key, is_of in _ONLY_OF.items() if key in known and not is_of(column)]
+            if lost:
+                said.append(f"{column.name} is {column} now, without its annotation {', '.join(lost)}")
+            left = {key: value for key, value in known.items() if key not in lost}
+            column = replace(column, packed_annotations=pack_annotations(column.name, left))
+        columns.append(column)
+    return Schema(columns), said
+
+
+def _said_of_types(schema: Schema, before: Schema) -> list[str]:
+    return [
+        f"{column.name} is {column} now, and was {before[column.name]}"
+        for column in schema
+        if column.name in before and str(column) != str(before[column.name])
+    ]
+
+
+def _said_of_others(schema: Schema, snapshot: Snapshot) -> list[str]:
+    """Columns, and names in the metadata, that were made of what is replaced, and do not follow."""
+    before, said = snapshot.schema, []
+    stays = [name for name in before.names if name not in schema]
+    pictures = [c.name for c in before if str(c.annotations.get("media_type", "")).startswith("image/")]
+    sizes = [name for name in stays if name in ("width", "height")]
+    for name in (name for name in pictures if name in schema and sizes):
+        said += [f"{name} has new values; {' and '.join(sizes)} are of the pictures of before"]
+    named = "label" in before and ("classes" in before["label"].annotations or classes_of(snapshot.metadata))
+    for new, old in (("label", "class"), ("class", "label")):
+        if new in schema and named and new in before and old in stays:
+            said.append(f"{new} has new values; {old}, which says the same otherwise, has those of before")
+    known = classes_of(snapshot.metadata)
+    if known is not None and "label" in schema:
+        names = schema["label"].annotations.get("classes", known)
+        if names != known:
+            said.append("label has other classes; those in the metadata are the ones of before")
+    return said
+
+
+def _described(columns: Any) -> Any:
+    if isinstance(columns, (Mapping, Schema)):
+        return columns
+    raise ValueError(f'columns is {columns!r}; a function needs them with their types: {{"caption": "text"}}')
+
+
+def _code_of(function: Any) -> str:
+    """Tells a function from another one as far as its name and its code do; what it calls and holds is not seen."""
+    named = (
+        f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__name__)}"
+    )
+    code = getattr(function, "__code__", None)
+    return named if code is None else f"{named} {hashlib.sha256(marshal.dumps(code, 2)).hexdigest()}"
+
+
+_WHOLE: Final = 1 << 62  # bytes: a column part has all rows of its part
+
+
+@dataclass(frozen=True)
+class ColumnsAdded:
+    """What `unirecord.add_columns` has done.
+
+    Attributes:
+        version: the version with the new columns.
+        columns: the names of all columns, in order.
+        rows: how many rows have got values.
+        parts: how many column parts have been written.
+        resumed: how many of them an earlier run had finished.
+        without: rows that the table has no values for, which are null there.
+        unused: rows of the table that no row of the dataset goes with.
+        said: what else is other than before, or did not follow the change; a sentence each, also warned of.
+    """
+
+    version: int
+    columns: tuple[str, ...]
+    rows: int
+    parts: int
+    resumed: int = 0
+    without: int = 0
+    unused: int = 0
+    said: tuple[str, ...] = ()
+
+
+def add_columns(
+    path: str | os.PathLike[str],
+    columns: Mapping[str, Any] | Schema | Sequence[str] | None,
+    values: Any,
+    *,
+    key: str | Sequence[str] | None = None,
+    reads: Sequence[str] | None = None,
+    index: Sequence[str] = (),
+    replace: bool = False,
+    keep: bool = False,
+    batch_size: int | None = None,
+    workers: int = 1,
+    resume: bool = False,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ColumnsAdded:
+    """Adds columns to the directory at ``path``, as the next version; its files stay as they are (docs/growing.md).
+
+    Beside each part a column part is written, with the same rows and only the new columns. Rows keep their numbers, and
+    every order and state stays as it is. Others may append meanwhile: their rows get values too, before this publishes.
+
+    Args:
+        path: a directory of parts, also in an object store.
+        columns: the new columns, as for `Writer`: ``{"caption": "text"}``. Of a table also a list of names, or None for
+            all of its columns but the key, with the types that are found there.
+        values: a function, called with a batch of rows (a dict of columns, as ``read_rows`` gives it), which returns a
+            dict of the new columns, each with as many values; or a table: whatever ``unirecord write`` or
+            `write_dataset` reads, a path or an object.
+        key: of a table: the column, or columns, by whose values its rows and those of the dataset go together; each key
+            is in the table once. Without it the table has as many rows as the dataset, in the same order.
+        reads: of a function: the columns that it is given; all by default.
+        index: scalar columns of the new ones to be looked up by value, as for `Writer`.
+        replace: columns that are there already get the new values, in their places; those that were looked up by value
+            still are, and annotations stay unless others are given. A warning says what does not follow.
+        keep: of a table with a key: in columns that are replaced, rows that it has no row for keep their values.
+        batch_size: rows that a function is called with at a time; by default about 8 MiB of them, 4,096 at most.
+        workers: processes that write column parts at the same time.
+        resume: go on with what the same call has left when it was stopped.
+        progress: called with (rows done, rows in all).
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
+
+    Raises:
+        SchemaError: a column is there already, values do not fit, or the table lacks a key of a column without nulls.
+        TransformError: the function raised; ``__cause__`` is what it raised.
+        MissingError: there is no directory of parts, or no table.
+        StaleError: another writer has changed the columns, or the dataset, meanwhile; nothing of this was published.
+        BusyError: another run of the same call is at work, with ``resume``.
+        UniRecordError: the directory is in storage that is only read.
+        ValueError: a wrong argument.
+    """
+    folder = path_of_dataset(os.fspath(path))
+    if type(workers) is not int or workers < 1:
+        raise ValueError(f"workers is a number of processes, 1 or more, got {workers!r}")
+    if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
+        raise ValueError(f"batch_size is a number of rows, 1 or more, got {batch_size!r}")
+    is_function = callable(values) and not isinstance(values, type)
+    if is_function and key is not None:
+        raise ValueError("key= is of a table, and a function was given")
+    if not is_function and reads is not None:
+        raise ValueError("reads= is of a function, and a table was given")
+    if keep and (not replace or key is None):
+        raise ValueError(
+            "keep=True is of a table with key=, whose columns replace those that are there: replace=True"
+        )
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise no_directory(folder, ", and only those can have columns added")
+        wish = ColumnWish(folder, columns, values, key, reads, tuple(index), replace, batch_size, keep)
+        run = _Run(wish, workers, progress)
+        added = run.run(resume=resume)
+    for said in added.said:
+        warnings.warn(f"{folder}: {said}", stacklevel=2)
+    warn_of_left_out(run.left_out, "the table", 2)
+    return added
+
+
+class _More(Exception):
+    """Others have published parts meanwhile that have no column parts yet."""
+
+
+class _Run:
+    """One run: column parts of all parts that are there, until none is without when it publishes."""
+
+    def __init__(self, wish: ColumnWish, workers: int, progress: Progress | None) -> None:
+        self._wish, self._workers, self._progress = wish, workers, progress
+        self._made: dict[str, PartEntry] = {}  # column parts, by what their parts are (`state_of_part`)
+        self._resumed: set[str] = set()  # of them, those that an earlier run made
+        self._tasks = 0
+        self.left_out: tuple[LeftOut, ...] = ()  # of the table
+
+    def run(self, *, resume: bool) -> ColumnsAdded:
+        wish = self._wish
+        if wish.is_function and self._workers > 1 and getattr(wish.values, "__module__", "") == "__main__":
+            raise ValueError(
+                "the function is defined in the script that runs, where worker processes do not find it: put it into a "
+                "module of its own, or use workers=1"
+            )
+        made = wish.source(resolve(wish.folder))
+        own = secrets.token_bytes(16)
+        claim = open_publisher(
+            wish.folder, own, overwrite=False, append=True, unfinished="resume" if resume else "drop"
+        )
+        begun = False
+        try:
+            claim.keep()
+            plan = self._begin(claim, made, own, resume=resume)
+            begun = True
+            while True:
+                self._write(claim, plan, made)
+                try:
+                    added = self._publish(claim, made)
+                    self.left_out = made.left_out
+                    return added
+                except _More:
+                    made.source.done()
+                    made = wish.source(resolve(wish.folder), again=True)
+        except BaseException as error:
+            if begun:
+                self._give_up(claim, error)
+            else:  # what an earlier run has left is not this one's
+                claim.suspend()
+            raise
+        finally:
+            made.source.done()
+
+    # ---- writing -------------------------------------------------------------------------------------------
+
+    def _begin(self, claim: Publisher, made: MadeColumns, own: bytes, *, resume: bool) -> dict[str, Any]:
+        """The plan of this run, or of the one that it goes on with, whose column parts are taken over."""
+        assert claim.before is not None
+        what = made.what
+        plan = claim.earlier(what) if resume else None
+        if plan is not None and "published" not in plan:
+            differs = [name for name in what if plan["what"].get(name) != what[name]]
+            if differs:
+                raise StaleError(
+                    f"{self._wish.folder}: what an earlier call has left is of another one: {differs[0]} differ; "
+                    "without resume it begins anew"
+                )
+            claim.go_on(plan)
+            self._take_over(claim, plan)
+            return plan
+        states = [state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts]
+        plan = {
+            "id": own.hex(),
+            "first": claim.before.next_part,
+            "what": what,
+            "files": [],
+            "columns_of": states,
+        }
+        claim.begin(plan)
+        return plan
+
+    def _take_over(self, claim: Publisher, plan: dict[str, Any]) -> None:
+        of, records = plan.get("columns_of", []), claim.journal.tasks()
+        entries = {
+            task: entry_from_json(record["parts"][0])
+            for task, record in records.items()
+            if len(record["parts"]) == 1
+        }
+        whole = claim.whole(list(entries.values()))
+        for task, entry in entries.items():
+            if task < len(of) and entry.name in whole:
+                self._made[of[task]] = entry
+                self._resumed.add(of[task])
+            else:
+                claim.journal.forget(task)
+        self._tasks = len(of)
+
+    def _write(self, claim: Publisher, plan: dict[str, Any], made: MadeColumns) -> None:
+        """The column parts of all parts of the source that have none yet."""
+        folder, source, snapshot = self._wish.folder, made.source, made.source.snapshot
+        parts = snapshot.parts
+        states = [state_of_part(snapshot, part) for part in parts]
+        planned = {part: number for number, part in enumerate(plan.get("columns_of", []))}
+        self._tasks = max(self._tasks, len(planned))
+        numbers: list[int] = []  # of the task of each part
+        for state in states:
+            number = planned.get(state)
+            if number is None:
+                number, self._tasks = self._tasks, self._tasks + 1
+            numbers.append(number)
+        tasks = [(0, 0)] * self._tasks
+        for unit, number in enumerate(numbers):
+            tasks[number] = (unit, unit + 1)
+        job = Job(
+            source,
+            PartContent(made.schema, made.index, pack_user(column_part_metadata())),
+            tuple(tasks),
+            claim.folder,
+            bytes.fromhex(plan["id"]),
+            plan["first"],
+            _WHOLE,
+            os.path.join(folder, manifest.NAME),
+            claim.place,
+            claim.deliver,
+            claim.journal,
+        )
+        of = dict(zip(numbers, states, strict=True))
+        tracker = Tracker(sum(part.rows for part in parts), self._progress)
+        tracker.advance(
+            sum(part.rows for part, state in zip(parts, states, strict=True) if state in self._made)
+        )
+        waiting = [number for number in numbers if of[number] not in self._made]
+        empty = [number for number in waiting if not parts[tasks[number][0]].rows]
+        for number in empty:
+            self._made[of[number]] = _write_empty(job, number)
+        waiting = [number for number in waiting if number not in empty]
+
+        def done(task: int, record: dict[str, Any]) -> None:
+            self._made[of[task]] = entry_from_json(record["parts"][0])
+
+        if self._workers > 1 and len(waiting) > 1:
+            run_in_workers(
+                job, waiting, self._workers, claim.lock_number(),
+                lambda task, rows, size, part: tracker.advance(rows), done,
+            )  # fmt: skip
+            return
+        for task in waiting:
+            done(task, run_task(job, task, lambda rows, size, part: tracker.advance(rows)))
+
+    # ---- publishing ----------------------------------------------------------------------------------------
+
+    def _publish(self, claim: Publisher, made: MadeColumns) -> ColumnsAdded:
+        schema, folder = made.schema, self._wish.folder
+        after: Manifest | None = None
+
+        def with_columns(before: Manifest | None) -> bytes:
+            nonlocal after
+            assert before is not None
+            entries = {part.id: self._made.get(state_of_entry(before, part)) for part in before.parts}
+            files = {
+                part: ColumnFile(entry.name, entry.id, entry.bytes, entry.index_bytes, entry.content)
+                for part, entry in entries.items()
+                if entry is not None
+            }
+            if len(files) < len(entries):
+                raise _More
+            for part in before.parts:
+                entry = entries[part.id]
+                if entry is not None and entry.rows != part.rows:
+                    raise StaleError(
+                        f"{folder}: what is there for {part.name} has {entry.rows:,} rows, and the part {part.rows:,}; "
+                        "without resume it begins anew"
+                    )
+            whole, places = _placed(before.schema, schema)
+            stays = [name for name in before.index if name not in schema or name in made.index]
+            changed = replace(
+                rearranged(before, whole, places, schema, files),
+                index=(*stays, *(name for name in made.index if name not in stays)),
+                next_part=max([before.next_part, *(_number(entry) + 1 for entry in self._made.values())]),
+            )
+            after = as_columns_change(changed, before, "add-columns", folder)
+            text = manifest.encode(after)
+            manifest.decode(text, os.path.join(folder, manifest.NAME))
+            return text
+
+        there = {state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts}
+        gone = [state for state in self._made if state not in there]  # laid out anew, or replaced, meanwhile
+        claim.clear([self._made.pop(state).name for state in gone])
+        check_readable(claim.place, schema, claim.not_opened(list(self._made.values())))
+        claim.publish(with_columns)
+        claim.release()
+        assert after is not None
+        return ColumnsAdded(
+            after.generation,
+            after.schema.names,
+            after.rows - after.deleted,
+            len(self._made),
+            len(self._resumed & self._made.keys()),
+            made.without,
+            made.unused,
+            made.said,
+        )
+
+    def _give_up(self, claim: Publisher, error: BaseException) -> None:
+        """Leaves finished column parts to a later run where that can go on; Ctrl-C then says how."""
+        wrong_data = isinstance(error, UniRecordError) and type(error) not in (UniRecordError, TransformError)
+        if claim.published or wrong_data or not self._made:
+            claim.abandon()
+            return
+        claim.suspend()
+        kept = (
+            f"nothing was published, and {len(self._made):,} finished column parts are kept: the same with --resume "
+            "(resume=True in Python) goes on, without it begins anew"
+        )
+        if isinstance(error, KeyboardInterrupt):
+            raise Interrupted(f"interrupted; {kept}") from None
+        if isinstance(error, TransformError):
+            raise TransformError(f"{error}; {kept}") from error.__cause__
+
+
+def _number(entry: PartEntry) -> int:
+    return int(entry.name.split("-")[1])
+
+
+def _placed(before: Schema, added: Schema) -> tuple[Schema, list[int]]:
+    """The columns that there are then, and where each is: behind those of before, the added ones by their number."""
+    new = {column.name: (column, len(before) + place) for place, column in enumerate(added)}
+    both = [new.get(column.name, (column, place)) for place, column in enumerate(before)]
+    columns, places = [column for column, _ in both], [place for _, place in both]
+    for place, column in enumerate(added):
+        if column.name not in before:
+            columns.append(column)
+            places.append(len(before) + place)
+    return Schema(columns).plain(), places
+
+
+def _write_empty(job: Job, task: int) -> PartEntry:
+    parts = PartSequence(
+        job.folder,
+        job.dataset_id,
+        lambda i: job.part_number(task, i),
+        job.max_part_bytes,
+        job.like,
+        job.deliver,
+    )
+    try:
+        parts.write_empty(job.content, shape_without_rows(job.content.schema))
+    except BaseException:
+        parts.discard()
+        raise
+    [entry] = parts.entries
+    job.journal.record(task, {"rows": 0, "parts": [entry_to_json(entry)], "left_out": []})
+    return entry

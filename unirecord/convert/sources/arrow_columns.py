@@ -1,0 +1,575 @@
+"""What all sources of Arrow columns share: types, what Hugging Face says of them, and values viewed where they lie."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ...errors import SchemaError
+from ...format.column import ARROW_KEY, Column
+from ...format.schema import Schema
+from ...format.values.batch import numbers_of, texts_of
+from .base import RawBatch, Source, column_names, reduced
+from .foreign_calls import RAISED, foreign_call
+from .overrides import apply_overrides
+from .packages import needed
+
+__all__ = [
+    "ArrowEvidence",
+    "ArrowSource",
+    "annotated",
+    "annotations_of",
+    "arrow_values",
+    "class_names",
+    "features_of",
+    "nullable",
+    "same_fields",
+]
+
+
+# The types of Arrow columns as column types, with what Hugging Face says of them: classes, pictures, sound.
+
+
+_LONG_TEXT: Final = 4096
+_ELEMENTS: Final = {
+    "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
+    "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64",
+    "halffloat": "float16", "float": "float32", "double": "float64",
+}  # fmt: skip
+_FILE_FEATURES: Final = {
+    "Image": "image/*", "Audio": "audio/*", "Video": "video/*", "Pdf": "application/pdf",
+}  # fmt: skip
+
+
+def nullable(spec: str) -> str | None:
+    """The type with null, if there is one."""
+    try:
+        Schema.parse({"x": spec + "?"})
+    except SchemaError:
+        return None
+    return spec + "?"
+
+
+def features_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """What Hugging Face says of the columns in the metadata of an Arrow schema."""
+    try:
+        info = json.loads((metadata or {}).get(b"huggingface", b"{}"))
+        features = info["info"]["features"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return features if isinstance(features, dict) else {}
+
+
+def class_names(feature: Any) -> list[str] | None:
+    """The names of the classes of a ``ClassLabel``; None of any other feature."""
+    if not isinstance(feature, dict) or feature.get("_type") != "ClassLabel":
+        return None
+    names = feature.get("names")
+    if isinstance(names, dict):  # older files: number → name
+        names = [
+            names[key]
+            for key in sorted(names, key=lambda k: int(k) if len(str(k)) < 20 and str(k).isdecimal() else -1)
+        ]
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+
+def annotations_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
+    """What `unirecord export` has said of a column in the metadata of its field; nothing where that is damaged."""
+    try:
+        found = json.loads((metadata or {}).get(ARROW_KEY, b"{}"))
+        Schema.parse({"x": {"type": "bytes", "annotations": found}})
+    except (ValueError, RecursionError, SchemaError):
+        return {}
+    return dict(found)
+
+
+def annotated(spec: Any, feature: Any) -> Any:
+    """The type with what Hugging Face says of the column: names of classes, or the media type of files."""
+    names = class_names(feature)
+    if names and spec in ("int32", "int32?"):
+        return {"type": spec, "annotations": {"classes": names}}
+    kind = feature.get("_type") if isinstance(feature, dict) else None
+    if kind in _FILE_FEATURES and spec in ("bytes", "bytes?"):
+        return {"type": spec, "annotations": {"media_type": _FILE_FEATURES[kind]}}
+    return spec
+
+
+@dataclass
+class ArrowEvidence:
+    """What the values of an Arrow column seen so far allow.
+
+    Attributes:
+        type: the Arrow type.
+        feature: what Hugging Face says of it.
+        nulls: whether a value is null; None where nothing is known.
+    """
+
+    type: Any
+    feature: Any = None
+    nulls: bool | None = None
+    inner_nulls: bool = False
+    ragged: bool = False
+    longest: int = 0
+
+    def sample(self, array: Any) -> None:
+        """Take values into account that show what a type leaves open."""
+        pa = needed("pyarrow", "Arrow data")
+        array = plain_storage(array)
+        if array.null_count:
+            self.nulls = True
+        kind = array.type
+        if is_text(pa, kind):
+            longest = needed("pyarrow.compute", "Arrow data").max(
+                needed("pyarrow.compute", "Arrow data").binary_length(array)
+            )
+            self.longest = max(self.longest, longest.as_py() or 0)
+        elif is_list(pa, kind):
+            self._sample_lists(pa, array)
+
+    def _sample_lists(self, pa: Any, array: Any) -> None:
+        rows: Any = np.arange(len(array))  # the row of each list
+        for depth in range(32):
+            if not is_list(pa, array.type):
+                break
+            if depth and array.null_count:
+                self.inner_nulls = True
+            sizes = needed("pyarrow.compute", "Arrow data").fill_null(
+                needed("pyarrow.compute", "Arrow data").list_value_length(array), 0
+            )
+            sizes = sizes.to_numpy(zero_copy_only=False).astype(np.int64)
+            if depth and len(rows):
+                _, first = np.unique(rows, return_index=True)
+                alike = np.repeat(sizes[first], np.diff([*first, len(rows)]))
+                self.ragged = self.ragged or bool((sizes != alike).any())
+            rows = np.repeat(rows, sizes)
+            array = array.flatten()
+        self.inner_nulls = self.inner_nulls or bool(array.null_count)
+
+    def spec(self) -> Any:
+        """The column's type in the user's form."""
+        pa = needed("pyarrow", "Arrow data")
+        spec = _spec(pa, self.type, self.feature)
+        if isinstance(spec, dict) and (self.inner_nulls or self.ragged):
+            return "object"
+        if isinstance(spec, dict) and self.nulls:
+            return {**spec, "type": f"{spec['type']}?"}
+        if spec == "string" and self.longest > _LONG_TEXT and (not self.nulls or nullable("text")):
+            spec = "text"
+        if isinstance(spec, str) and spec != "object" and self.nulls:
+            return nullable(spec) or spec
+        return spec
+
+
+def plain_storage(array: Any) -> Any:
+    """The array without its extension type, run-end encoding or dictionary."""
+    pa = needed("pyarrow", "Arrow data")
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage if hasattr(array, "storage") else array.cast(array.type.storage_type)
+    if pa.types.is_dictionary(array.type):
+        if pa.types.is_string_view(array.type.value_type):  # Polars: Arrow cannot take from such a dictionary
+            words = array.dictionary.cast(pa.large_string())
+            array = pa.DictionaryArray.from_arrays(array.indices, words)
+        array = array.dictionary_decode()
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    return array
+
+
+def is_text(pa: Any, kind: Any) -> bool:
+    """Whether values are Unicode."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(pa: Any, kind: Any) -> bool:
+    """Whether values are bytes."""
+    types = pa.types
+    return bool(
+        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+        or types.is_binary_view(kind)
+    )  # fmt: skip
+
+
+def is_list(pa: Any, kind: Any) -> bool:
+    """Whether values are lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def is_file(pa: Any, kind: Any, feature: Any) -> bool:
+    """Whether values are files with their names, as Hugging Face keeps pictures and sound."""
+    if not pa.types.is_struct(kind) or kind.num_fields != 2:
+        return False
+    fields = {kind.field(i).name: kind.field(i).type for i in range(2)}
+    said = isinstance(feature, dict) and feature.get("_type") in _FILE_FEATURES
+    return set(fields) == {"bytes", "path"} and (said or is_bytes(pa, fields["bytes"]))
+
+
+def is_time(pa: Any, kind: Any) -> bool:
+    """Whether values are points in time, dates, times of day or durations."""
+    return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
+
+
+def _spec(pa: Any, kind: Any, feature: Any) -> Any:
+    if isinstance(kind, pa.BaseExtensionType):
+        if hasattr(kind, "shape") and isinstance(kind.shape, list | tuple):  # a tensor
+            element = _ELEMENTS.get(str(getattr(kind, "value_type", "")), None)
+            if element is not None and all(isinstance(d, int) and d > 0 for d in kind.shape):
+                return {"type": element, "shape": list(kind.shape)}
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if class_names(feature) is not None:
+        return "int32"
+    name = str(kind)
+    if name in _ELEMENTS:
+        return _ELEMENTS[name]
+    if is_text(pa, kind) or pa.types.is_null(kind) or pa.types.is_decimal(kind):
+        return "string"
+    if is_bytes(pa, kind) or is_file(pa, kind, feature):
+        return "bytes"
+    if is_time(pa, kind):
+        return "int64"
+    if is_list(pa, kind):
+        return _list_spec(pa, kind, feature)
+    return "object"
+
+
+def _list_spec(pa: Any, kind: Any, feature: Any) -> Any:
+    shape: list[int] = []
+    while is_list(pa, kind):
+        shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) and kind.list_size > 0 else -1)
+        kind = kind.value_type
+    said = feature.get("shape") if isinstance(feature, dict) else None  # of `Array2D` and others
+    if isinstance(said, list) and len(said) == len(shape) and all(type(d) is int and d > 0 for d in said):
+        shape = said
+    element = _ELEMENTS.get(str(kind))
+    return "object" if element is None or len(shape) > 32 else {"type": element, "shape": shape}
+
+
+# The values of Arrow columns as what `Writer.write_batch` takes, viewed where the memory is laid out alike.
+
+
+def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] | None = None) -> Any:
+    """Return the values of an Arrow array for a column; ``read_file`` reads files that are only named.
+
+    Raises `SchemaError` without the row where values do not fit.
+    """
+    pa = needed("pyarrow", "Arrow data")
+    if (
+        isinstance(array.type, pa.BaseExtensionType)
+        and hasattr(array, "to_numpy_ndarray")
+        and column.is_array
+    ) and not array.null_count:
+        return array.to_numpy_ndarray()
+    array = plain_storage(array)
+    kind = array.type
+    if column.is_array:
+        return _arrays(pa, array, column)
+    if column.type == "object":
+        return _plain_leaves(pa, array).to_pylist()
+    if is_file(pa, kind, None):
+        return _files(array, read_file)
+    if is_bytes(pa, kind):
+        return _cells(pa, array)
+    if is_text(pa, kind):
+        texts = texts_of(array) if column.type == "string" else None
+        if texts is not None:
+            return texts
+        values = array.to_pylist()
+        return [None if v is None else v.encode() for v in values] if column.type == "bytes" else values
+    if pa.types.is_decimal(kind):
+        return array.cast(pa.string()).to_pylist()
+    if is_time(pa, kind):
+        array = _nanoseconds(pa, array)
+    return _scalars(array)
+
+
+def _scalars(array: Any) -> Any:
+    numbers = numbers_of(array)
+    return array.to_pylist() if numbers is None else numbers
+
+
+def _nanoseconds(pa: Any, array: Any) -> Any:
+    """Points in time as nanoseconds since 1970, times of day since midnight, durations as they are."""
+    kind = array.type
+    try:
+        if pa.types.is_timestamp(kind):
+            return array.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64())
+        if pa.types.is_date(kind):
+            return array.cast(pa.timestamp("ns")).cast(pa.int64())
+        if pa.types.is_time(kind):
+            return array.cast(pa.time64("ns")).cast(pa.int64())
+        return array.cast(pa.duration("ns")).cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise SchemaError(f"{kind} is no whole number of nanoseconds of 64 bits ({error})") from None
+
+
+def _plain_leaves(pa: Any, array: Any) -> Any:
+    """Nested values whose times are nanoseconds and whose decimals are text, as those of columns are."""
+    counted, plain = _nested(pa, array.type, last=False), _nested(pa, array.type, last=True)
+    if plain == array.type:
+        return array
+    try:
+        return array.cast(counted).cast(plain)
+    except pa.ArrowException as error:
+        raise SchemaError(f"a value inside {array.type} has no plain form ({error})") from None
+
+
+def _nested(pa: Any, kind: Any, *, last: bool) -> Any:
+    """The type in which leaves are plain; before the ``last`` step times are still those of nanoseconds."""
+    types = pa.types
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return pa.int64() if last else pa.timestamp("ns", getattr(kind, "tz", None))
+    if types.is_time(kind) or types.is_duration(kind):
+        return pa.int64() if last else pa.time64("ns") if types.is_time(kind) else pa.duration("ns")
+    if types.is_decimal(kind):
+        return pa.string()
+    if types.is_interval(kind):
+        raise SchemaError(f"{kind} is no number of nanoseconds, since months differ; convert it")
+    if types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return pa.struct([field.with_type(_nested(pa, field.type, last=last)) for field in fields])
+    if types.is_map(kind):
+        return pa.map_(kind.key_type, kind.item_field.with_type(_nested(pa, kind.item_type, last=last)))
+    if is_list(pa, kind):
+        inner = kind.value_field.with_type(_nested(pa, kind.value_type, last=last))
+        if types.is_fixed_size_list(kind):
+            return pa.list_(inner, kind.list_size)
+        return pa.large_list(inner) if types.is_large_list(kind) else pa.list_(inner)
+    return kind
+
+
+def _cells(pa: Any, array: Any) -> list[Any]:
+    """Bytes as views of the array's memory."""
+    if pa.types.is_binary_view(array.type) or pa.types.is_fixed_size_binary(array.type):
+        array = array.cast(pa.large_binary())
+    wide = pa.types.is_large_binary(array.type)
+    _, places, data = array.buffers()
+    places = np.frombuffer(
+        places, np.int64 if wide else np.int32, len(array) + 1, array.offset * (8 if wide else 4)
+    )
+    view = memoryview(data) if data is not None else memoryview(b"")
+    ends = places.tolist()
+    cells: list[Any] = [view[a:b] for a, b in itertools.pairwise(ends)]
+    if array.null_count:
+        for i in np.flatnonzero(numbers_of(array.is_null())):
+            cells[i] = None
+    return cells
+
+
+def _files(array: Any, read_file: Callable[[str], bytes] | None) -> list[Any]:
+    cells = _cells(needed("pyarrow", "Arrow data"), array.field("bytes"))
+    absent = numbers_of(array.is_null())
+    paths: list[str | None] | None = None
+    for i, cell in enumerate(cells):
+        if absent[i]:
+            cells[i] = None
+        elif cell is None:
+            paths = array.field("path").to_pylist() if paths is None else paths
+            path = paths[i]
+            if path is not None:
+                if read_file is None:
+                    raise SchemaError(
+                        f"the file {path!r} is named, but its bytes are not there; save the dataset with its files"
+                    )
+                cells[i] = read_file(path)
+    return cells
+
+
+def _arrays(pa: Any, array: Any, column: Column) -> Any:
+    if not is_list(pa, array.type):
+        return array.to_pylist()
+    if array.null_count and column.nullable:
+        found: list[Any] = [None] * len(array)
+        present = np.flatnonzero(numbers_of(array.is_valid())).tolist()
+        for row, value in zip(present, _arrays(pa, array.drop_null(), column), strict=True):
+            found[row] = value
+        return found
+    if array.null_count:
+        row = int(np.flatnonzero(numbers_of(array.is_null()))[0])
+        raise SchemaError(
+            f"a list is null (the {row + 1}th of its batch); --schema {column.name}=object takes it, "
+            f"and so does {column}?"
+        )
+    sizes, inner = _parts(pa, array)
+    flat = _dense(pa, inner)
+    if flat is None:
+        return [_ragged(row, column) for row in array.to_pylist()]
+    if len(sizes) and (sizes == sizes[0]).all():
+        return flat.reshape(len(sizes), int(sizes[0]), *flat.shape[1:])
+    ends = np.concatenate(([0], np.cumsum(sizes))).tolist()
+    return [flat[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def _parts(pa: Any, array: Any) -> tuple[Any, Any]:
+    """The lengths of the lists, and all they hold one after the other."""
+    if pa.types.is_fixed_size_list(array.type):
+        sizes = np.full(len(array), array.type.list_size, np.int64)
+    else:
+        sizes = np.diff(numbers_of(array.offsets)).astype(np.int64)
+    return sizes, array.flatten()
+
+
+def _dense(pa: Any, array: Any) -> Any:
+    """What lists hold as one array [n, …]; None where inner lists differ in length or a value is null."""
+    if array.null_count:
+        return None
+    if not is_list(pa, array.type):
+        numbers = numbers_of(array)
+        return array.to_numpy(zero_copy_only=False) if numbers is None else numbers
+    sizes, inner = _parts(pa, array)
+    flat = _dense(pa, inner)
+    if flat is None or (len(sizes) and (sizes != sizes[0]).any()):
+        return None
+    return flat.reshape(len(sizes), int(sizes[0]) if len(sizes) else 0, *flat.shape[1:])
+
+
+def _ragged(row: Any, column: Column) -> Any:
+    """One row whose inner lists may differ from those of other rows, but not among each other."""
+    try:
+        found = np.array(row, dtype=column.dtype)
+    except (ValueError, TypeError) as error:
+        raise SchemaError(
+            f"lists of differing lengths, or a null in one; --schema {column.name}=object takes them"
+        ) from error
+    shape = column.shape or ()
+    return found.reshape([0] * len(shape)) if not found.size and found.ndim != len(shape) else found
+
+
+# What all sources of Arrow columns share: a schema from types and a sample; rows to batches.
+
+
+_BATCH_BYTES: Final = 8_000_000
+_BATCH_ROWS: Final = 1 << 16
+_NEEDS: Final = "Arrow data"
+_REFUSED: Final[tuple[type[Exception], ...]] = (SchemaError, *RAISED["pyarrow"])
+
+
+class ArrowSource(Source):
+    """A source whose rows come as Arrow record batches."""
+
+    schema: Schema
+
+    notes: list[str]
+    metadata: dict[str, Any] | None
+
+    item: ClassVar[str] = "row"
+    read_file: Callable[[str], bytes] | None = None
+
+    def settle(
+        self,
+        fields: Any,
+        sample: Any,
+        nulls: Mapping[str, bool | None],
+        overrides: Mapping[str, Any],
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Set the schema from an Arrow schema, some of the rows, and whether each column has nulls.
+
+        ``more``: columns that the rows have not, with their types.
+        """
+        pa = needed("pyarrow", _NEEDS)
+        names, changed = column_names([*fields.names, *more], self.path)
+        self._said_elsewhere = dict(zip(more, names[len(fields.names) :], strict=True))
+        names = names[: len(fields.names)]
+        self.left_out += changed
+        self._names = dict(zip(names, fields.names, strict=True))
+        features = {**features_of(fields.metadata), **self.said_of_columns()}
+        found: dict[str, Any] = {}
+        classes: dict[str, list[str]] = {}
+        for i, name in enumerate(names):
+            feature = features.get(fields.names[i])
+            evidence = ArrowEvidence(fields.field(i).type, feature, nulls.get(fields.names[i]))
+            if sample is not None:
+                with foreign_call("pyarrow", f"{self.path}, column {name!r}"):
+                    for chunk in _chunks(sample.column(i)):
+                        evidence.sample(chunk)
+            found[name] = annotated(evidence.spec(), feature)
+            said = annotations_of(fields.field(i).metadata)
+            if said:
+                spec = found[name] if isinstance(found[name], Mapping) else {"type": found[name]}
+                found[name] = {**spec, "annotations": {**spec.get("annotations", {}), **said}}
+            labels = class_names(feature) or class_names(
+                {"_type": "ClassLabel", "names": said.get("classes")}
+            )
+            if labels is not None:
+                classes[name] = labels
+            self._note(pa, name, fields.field(i).type, feature)
+        found |= {self._said_elsewhere[name]: kind for name, kind in more.items()}
+        self.schema = apply_overrides(found, overrides)
+        if classes:
+            first = classes.get("label") or next(iter(classes.values()))
+            self.metadata = {"classes": first}
+            if len(classes) > 1:
+                self.metadata["class_names"] = classes
+
+    def said_of_columns(self) -> Mapping[str, Any]:
+        """What is said of columns elsewhere than in the Arrow schema, as Hugging Face says it."""
+        return {}
+
+    def _note(self, pa: Any, name: str, kind: Any, feature: Any) -> None:
+        if is_time(pa, kind):
+            since = "since midnight" if pa.types.is_time(kind) else "since 1970"
+            what = "nanoseconds" if pa.types.is_duration(kind) else f"nanoseconds {since}"
+            self.notes.append(f"{name}: {kind} is written as {what}")
+            if getattr(kind, "tz", None) not in (None, "UTC"):
+                said = f"of {kind} the time zone is left out"
+                self.left_out.append(reduced(f"column {name!r}", said, column=name))
+        elif pa.types.is_decimal(kind):
+            self.notes.append(f"{name}: {kind} is written as text, so that no digit is lost")
+        elif is_file(pa, kind, feature):
+            self.notes.append(f"{name}: files, written byte for byte")
+
+    def raw_batches(self, table: Any, where: str, first_row: int) -> Iterator[RawBatch]:
+        """Yield the rows of a record batch or table, a few MB at a time."""
+        rows = table.num_rows
+        step = max(1, min(_BATCH_ROWS, rows * _BATCH_BYTES // max(table.nbytes, 1)))
+        for start in range(0, rows, step):
+            piece = table.slice(start, step)
+            columns: dict[str, Any] = {}
+            for column in (one for one in self.schema if one.name in self._names):
+                try:
+                    columns[column.name] = _joined(
+                        [
+                            arrow_values(c, column, self.read_file)
+                            for c in _chunks(piece.column(self._names[column.name]))
+                        ]
+                    )
+                except _REFUSED as error:
+                    raise SchemaError(
+                        f"{where}, rows from {first_row + start}, column {column.name!r}: {error}"
+                    ) from None
+            yield RawBatch(columns, piece.num_rows)
+
+
+def same_fields(first: Any, other: Any, first_name: str, other_name: str) -> None:
+    """Refuse files whose columns differ in name, type or order."""
+    if first.names != other.names:
+        raise SchemaError(
+            f"{other_name} has the columns {', '.join(other.names)}, but {first_name} has {', '.join(first.names)}; "
+            f"write them to datasets of their own"
+        )
+    for i, name in enumerate(first.names):
+        if first.field(i).type != other.field(i).type:
+            raise SchemaError(
+                f"{other_name}: column {name!r} is {other.field(i).type}, but {first.field(i).type} in {first_name}; "
+                f"convert one of them"
+            )
+
+
+def _chunks(column: Any) -> list[Any]:
+    return list(column.chunks) if hasattr(column, "chunks") else [column]
+
+
+def _joined(pieces: list[Any]) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    joined: list[Any] = []
+    for piece in pieces:
+        joined += list(piece.tolist() if hasattr(piece, "mask") and piece.ndim == 1 else piece)
+    return joined

@@ -1,0 +1,463 @@
+"""CSV and TSV files as records: types found over all of them, then read again by those types."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from io import BytesIO, TextIOWrapper
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from ...core import ColumnLook, look_through_csv
+from ...errors import SchemaError
+from ...format.column import Column
+from ...format.schema import Schema
+from ...format.values.batch import numbers_of, texts_of
+from ...progress import Progress
+from .ahead import made_ahead
+from .base import LeftOut, Options, RawBatch, Unit, column_names
+from .cell_types import NUMBER, CellEvidence, is_rounded
+from .convert import converted, exact_float, rounding_advice, text_converter
+from .input_path import InputPath
+from .overrides import apply_overrides
+from .partitions import Partitions
+from .text_files import (
+    Block,
+    BlockPlace,
+    TextFiles,
+    count_lines,
+    csv_blocks,
+    csv_records,
+    first_records,
+    quotes_are_plain,
+    read_block,
+    text_start,
+)
+
+__all__ = [
+    "ArrowBlock",
+    "CsvFile",
+    "CsvTable",
+    "arrow_block",
+]
+
+
+# One CSV file: what separates its values, the line that names its columns, and its records by lines.
+
+
+_CHUNK_ROWS: Final = 4096
+_CHUNK_BYTES: Final = 8_000_000
+_MOST_HEADER_BYTES: Final = 64_000_000
+_TABS: Final = (".tsv", ".tab")
+
+
+class CsvFile:
+    """A CSV or TSV file with a header.
+
+    Attributes:
+        file: where it lies.
+        name: what messages call it.
+        delimiter: the character between values.
+        header: the names of the columns.
+        start: where the rows begin, in bytes.
+        lines: how many lines stand before them.
+    """
+
+    file: InputPath
+    name: str
+    header: list[str]
+    start: int
+    lines: int
+    delimiter: str
+
+    def __init__(self, file: InputPath) -> None:
+        """Read the header. Raises `SchemaError` where there is none."""
+        self.file, self.name = file, file.name
+        try:
+            self.header, self.start, self.lines = self._read_header()
+        except csv.Error as error:
+            raise SchemaError(f"{self.name}, the header: {error}") from None
+
+    def _read_header(self) -> tuple[list[str], int, int]:
+        """Return the names, and where the rows begin: the offset, and the lines before it."""
+        self.delimiter = "\t"
+        start = text_start(self.file)
+        if self.file.suffix not in _TABS:
+            line = self._first_line(start)
+            counts = {d: len(next(csv_records([line], d))) for d in ",;\t|"}
+            self.delimiter = max(counts, key=lambda d: counts[d])
+        data = self._header_bytes(start)
+        header = next(row for row in csv_records(_text(data, self.name), self.delimiter) if row)
+        for name in header:
+            if NUMBER.fullmatch(name):
+                raise SchemaError(
+                    f"{self.name}: the first line should name the columns, but holds the number {name.strip()!r}; "
+                    f"add a header line"
+                )
+        return header, start + len(data), count_lines(data)
+
+    def _first_line(self, start: int) -> str:
+        with self.file.open() as file:
+            file.seek(start)
+            text = TextIOWrapper(file, encoding="utf-8", newline="")
+            try:
+                return next(line for line in text if line.strip("\r\n"))
+            except StopIteration:
+                raise self._empty() from None
+            except UnicodeDecodeError as error:
+                raise _not_utf8(self.name, error) from None
+
+    def _header_bytes(self, start: int) -> bytes:
+        """Return the bytes of the record that names the columns, with empty lines before it."""
+        taken: list[str] = []
+        with self.file.open() as file:
+            file.seek(start)
+            text = TextIOWrapper(file, encoding="latin-1", newline="")  # a character a byte
+            reader = csv_records(self._noted(text, taken), self.delimiter, strict=True)
+            if next((row for row in reader if row), None) is None:
+                raise self._empty()
+        return "".join(taken).encode("latin-1")
+
+    def _noted(self, lines: TextIOWrapper, taken: list[str]) -> Iterator[str]:
+        size = 0
+        for line in lines:
+            size += len(line)
+            if size > _MOST_HEADER_BYTES:
+                raise SchemaError(
+                    f"{self.name}, the header: it does not end within {_MOST_HEADER_BYTES:,} bytes; "
+                    f"a quote may be open"
+                )
+            taken.append(line)
+            yield line
+
+    def _empty(self) -> SchemaError:
+        return SchemaError(f"{self.name} is empty: a CSV file starts with a line that names the columns")
+
+    def chunks(
+        self, data: bytes, lines_before: int, width: int, *, leaves_out: bool = False
+    ) -> Iterator[tuple[list[list[str]], list[int], tuple[LeftOut, ...]]]:
+        """Yield some rows at a time of a block of whole records, the line that each ends with, and what is left out."""
+        rows: list[list[str]] = []
+        lines: list[int] = []
+        left_out: list[LeftOut] = []
+        size = 0
+        reader = csv_records(_text(data, self.name), self.delimiter, strict=True)
+        try:
+            for row in reader:
+                if len(row) != width:
+                    if not row:  # an empty line
+                        continue
+                    reason = (
+                        f"line {lines_before + reader.line_num}: {len(row)} values, but the header names "
+                        f"{width} columns; quote values that hold {self.delimiter!r}"
+                    )
+                    if not leaves_out:
+                        raise SchemaError(f"{self.name}, {reason}")
+                    left_out.append(LeftOut(self.name, reason))
+                    continue
+                rows.append(row)
+                lines.append(lines_before + reader.line_num)
+                size += sum(map(len, row))
+                if len(rows) >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
+                    yield rows, lines, tuple(left_out)
+                    rows, lines, left_out, size = [], [], [], 0
+        except csv.Error as error:
+            raise SchemaError(f"{self.name}, line {lines_before + reader.line_num}: {error}") from None
+        if rows or left_out:
+            yield rows, lines, tuple(left_out)
+
+
+def _text(data: bytes, path: str) -> TextIOWrapper:
+    """UTF-8 bytes as lines of text."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from None
+    return TextIOWrapper(BytesIO(data), encoding="utf-8", newline="")
+
+
+def _not_utf8(path: str, error: UnicodeDecodeError) -> SchemaError:
+    byte = error.object[error.start]
+    return SchemaError(
+        f"{path} is not UTF-8 (byte 0x{byte:02x}); convert it first, e.g. iconv -f latin1 -t utf8"
+    )
+
+
+# Blocks of CSV by pyarrow where it is installed: the same cells, types and values as without it, only
+# faster.
+
+
+_MOST_BYTES: Final = 1 << 30
+_HEAD: Final = 64
+
+
+class ArrowBlock:
+    """The cells of a block, column by column: as text, or as the values that the columns hold."""
+
+    rows: int
+
+    def __init__(self, pa: Any, compute: Any, columns: list[Any], rows: int) -> None:
+        self._pa, self._compute = pa, compute
+        self._columns, self.rows = columns, rows
+
+    def values(self, number: int, column: Column) -> Any:
+        """Return the values of a column; None where they have to be converted one by one."""
+        cells, pa, compute = self._columns[number], self._pa, self._compute
+        if column.is_array or column.type in ("bytes", "object"):
+            return None
+        if cells.type != pa.string():
+            return numbers_of(cells)
+        if column.nullable:
+            cells = compute.if_else(
+                compute.equal(compute.binary_length(cells), 0), pa.scalar(None, cells.type), cells
+            )
+        if column.type in ("string", "text"):
+            return texts_of(cells) if column.type == "string" else cells.to_pylist()
+        values = self._cast(cells, pa.type_for_alias(_kind(column)))
+        return None if values is None or not _is_finite(pa, compute, values) else numbers_of(values)
+
+    def fits(self, schema: Schema) -> bool:
+        """Whether the values are what each cell says: no null where the column has none, no number that overflowed."""
+        for cells, column in zip(self._columns, schema, strict=True):
+            if cells.null_count and not column.nullable:
+                return False
+            if not _is_finite(self._pa, self._compute, cells):
+                return False
+        return True
+
+    def _cast(self, cells: Any, kind: Any) -> Any:
+        pa, compute = self._pa, self._compute
+        if (
+            pa.types.is_integer(kind)
+            and compute.any(compute.match_substring(cells, "x", ignore_case=True)).as_py()
+        ):
+            return None  # Arrow takes 0x1F for a number
+        try:
+            cells[:_HEAD].cast(kind)  # Arrow is slow to fail: it words an error for every cell
+            return cells.cast(kind)
+        except pa.ArrowException:
+            return None
+
+    def texts(self, number: int) -> list[str]:
+        """The cells of a column, which is not of plain values."""
+        return list(self._columns[number].to_pylist())
+
+
+def arrow_block(data: bytes, schema: Schema, delimiter: str) -> ArrowBlock | None:
+    """Return the cells of a block; None where pyarrow is not installed, or might read it otherwise than `csv` does."""
+    if not data or len(data) > _MOST_BYTES or b"\0" in data:
+        return None
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
+        return None
+    try:
+        pa, reader, compute = map(import_module, ("pyarrow", "pyarrow.csv", "pyarrow.compute"))
+    except ImportError:
+        return None
+    quoted = b'"' in data
+    if quoted and (data.count(b'"') % 2 or not quotes_are_plain(data, delimiter)):
+        return None
+
+    def parsed(kinds: Sequence[str], nulls: list[str]) -> ArrowBlock | None:
+        names = [f"{i}" for i in range(len(kinds))]
+        types = {name: pa.type_for_alias(kind) for name, kind in zip(names, kinds, strict=True)}
+        try:
+            table = reader.read_csv(
+                pa.BufferReader(data),
+                reader.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
+                reader.ParseOptions(delimiter=delimiter, newlines_in_values=quoted),
+                reader.ConvertOptions(column_types=types, null_values=nulls),
+            )
+        except pa.ArrowException:
+            return None
+        return ArrowBlock(pa, compute, [column.combine_chunks() for column in table.columns], table.num_rows)
+
+    kinds = [_kind(column) for column in schema]
+    if set(kinds) != {"string"} and not _has_hexadecimal(data):
+        block = parsed(kinds, [""])
+        if block is not None and block.fits(schema):
+            return block
+    return parsed(["string"] * len(kinds), [])
+
+
+def _has_hexadecimal(data: bytes) -> bool:
+    """Whether there is a 0x or 0X; a search for two characters takes ten times as long where one is everywhere."""
+    if b"x" not in data and b"X" not in data:
+        return False
+    found = np.frombuffer(data, np.uint8)
+    marks = np.flatnonzero((found | 0x20) == ord("x"))
+    return bool((found[marks[marks > 0] - 1] == ord("0")).any())
+
+
+def _kind(column: Column) -> str:
+    """The Arrow type by which the cells of a column are read."""
+    if column.dtype is None or column.is_array:
+        return "string"
+    return {"b": "bool", "i": "int64", "u": "uint64", "f": "float64"}.get(column.dtype.kind, "string")
+
+
+def _is_finite(pa: Any, compute: Any, values: Any) -> bool:
+    """Whether no number is infinite: it may have been written as a finite one."""
+    return not pa.types.is_floating(values.type) or bool(compute.all(compute.is_finite(values)).as_py())
+
+
+class CsvTable(TextFiles):
+    """Text files of comma, semicolon, tab or bar separated values, whose first line names the columns of all.
+
+    Empty cells are null. A column is int64, uint64, float64 or bool when all its cells are, else string.
+    """
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    notes: list[str]
+
+    kind: ClassVar[str] = "csv"
+    about: ClassVar[str] = "CSV or TSV files"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Read the files once to find their types."""
+        self._leaves_out = options.leaves_out
+        self._files: list[CsvFile] = []
+        self.units = []
+        evidence: list[CellEvidence] = []
+        rows = 0
+        for file, tell in self.each_file(progress):
+            table = CsvFile(file)
+            if self._files and table.header != self._files[0].header:
+                raise SchemaError(
+                    f"{table.name} has the columns {', '.join(table.header)}, but {self._files[0].name} has "
+                    f"{', '.join(self._files[0].header)}; write them to datasets of their own"
+                )
+            evidence = evidence or [CellEvidence() for _ in table.header]
+            self._files.append(table)
+            rows += self._look_through_file(len(self._files) - 1, evidence, options.threads, tell)
+        self._partitions = Partitions(self.input, [one.file for one in self._files], self._files[0].header)
+        header = [*self._files[0].header, *self._partitions.types]
+        every, changed = column_names(header, self.path)
+        names = every[: len(self._files[0].header)]
+        self._said_elsewhere = dict(zip(header[len(names) :], every[len(names) :], strict=True))
+        self.left_out += changed
+        if not rows:
+            self.notes.append("there is no line below the header, so every type is string")
+        found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
+        found |= {self._said_elsewhere[name]: kind for name, kind in self._partitions.types.items()}
+        self._exact = frozenset(
+            name
+            for name, column in zip(names, evidence, strict=True)
+            if column.inexact and column.type() in ("float64", "float64?") and name not in options.overrides
+        )
+        if self._exact and not self._leaves_out:
+            self._refuse_rounded([i for i, name in enumerate(names) if name in self._exact], names)
+        self.schema = apply_overrides(found, options.overrides)
+        self._of_cells = Schema(self.schema[name] for name in names)
+
+    def _look_through_file(
+        self, number: int, evidence: list[CellEvidence], threads: int, progress: Progress | None
+    ) -> int:
+        """Take the rows of a file into account, add its units, and return how many rows it has."""
+        table, width = self._files[number], len(evidence)
+        total, line, row = table.file.size(), table.lines, 0
+        units = [Unit(table.name, (number, BlockPlace(table.start, None, line, 0)), 0)]
+
+        def look(block: Block) -> tuple[int, list[ColumnLook]] | None:
+            return look_through_csv(block.data, table.delimiter, width)
+
+        blocks = csv_blocks(table.file, table.start, table.delimiter)
+        for i, (block, found) in enumerate(made_ahead(look, blocks, threads)):
+            place = BlockPlace(block.offset, len(block.data), line, row)
+            if found is None:
+                row += self._look_at(table, block.data, line, evidence)
+            else:
+                row += found[0]
+                for column, cells in zip(evidence, found[1], strict=True):
+                    column.take(cells)
+            line += block.lines
+            units[i:] = [Unit(table.name, (number, place), row - place.row)]
+            if progress is not None:
+                progress(place.offset + len(block.data), total)
+        self.add_units(units)
+        return row
+
+    def _look_at(self, table: CsvFile, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
+        """Take a block into account cell by cell, and return how many rows it has."""
+        many = 0
+        for rows, _, left_out in table.chunks(data, line, len(evidence), leaves_out=self._leaves_out):
+            many += len(rows) + len(left_out)
+            for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
+                column.add(cells)
+        return many
+
+    def _refuse_rounded(self, columns: Sequence[int], names: Sequence[str]) -> None:
+        """Raise `SchemaError` about the first whole number of these columns of float64 that would be rounded."""
+        for unit in self.units:
+            number, place = unit.place
+            table = self._files[number]
+            for rows, lines, _ in table.chunks(read_block(table.file, place), place.line, len(names)):
+                for row, line in zip(rows, lines, strict=True):
+                    for i in columns:
+                        if is_rounded(row[i]):
+                            raise SchemaError(
+                                f"{table.name}, line {line}, column {names[i]!r}: {row[i].strip()[:60]} is a whole "
+                                f"number, and {rounding_advice(names[i])}"
+                            )
+
+    def place_of(self, unit: Unit, row: int) -> str:
+        """The file and the line, by reading the block again."""
+        number, place = unit.place
+        table = self._files[number]
+        before = 0
+        data = read_block(table.file, place)
+        for rows, lines, _ in table.chunks(data, place.line, len(table.header), leaves_out=self._leaves_out):
+            if row < before + len(rows):
+                return f"{table.name}, line {lines[row - before]}"
+            before += len(rows)
+        return super().place_of(unit, row)
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a block of lines by the types found, a few first: that is all that a sample takes."""
+        number, place = unit.place
+        table = self._files[number]
+        first, rest = first_records(read_block(table.file, place), table.delimiter)
+        places = [(first, place.line), (rest, place.line + count_lines(first))]
+        for data, line in places if rest else places[:1]:
+            for batch in self._read(table, data, line):
+                batch.columns.update(self._partitions.columns(number, batch.rows, self._said_elsewhere))
+                yield batch
+
+    def _read(self, table: CsvFile, data: bytes, line: int) -> Iterator[RawBatch]:
+        """Yield the rows of whole records; lines before them are for messages."""
+        cells_of = self._of_cells
+        convert = [exact_float(c) if c.name in self._exact else text_converter(c) for c in cells_of]
+        width = len(table.header)
+        block = self._block(table, data, convert)
+        if block is not None:
+            if block.rows:
+                yield block
+            return
+        for rows, lines, left_out in table.chunks(data, line, width, leaves_out=self._leaves_out):
+            cells = zip(*rows, strict=True) if rows else iter([()] * width)
+            columns = {
+                c.name: converted(values, f, c, lines, table.name, keep=self.keeps_misfits)
+                for c, f, values in zip(cells_of, convert, cells, strict=True)
+            }
+            yield RawBatch(columns, len(rows), left_out)
+
+    def _block(self, table: CsvFile, data: bytes, convert: Sequence[Callable[[Any], Any]]) -> RawBatch | None:
+        """The rows by pyarrow; None where it does not read them, or where the line of a cell is to be named."""
+        texts = {name: "string?" if self.schema[name].nullable else "string" for name in self._exact}
+        block = arrow_block(data, Schema.parse({**self._of_cells.to_spec(), **texts}), table.delimiter)
+        if block is None:
+            return None
+        columns = {}
+        for i, column in enumerate(self._of_cells):
+            values = None if column.name in self._exact else block.values(i, column)
+            if values is None:
+                try:
+                    values = converted(block.texts(i), convert[i], column, range(block.rows), table.name)
+                except SchemaError:
+                    return None
+            columns[column.name] = values
+        return RawBatch(columns, block.rows)
