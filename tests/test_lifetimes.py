@@ -138,7 +138,7 @@ def finalizers_draw_while_threads_are_given_work(folder: Path) -> None:
 
     def at_a_call(frame: Any, *_: object) -> Any:
         name = frame.f_code.co_filename
-        return at_a_line if name.endswith(("crew.py", "running.py")) else None
+        return at_a_line if name.endswith("scheduler.py") else None
 
     sys.settrace(at_a_call)
     for _ in range(3):
@@ -429,3 +429,58 @@ if __name__ == "__main__":
         gc.set_threshold(1, 1, 1)
     next(case for case in ALL if case.__name__ == sys.argv[1])(Path(sys.argv[2]))
     gc.collect()
+
+
+COLLECTED = """
+import gc, os, sys
+import numpy as np
+
+from unirecord.core import append, codec, csv_text, digests, pictures, strings, tfrecords
+memory = bytearray(b"some text, 4;" * 4000)
+ends = np.arange(0, 4001, 13, np.int64)
+empty = os.open(os.devnull, os.O_WRONLY)
+calls = {
+    "xxh3_64": lambda view: digests.xxh3_64(view),
+    "crc32c": lambda view: digests.crc32c(view),
+    "digest_ranges": lambda view: digests.digest_ranges(view, ends[:2], ends[:2], 0, 1),
+    "digests of cells": lambda view: digests.Digesting.of_cells([view, view], 0, 1).digests(),
+    "append": lambda view: append(empty, [view, view]),
+    "dictionary": lambda view: codec.train_dictionary(2, 1, [view[:1000]] * 50, 4096),
+    "find_records": lambda view: tfrecords.find_records(view),
+    "csv": lambda view: csv_text.look_through_csv(view, ",", 2),
+    "strings": lambda view: strings.extreme_strings(view, ends, None),
+    "picture": lambda view: pictures.read_jpeg_header(view),
+}
+def broken_off(call, at):
+    view = memoryview(memory)[10:]
+    seen = 0
+    def profile(frame, event, function):
+        nonlocal seen
+        if event == "c_call" and function is not sys.setprofile:
+            seen += 1
+            if seen == at:
+                raise KeyboardInterrupt
+    sys.setprofile(profile)
+    try:
+        call(view)
+        return True
+    except KeyboardInterrupt as interrupt:
+        kept = interrupt  # the frames refer to the exception, and it to the frames
+        return False
+    except Exception:
+        return True
+    finally:
+        sys.setprofile(None)
+for name, call in calls.items():
+    at = 1
+    while not broken_off(call, at):
+        gc.collect()
+        at += 1
+    print(name, at > 1)
+"""
+
+
+def test_memory_in_a_call_that_is_broken_off_may_be_collected() -> None:
+    done = subprocess.run([sys.executable, "-c", COLLECTED], capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.rpartition(" ")[2] for line in done.stdout.splitlines()] == ["True"] * 10

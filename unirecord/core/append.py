@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from .library import ffi, lib
+from .library import buffer_of, ffi, lib
 
 
 def append(fd: int, buffers: Sequence[Any]) -> int:
@@ -14,7 +14,7 @@ def append(fd: int, buffers: Sequence[Any]) -> int:
 
     Fewer than all when a call took fewer, or failed after others had not; the first one's failure is an OSError.
     """
-    pieces = list(map(ffi.from_buffer, buffers))
+    pieces = [ffi.from_buffer(buffer_of(buffer)) for buffer in buffers]
     written = ffi.new("uint64_t *")
     lengths = ffi.new("uint64_t[]", list(map(len, pieces)))
     code = lib.ur_append(fd, ffi.new("void *[]", pieces), lengths, len(pieces), written)

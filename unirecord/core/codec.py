@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..errors import CodecError, CorruptionError
 from .handle import Handle
-from .library import ffi, lib
+from .library import buffer_of, ffi, lib
 
 U64 = npt.NDArray[np.uint64]
 Cells = Sequence[bytes | memoryview]
@@ -42,7 +42,7 @@ def _lengths(cells: Cells) -> U64:
 
 def _pointers(cells: Cells) -> tuple[Any, object]:
     """The addresses of the cells, and what keeps them."""
-    held = list(map(ffi.from_buffer, cells))
+    held = [ffi.from_buffer(buffer_of(cell)) for cell in cells]
     return ffi.new("void *[]", held), held
 
 
@@ -65,7 +65,7 @@ class Encoder:
 
     def __init__(self, codec: int, element_bytes: int, level: int, dictionary: bytes = b"") -> None:
         out, error = ffi.new("ur_encoder **"), ffi.new("ur_error *")
-        raw = ffi.from_buffer("uint8_t[]", dictionary) if dictionary else ffi.NULL
+        raw = ffi.from_buffer("uint8_t[]", buffer_of(dictionary)) if dictionary else ffi.NULL
         if lib.ur_encoder_new(codec, element_bytes, level, raw, len(dictionary), out, error) != lib.UR_OK:
             _fail(error)
         self._handle = Handle(out[0], lib.ur_encoder_release)
@@ -92,7 +92,7 @@ class Decoder:
 
     def __init__(self, codec: int, element_bytes: int, dictionary: bytes = b"") -> None:
         out, error = ffi.new("ur_decoder **"), ffi.new("ur_error *")
-        raw = ffi.from_buffer("uint8_t[]", dictionary) if dictionary else ffi.NULL
+        raw = ffi.from_buffer("uint8_t[]", buffer_of(dictionary)) if dictionary else ffi.NULL
         if lib.ur_decoder_new(codec, element_bytes, raw, len(dictionary), out, error) != lib.UR_OK:
             _fail(error)
         self._handle = Handle(out[0], lib.ur_decoder_release)

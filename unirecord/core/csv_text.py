@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .library import ffi, lib
+from .library import buffer_of, ffi, lib
 
 __all__ = ["ColumnLook", "look_through_csv"]
 
@@ -35,7 +35,7 @@ def look_through_csv(data: bytes, delimiter: str, columns: int) -> tuple[int, li
         column.whole = column.real = column.logical = 1
     rows = ffi.new("uint64_t *")
     if not lib.ur_csv_look(
-        ffi.from_buffer("uint8_t[]", data), len(data), ord(delimiter), columns, found, rows
+        ffi.from_buffer("uint8_t[]", buffer_of(data)), len(data), ord(delimiter), columns, found, rows
     ):
         return None
     looks = [

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .handle import Handle
-from .library import ffi, lib
+from .library import buffer_of, ffi, lib
 
 U64 = npt.NDArray[np.uint64]
 
@@ -19,13 +19,13 @@ _THREAD_BYTES: Final = 256 << 10  # from here on a thread is worth its start
 def xxh3_64(data: Any, seed: int = 0) -> int:
     """XXH3-64 of a bytes-like object or C-contiguous array."""
     view = memoryview(data).cast("B")
-    return int(lib.ur_xxh3_64(ffi.from_buffer(view), len(view), seed))
+    return int(lib.ur_xxh3_64(ffi.from_buffer(buffer_of(view)), len(view), seed))
 
 
 def crc32c(data: Any) -> int:
     """CRC-32C (Castagnoli) of a bytes-like object."""
     view = memoryview(data).cast("B")
-    return int(lib.ur_crc32c(ffi.from_buffer(view), len(view)))
+    return int(lib.ur_crc32c(ffi.from_buffer(buffer_of(view)), len(view)))
 
 
 def digest_ranges(data: Any, starts: U64, lengths: U64, first_seed: int, step: int) -> U64:
@@ -47,7 +47,7 @@ class _Job:
             raise ValueError("a range ends beyond the data")
 
     def arguments(self, first_seed: int, step: int) -> tuple[Any, ...]:
-        data = ffi.NULL if self.data is None else ffi.from_buffer(self.data)
+        data = ffi.NULL if self.data is None else ffi.from_buffer(buffer_of(self.data))
         starts, lengths, found = (
             ffi.from_buffer("uint64_t[]", a) for a in (self.starts, self.lengths, self.found)
         )
@@ -75,7 +75,7 @@ class Digesting:
     @classmethod
     def of_cells(cls, cells: Sequence[bytes | memoryview], first_seed: int, step: int) -> Digesting:
         """Begin to digest each cell, seeded ``first_seed + i * step``."""
-        starts = ffi.new("void *[]", list(map(ffi.from_buffer, cells)))
+        starts = ffi.new("void *[]", [ffi.from_buffer(buffer_of(cell)) for cell in cells])
         lengths = np.fromiter(map(len, cells), np.uint64, len(cells))
         job = _Job(None, np.frombuffer(ffi.buffer(starts), np.uintp), lengths)
         return cls(job, first_seed, step, list(cells))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+import numpy as np
+
 from .._core import ffi as ffi
 from .._core import lib as lib
 from .failure import Failure, raise_failure
@@ -18,6 +20,16 @@ if not has_gil():
         getattr(lib, _name)
 
 _NOWHERE: Final = 2**64 - 1
+
+
+def buffer_of(data: Any) -> Any:
+    """The same bytes for `ffi.from_buffer`, of an array in place of a memoryview.
+
+    A memoryview and what looks into it may come into one reference cycle, as locals of a frame that an exception has
+    ended. The collector clears the memoryview first where it finds it first, and CPython then ends the process when
+    the other lets it go. An array is nothing that the collector clears.
+    """
+    return np.frombuffer(data, np.uint8) if isinstance(data, memoryview) else data
 
 
 def failure_of(error: Any) -> Failure:

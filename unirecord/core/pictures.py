@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import PictureError
 from .handle import Handle
-from .library import ffi, lib
+from .library import buffer_of, ffi, lib
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -118,7 +118,7 @@ class PicturePlacer:
         decoder, error = unit.take(), ffi.new("ur_error *")
         failed = unit.lib.ur_jpeg_place(
             decoder.pointer,
-            ffi.from_buffer("uint8_t[]", data),
+            ffi.from_buffer("uint8_t[]", buffer_of(data)),
             len(data),
             self._options,
             key,
@@ -138,7 +138,10 @@ class PicturePlacer:
         tasks = unit.ffi.new("ur_jpeg_task[]", count)
         held = []
         for task, cell, out, key in zip(tasks, cells, outs, keys, strict=True):
-            data, place = ffi.from_buffer("uint8_t[]", cell), ffi.from_buffer("uint8_t[]", out, True)
+            data, place = (
+                ffi.from_buffer("uint8_t[]", buffer_of(cell)),
+                ffi.from_buffer("uint8_t[]", out, True),
+            )
             task.data, task.bytes, task.key, task.out = data, len(cell), key, place
             held.append((data, place))
         decoder = unit.take()
@@ -150,7 +153,7 @@ class PicturePlacer:
 def read_jpeg_header(data: Bytes) -> JpegHeader:
     """Raises `PictureError` for what cannot be decoded, or claims to be larger than its bytes can hold."""
     header, error = ffi.new("ur_jpeg_header *"), ffi.new("ur_error *")
-    if lib.ur_jpeg_read_header(ffi.from_buffer("uint8_t[]", data), len(data), header, error):
+    if lib.ur_jpeg_read_header(ffi.from_buffer("uint8_t[]", buffer_of(data)), len(data), header, error):
         _fail(error)
     return JpegHeader(
         header.width, header.height, header.components, header.orientation, bool(header.complete)

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, overload
 import numpy as np
 import numpy.typing as npt
 
-from .library import ffi
+from .library import buffer_of, ffi
 
 __all__ = ["PUT", "Answer", "Put", "Range", "Ranges"]
 
@@ -91,8 +91,7 @@ class Answer:
 
     def __init__(self, data: Any) -> None:
         self.data: Any = data
-        # The view is not kept: the collector may clear a memoryview before what looks into it.
-        view = ffi.from_buffer(data)
+        view = ffi.from_buffer(buffer_of(data))
         self.address: int = int(ffi.cast("uintptr_t", view))
         self.size: int = len(view)
 

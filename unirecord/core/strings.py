@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .handle import Handle
-from .library import ffi, lib
+from .library import buffer_of, ffi, lib
 
 Bools = npt.NDArray[np.bool_]
 
@@ -86,7 +86,7 @@ def _strings(data: Any, ends: npt.NDArray[np.int64], valid: Bools | None) -> tup
         raise ValueError(f"{count} strings, but {len(valid)} flags")
     flags = ffi.NULL if valid is None else ffi.from_buffer("uint8_t[]", np.ascontiguousarray(valid))
     places = ffi.from_buffer("uint64_t[]", np.ascontiguousarray(ends, np.int64))
-    return ffi.from_buffer("uint8_t[]", view), places, flags, count
+    return ffi.from_buffer("uint8_t[]", buffer_of(view)), places, flags, count
 
 
 def _check(status: int) -> None:

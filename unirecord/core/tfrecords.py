@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from .library import ffi, lib
+from .library import buffer_of, ffi, lib
 
 __all__ = ["BAD_CONTENT", "BAD_LENGTH", "FoundRecords", "find_records"]
 
@@ -34,7 +34,7 @@ def find_records(data: Any) -> FoundRecords:
     starts, lengths = ffi.new("uint64_t[]", room + 1), ffi.new("uint64_t[]", room + 1)
     numbers = ffi.new("uint64_t[3]")
     stop = lib.ur_tfrecord_find(
-        ffi.from_buffer("uint8_t[]", view), len(view), room + 1, starts, lengths,
+        ffi.from_buffer("uint8_t[]", buffer_of(view)), len(view), room + 1, starts, lengths,
         numbers, numbers + 1, numbers + 2,
     )  # fmt: skip
     count, used, wanted = map(int, numbers)
