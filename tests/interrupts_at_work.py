@@ -22,7 +22,7 @@ import interrupts
 
 FILES = (
     *("storage/*.py", "writing/writer.py", "writing/*_writer.py", "writing/directory_claim.py"),
-    *("inspection/repair.py", "inspection/rebuild.py", "loading/plan.py", "loading/opened.py"),
+    *("inspection/repair.py", "inspection/repair.py", "loading/plan.py", "loading/opened.py"),
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
     *("writing/republishing.py", "writing/collecting.py", "writing/deleting.py", "writing/evicting.py"),
     *("writing/purging.py", "writing/compacting.py", "writing/relaying.py", "writing/version_files.py"),

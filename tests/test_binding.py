@@ -38,8 +38,7 @@ from unirecord.core import (
     digest_ranges,
     xxh3_64,
 )
-from unirecord.core.failure import Failure, raise_failure
-from unirecord.core.library import lib
+from unirecord.core.library import Failure, lib, raise_failure
 from unirecord.order.spec import OrderSpec
 
 PATHS = ("set/a.urec", "set/b.urec")

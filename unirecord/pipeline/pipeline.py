@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter_ns
 from typing import Any
 
+from ..loading.loader import Delivered, Stage, close_after, closed_at_exit
 from ..loading.loader import Stage as BatchStage
-from ..loading.loader import closed_at_exit
 from ..loading.options import check_callable
 from ..order.spec import check_integer
 from .budget import Budget
-from .chunk import Note, Place, inner_of, position_of
+from .chunk import Chunk, Note, Place, inner_of, position_of
 from .graph import RULES, Draft, Graph, graph_of, lanes_of, rewritten
 from .operators import (
     InPlace,
@@ -32,7 +32,6 @@ from .source import DatasetOrigin, Lend, Origin, OriginPass, PassReceipts
 from .stage import Named, SlotMemory
 from .state import extended, keeps_count, place_at, split_state
 from .stats import PipelineStats, StatsOfPasses
-from .tails import through
 from .tuner import PipelinePlan, Tuner
 
 __all__ = [
@@ -40,7 +39,47 @@ __all__ = [
     "Passes",
     "Pipeline",
     "replayed",
+    "through",
 ]
+
+
+# What stands between the stages and the consumer, on its thread: copies to a device that are begun ahead.
+
+
+def through(chunks: Iterator[Chunk], stages: Sequence[Stage]) -> Iterator[Chunk]:
+    """Chunks of one batch each, behind stages that take and give delivered batches."""
+    trailing: list[Note] = []
+    with ExitStack() as open_stages:
+        open_stages.enter_context(close_after(chunks))
+        batches: Iterator[Delivered[Any]] = _delivered(chunks, trailing)
+        for stage in stages:
+            batches = stage(batches)
+            open_stages.enter_context(close_after(batches))
+        for delivered in batches:
+            place, notes = delivered.end, delivered.left_out
+            chunk = Chunk([delivered.batch], (place,), (place,), [delivered.rows], (), notes)  # type: ignore[arg-type]
+            del delivered
+            yield chunk
+            del chunk
+        if trailing:
+            yield Chunk([], (), (), (), (), tuple(trailing))
+
+
+def _delivered(chunks: Iterator[Chunk], trailing: list[Note]) -> Iterator[Delivered[Any]]:
+    """The elements of chunks with the places where they end; ``trailing`` has what was left out behind the last."""
+    for chunk in chunks:
+        trailing += chunk.notes
+        values, ends, rows, error = chunk.values, chunk.ends, chunk.rows, chunk.error
+        del chunk
+        for number, end in enumerate(ends):
+            notes: Any = tuple(trailing)
+            trailing.clear()
+            value, values[number] = values[number], None
+            place: Any = end
+            yield Delivered(value, 0, place, notes, 1, 0, 0, rows[number])
+            del value
+        if error is not None:
+            raise error
 
 
 # The passes over one pipeline: where the latest stands, what has been found out, and the figures of all.

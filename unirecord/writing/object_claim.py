@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ExistsError, StaleError, UniRecordError
@@ -12,6 +14,7 @@ from ..parts import manifest
 from ..parts.deletions import deletion_name
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import files_of, given_up, kept_name, kept_versions, no_directory, same_version
+from ..storage import local as store
 from ..storage.object_writes import ObjectWrites, Outrun, Undecided, Versioned
 from ..storage.publications import note_publication
 from ..storage.registry import location_of
@@ -31,10 +34,31 @@ from .object_journal import (
     tag_of,
     uploaded,
 )
-from .uploads import Uploads
 from .version_files import KEPT
 
-__all__ = ["ObjectClaim"]
+__all__ = [
+    "ObjectClaim",
+    "Uploads",
+]
+
+
+# Takes parts that are complete in a folder of this machine to a directory of an object store.
+
+
+@dataclass(frozen=True)
+class Uploads:
+    """Takes parts that are complete in a folder of this machine to a directory of an object store."""
+
+    folder: str
+    url: str
+    writes: ObjectWrites
+
+    def __call__(self, name: str) -> None:
+        """Uploads both files of a part, the index first, and removes them here."""
+        for file in (name + ".idx", name):
+            here = os.path.join(self.folder, file)
+            self.writes.upload(here, posixpath.join(self.url, file))
+            store.clear(here)
 
 
 class ObjectClaim:

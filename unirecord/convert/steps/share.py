@@ -6,26 +6,53 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ...format.column import Column
 from ...format.schema import Schema
-from ...format.values import RecordEncoder
+from ...format.values import ColumnData, RecordEncoder
 from ...order.split import Bounds, Cells, Strata, row_hashes, share_of_each
 from ..sources.base import RawBatch, Source, Unit, WrongSourceError
 from .base import Change, Step, chosen_rows
-from .row_cells import RowCells, cells_of
 
 __all__ = [
     "Division",
     "KeepShare",
     "KeepValue",
+    "RowCells",
+    "cells_of",
     "stratified",
     "values_of",
 ]
+
+
+# The values of batches as they will be stored, for what tells rows apart by them.
+
+
+class RowCells:
+    """Encodes these columns of a schema."""
+
+    def __init__(self, schema: Schema, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._encoder = RecordEncoder(Schema(schema[name] for name in self._names))
+
+    def __call__(self, batch: RawBatch, first: int) -> list[Cells]:
+        """Each column of a batch; `SchemaError` names the row, counted from ``first``, that does not fit."""
+        encoded = self._encoder.encode_batch({name: batch.columns[name] for name in self._names}, first)
+        return [cells_of(column) for column in encoded.columns]
+
+
+def cells_of(column: ColumnData) -> Cells:
+    """The values of an encoded column."""
+    values: Any = column.values
+    if isinstance(values, np.ndarray):
+        return Cells.of_width(values, column.valid)
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return Cells(np.frombuffer(b"".join(values), np.uint8), ends, column.valid)
 
 
 # The step that keeps one share of a split: rows by a hash of themselves or a key, so that new rows move no
