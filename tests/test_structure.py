@@ -53,6 +53,38 @@ HOLDS_SHARED_MEMORY = ("dataset/position.py", "frameworks/torch_lending.py", "pi
 
 BUILD_SCRIPT = PACKAGE / "_build.py"
 
+# How many files the package has at most. A new concept may raise it; a slice of one that is there does not.
+MOST_FILES = 385
+
+# Files that one neighbour alone imports, and why each is a concept of its own all the same. Sources, sinks and kinds of
+# storage are known to their registries alone.
+ONE_NEIGHBOUR = {
+    "cli/commands": "the table of commands, which is read before any of them",
+    "cli/trace": "a command, whose positions of a job another one uses",
+    "convert/sources/plain_pickle": "reads hostile bytes, and is judged by itself",
+    "convert/sources/tar_members": "reads hostile bytes, and is judged by itself",
+    "dataset/draws": "a link of the dataset",
+    "dataset/excluding": "a link of the dataset",
+    "dataset/loaders": "a link of the dataset",
+    "dataset/preview": "a link of the dataset",
+    "dataset/split": "the rule of a split, which makes datasets and is none",
+    "dataset/streams": "a link of the dataset",
+    "dataset/tables": "a link of the dataset",
+    "frameworks/hf_builder": "a module that Hugging Face's `datasets` copies and imports by itself",
+    "frameworks/torch_lending": "a protocol between processes",
+    "inspection/receipts": "a file format's reader, beside what judges it",
+    "inspection/salvage": "finds rows in damaged bytes, beside what makes parts of them",
+    "parts/layers": "where columns are, beside how rows are read",
+    "pipeline/producers": "an origin of a pipeline, as a dataset is one",
+    "query/bind": "a stage of a query: parse, check, simplify, bind, scan",
+    "query/check": "a stage of a query",
+    "query/scan": "a stage of a query",
+    "query/simplify": "a stage of a query",
+    "viewing/pages": "what is shown, beside the server that shows it",
+    "writing/append_claim": "one of the three kinds of claims",
+    "writing/object_claim": "one of the three kinds of claims",
+}
+
 # What changes a file that has a name; a file without one (tempfile.TemporaryFile) is memory.
 CHANGES_FILES = {
     "os": {
@@ -215,6 +247,28 @@ def neighbours(folder: Path, root: Path) -> dict[str, set[str]]:
                     graph[name].add(parts[len(inside)])
         graph[name].discard(name)
     return graph
+
+
+def test_the_package_has_no_more_files_than_concepts() -> None:
+    assert len(modules()) <= MOST_FILES
+
+
+def test_a_file_that_serves_one_neighbour_alone_has_its_reason() -> None:
+    importers: dict[str, set[str]] = {}
+    known = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in modules()}
+    for name, path in known.items():
+        for dotted, _ in imported(path, types=True):
+            there = dotted if dotted in known else dotted.rpartition(".")[0]
+            if there in known and there != name:
+                importers.setdefault(there, set()).add(name)
+    alone = {
+        name.removeprefix("unirecord.").replace(".", "/")
+        for name, by in importers.items()
+        if len(by) == 1
+        and (only := next(iter(by))).rpartition(".")[0] == name.rpartition(".")[0] != "unirecord"
+        and not only.endswith((".__init__", ".registry"))
+    }
+    assert alone == set(ONE_NEIGHBOUR)
 
 
 def cycle(graph: dict[str, set[str]]) -> list[str]:
