@@ -212,7 +212,7 @@ def test_what_fails_to_be_published_is_gone_on_with(
 
     with monkeypatch.context() as patch:
         patch.setattr("unirecord.writing.directory_claim.keep_version", full)
-        with pytest.raises(OSError, match="no space"):
+        with pytest.raises(OSError, match="make room; nothing was published, and"):
             add(path, id=ID)
     assert seen(path) == list(range(30))
     assert parts(path) == before

@@ -254,9 +254,9 @@ def test_whoever_publishes_while_it_collects_has_published_or_is_told(server: Se
         assert all(isinstance(error, MissingError) for error in collect), collect
     else:
         raise AssertionError("it makes more requests than that")
-    assert outcomes == {"append": {False, True}, "overwrite": {False, True}, "restore": {True}}.get(
-        what, {False}
-    )
+    met = {"append": {False, True}, "overwrite": {False, True}, "restore": {True}}.get(what, {False})
+    # A restore has published all the same where its request was late, was made again, and that one was answered before.
+    assert outcomes in ([met, {False, True}] if what == "restore" else [met])
 
 
 def test_a_conversion_that_was_stopped_keeps_its_parts(server: Server, tmp_path: Path) -> None:

@@ -54,20 +54,15 @@ BENEATH = {
     *(
         "array_trees",
         "batch_options",
-        "arrow_values",
         "hf_builder",
-        "hf_features",
-        "hf_stream",
         "torch_collate",
-        "torch_device",
         "torch_lending",
-        "torch_ragged",
+        "torch_tensors",
     ),
     *("valid_names",),
-    *("ray_blocks", "ray_conditions", "ray_session"),
 }
 # What runs on a cluster: tests/ray_reading_jobs.py compares its rows with those of the dataset (`make ray`).
-ON_A_CLUSTER = {"ray_datasink", "ray_datasource", "ray_engine"}
+ON_A_CLUSTER = {"ray_data", "ray_engine"}
 
 
 def test_every_method_of_a_dataset_that_delivers_samples_has_a_consumer() -> None:

@@ -38,7 +38,7 @@ __all__ = [
 # The parent's search path comes first, so that the worker imports what the parent did.
 COMMAND: Final = """import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from unirecord.convert.worker import main
+from unirecord.convert.workers import main
 main()"""
 _PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
 _EVERY_SECONDS: Final = 0.2

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
     from ..dataset.dataset import UniRecordDataset
 
-__all__ = [
-    "TYPE_KEY",
-    "arrow_array",
-    "arrow_schema",
-    "to_arrow",
-    "to_batches",
-]
+__all__ = ["to_arrow", "to_batches"]
 
 
 # Columns of a batch as Arrow arrays: their types, nulls, and arrays as lists, one level for each dimension.

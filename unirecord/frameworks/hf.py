@@ -27,15 +27,7 @@ if TYPE_CHECKING:
     import datasets
     import pyarrow
 
-__all__ = [
-    "ShardStream",
-    "UniRecordExamples",
-    "feature_array",
-    "features_of",
-    "register",
-    "to_hf",
-    "to_hf_table",
-]
+__all__ = ["register", "to_hf", "to_hf_table"]
 
 
 # Columns as Hugging Face features, and the values of a batch as Arrow arrays of their types.
