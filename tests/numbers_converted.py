@@ -64,7 +64,7 @@ def check_refused(options: dict[str, Any], error: type[Exception], text: str, fo
 def start(tmp_path: Path, out: str, pause: float) -> subprocess.Popen[str]:
     code = (
         "import sys; from pathlib import Path; from numbers_source import *\n"
-        "from unirecord.convert import division; division._LEAST_BYTES = 100_000\n"
+        "from unirecord.convert import task; task._LEAST_BYTES = 100_000\n"
         "from unirecord.convert.conversion import Conversion\n"
         f"source = Numbers(Path({str(tmp_path)!r}), {UNITS}, pause={pause})\n"
         f"wish = Conversion(source, {out!r}, Schema.parse(SCHEMA), id=bytes(range(16)), index=['n'],\n"
