@@ -101,7 +101,7 @@ def test_the_metadata_leads_to_the_project(built: Path) -> None:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         fields = Parser().parsestr(archive.read(name).decode())
     assert fields["License-Expression"] == "Apache-2.0 AND IJG AND BSD-3-Clause AND Zlib AND CC-BY-4.0"
-    assert fields["Author"] == "UniRecord developers"
+    assert fields["Author-email"].startswith("UniRecord developers <")
     assert "pytorch" in fields["Keywords"]
     urls = dict(line.split(", ") for line in fields.get_all("Project-URL", []))
     assert urls.keys() == {"Homepage", "Documentation", "Changelog", "Issues"}
