@@ -121,9 +121,7 @@ def test_rows_in_order_are_of_the_same_files(tmp_path: Path) -> None:
     table.write_text("n\n4\n3\n")
     os.utime(table, ns=(1, 1))
     with (
-        pytest.raises(
-            StaleError, match="has changed .*since the run that was stopped"
-        ),
+        pytest.raises(StaleError, match=r"has changed .*since the run that was stopped"),
         in_order(opened(table), order, str(tmp_path / "out"), workers=1, resume=True, options={}),
     ):
         pass
