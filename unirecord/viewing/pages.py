@@ -656,7 +656,7 @@ def _content(looking: Looking, asked: Asked) -> list[Markup]:
 
 
 def _epoch_fields(asked: Asked) -> Markup:
-    """The fields as they were filled in, so that what is wrong can be mended."""
+    """The fields as they were filled in, so that what is wrong can be corrected."""
 
     def number(says: str, name: str, default: object = 0) -> Markup:
         return field(says, name, asked.text(name) or default, inputmode="numeric")
