@@ -13,7 +13,7 @@ from unirecord.loading.loader import Delivered
 from unirecord.loading.stats import StatsRecorder
 from unirecord.pipeline import scheduler
 from unirecord.pipeline.batch_stage import on_threads
-from unirecord.pipeline.scheduler import Lane
+from unirecord.pipeline.scheduler import StageQueue
 
 COUNT = 300
 
@@ -36,19 +36,19 @@ def given(change: Callable[[Any], Any], workers: int, read: list[int] | None = N
 def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many batches each task had; they are as many as fit, however long the machine takes for one."""
     counts: list[int] = []
-    form, finish = Lane.form, Lane.finish
+    form, finish = StageQueue.form, StageQueue.finish
 
-    def formed(lane: Lane) -> Any:
-        task = form(lane)
-        if task is not None and lane.upstream is not None:
+    def formed(stage_queue: StageQueue) -> Any:
+        task = form(stage_queue)
+        if task is not None and stage_queue.upstream is not None:
             counts.append(len(task.chunk))
         return task
 
-    def finished(lane: Lane, task: Any, results: Any, wall_ns: int, size: int) -> None:
-        finish(lane, task, results, 1000 * max(1, len(task.chunk)), size)
+    def finished(stage_queue: StageQueue, task: Any, results: Any, wall_ns: int, size: int) -> None:
+        finish(stage_queue, task, results, 1000 * max(1, len(task.chunk)), size)
 
-    monkeypatch.setattr(Lane, "form", formed)
-    monkeypatch.setattr(Lane, "finish", finished)
+    monkeypatch.setattr(StageQueue, "form", formed)
+    monkeypatch.setattr(StageQueue, "finish", finished)
     monkeypatch.setattr(scheduler, "_READ_NS", 1 << 62)
     return counts
 

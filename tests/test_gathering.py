@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from unirecord import Pipeline, SkipSample, TransformError, UniRecordDataset, Writer
-from unirecord.pipeline.scheduler import Lane
+from unirecord.pipeline.scheduler import StageQueue
 
 ROWS = 1000
 
@@ -27,14 +27,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def taken_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The batches that were made in tasks of the map; elements are cheap, however long this machine takes."""
     sizes: list[int] = []
-    take = Lane._taken_over
+    take = StageQueue._taken_over
 
-    def taken(lane: Lane, *given: Any) -> Any:
+    def taken(stage_queue: StageQueue, *given: Any) -> Any:
         sizes.append(len(given[0].values))
-        return take(lane, *given)
+        return take(stage_queue, *given)
 
-    monkeypatch.setattr(Lane, "_taken_over", taken)
-    monkeypatch.setattr(Lane, "_note_each", lambda lane, each: setattr(lane, "element_ns", 1_000))
+    monkeypatch.setattr(StageQueue, "_taken_over", taken)
+    monkeypatch.setattr(
+        StageQueue, "_note_each", lambda stage_queue, each: setattr(stage_queue, "element_ns", 1_000)
+    )
     return sizes
 
 
@@ -151,10 +153,10 @@ def test_it_is_shown_and_can_be_turned_off(path: Path, taken_over: list[int]) ->
 def test_what_is_dear_behind_the_batch_runs_in_tasks_of_its_own(
     path: Path, taken_over: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def takes(lane: Lane, each: float) -> None:
-        lane.element_ns = 1_000_000 if lane.stage.group else 1_000
+    def takes(stage_queue: StageQueue, each: float) -> None:
+        stage_queue.element_ns = 1_000_000 if stage_queue.stage.group else 1_000
 
-    monkeypatch.setattr(Lane, "_note_each", takes)
+    monkeypatch.setattr(StageQueue, "_note_each", takes)
     assert len(list(opened(path).map(negative, columns=["x"]).batch(8))) == ROWS // 8
     assert not taken_over
 

@@ -24,7 +24,7 @@ from unirecord import ClosedError, UniRecordDataset, Writer
 from unirecord.core import BatchPool, NativeLoader, Order
 from unirecord.order.spec import OrderSpec
 from unirecord.parts.part_set import PartSet, resolve
-from unirecord.pipeline.scheduler import Crew
+from unirecord.pipeline.scheduler import WorkerPool
 
 ROWS = 600
 SCHEMA = {"label": "int64", "x": {"type": "uint8", "shape": [40]}, "name": "string?", "blob": "bytes"}
@@ -291,18 +291,18 @@ def the_collector_runs_in_a_transforming_thread(folder: Path) -> None:
 def an_interrupt_comes_while_threads_are_waited_for(folder: Path) -> None:
     """The threads of C have ended all the same."""
 
-    wait, begin = Crew.leave, NativeLoader.__init__
+    wait, begin = WorkerPool.leave, NativeLoader.__init__
     made: list[NativeLoader] = []
 
     def begin_and_keep(native: NativeLoader, *args: Any, **options: Any) -> None:
         begin(native, *args, **options)
         made.append(native)
 
-    def leave(crew: Crew) -> bool:
-        wait(crew)
+    def leave(worker_pool: WorkerPool) -> bool:
+        wait(worker_pool)
         raise KeyboardInterrupt
 
-    Crew.leave = leave  # type: ignore[method-assign]
+    WorkerPool.leave = leave  # type: ignore[method-assign]
     NativeLoader.__init__ = begin_and_keep  # type: ignore[method-assign]
     for _ in range(10):
         iterator: Any = iter(opened(folder).batches(16, num_threads=3, batch_transform=len))

@@ -37,7 +37,7 @@ def test_reading_counts_where_more_than_the_budget_would_compute(
     look = tuner.look
     for _ in range(40):
         source.cpu_ns += int(reads * STEP)
-        tuner.look = lambda lanes, now: look([source, *lanes], now)  # type: ignore[method-assign]
+        tuner.look = lambda stage_queues, now: look([source, *stage_queues], now)  # type: ignore[method-assign]
         machine.run(tuner, 0.05)
     assert tuner.counts_reading is counts
     assert Tuner(Budget(1, 1 << 30, whole=whole), before=tuner).counts_reading is counts

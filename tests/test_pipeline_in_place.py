@@ -12,7 +12,7 @@ import pytest
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.pipeline.chunk import Chunk
 from unirecord.pipeline.operators import Operator, SkipSample
-from unirecord.pipeline.scheduler import Lane, Task
+from unirecord.pipeline.scheduler import StageQueue, Task
 from unirecord.pipeline.stage import Stage
 
 ROWS = 400
@@ -98,12 +98,16 @@ def test_several_in_one_call_are_what_they_are_one_by_one(path: Path, skip: bool
 
 @pytest.mark.parametrize(("share", "together"), [(1.0, 16), (0.25, 64), (0.0, 160)])
 def test_others_on_the_machine_do_not_make_calls_for_several_smaller(share: float, together: int) -> None:
-    lane = Lane(Stage((Operator("map", "f", TwiceTogether(), ("blob",)),)), lambda chunk, slots: chunk, None)
+    stage_queue = StageQueue(
+        Stage((Operator("map", "f", TwiceTogether(), ("blob",)),)), lambda chunk, slots: chunk, None
+    )
     for _ in range(40):
-        lane.note_cpu(int(share * 1_000_000), 1_000_000)  # a millisecond by the clock, the rest of it others'
+        stage_queue.note_cpu(
+            int(share * 1_000_000), 1_000_000
+        )  # a millisecond by the clock, the rest of it others'
     task = Task(Chunk([0], (0,), (1,), (0,), ()))
-    lane.finish(task, [task.chunk], 1_000_000, 100)
-    assert lane.per_task == pytest.approx(together, rel=0.1)
+    stage_queue.finish(task, [task.chunk], 1_000_000, 100)
+    assert stage_queue.per_task == pytest.approx(together, rel=0.1)
 
 
 def test_memory_of_batches_in_place_is_used_again_in_the_next_epoch(path: Path) -> None:

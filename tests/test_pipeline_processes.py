@@ -25,7 +25,7 @@ from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.errors import TransformError
 from unirecord.pipeline.chunk import Chunk
 from unirecord.pipeline.operators import Operator, SkipSample
-from unirecord.pipeline.scheduler import Lane, Task
+from unirecord.pipeline.scheduler import StageQueue, Task
 from unirecord.pipeline.stage import Stage
 from unirecord.pipeline.workers import Channel
 
@@ -233,10 +233,10 @@ def test_processes_get_samples_of_milliseconds_several_at_a_time(
     workers: dict[str, int], together: int
 ) -> None:
     operator = Operator("map", "f", grown, **workers)  # type: ignore[arg-type]
-    lane = Lane(Stage((operator,)), lambda chunk, slots: chunk, None)
+    stage_queue = StageQueue(Stage((operator,)), lambda chunk, slots: chunk, None)
     task = Task(Chunk([0], (0,), (1,), (0,), ()))
-    lane.finish(task, [task.chunk], 5_000_000, 100)
-    assert lane.per_task == together
+    stage_queue.finish(task, [task.chunk], 5_000_000, 100)
+    assert stage_queue.per_task == together
 
 
 def shared_pieces() -> int:

@@ -41,7 +41,9 @@ class Curve:
         self.rates, self.cores = CURVES[name]
         self.best = max(self.rates.values())
         self.noise, self.others, self.now, self.left, self.wander = noise, Random(seed), 1, 1.0, 0.0
-        self.lane = SimpleNamespace(upstream=object(), fixed=0, tasks=0, elements=0, busy_ns=0, cpu_ns=0)
+        self.stage_queue = SimpleNamespace(
+            upstream=object(), fixed=0, tasks=0, elements=0, busy_ns=0, cpu_ns=0
+        )
 
     def rate(self, workers: int) -> float:
         """Between two that are known, on a line of logarithms."""
@@ -61,12 +63,12 @@ class Curve:
                 self.left = math.exp(self.others.gauss(0, self.noise) + self.wander)
             rate = self.rate(tuner.workers)
             self.now += STEP
-            self.lane.tasks += rate * self.left * STEP / 1e9
-            self.lane.elements = self.lane.tasks
-            self.lane.cpu_ns += min(1.0, self.left) * self.cores * rate / self.best * STEP
-            self.lane.busy_ns += tuner.workers * STEP
+            self.stage_queue.tasks += rate * self.left * STEP / 1e9
+            self.stage_queue.elements = self.stage_queue.tasks
+            self.stage_queue.cpu_ns += min(1.0, self.left) * self.cores * rate / self.best * STEP
+            self.stage_queue.busy_ns += tuner.workers * STEP
             tuner.waited(0, STEP)
-            tuner.look([self.lane], self.now)  # type: ignore[list-item]
+            tuner.look([self.stage_queue], self.now)  # type: ignore[list-item]
             total += rate / self.best
         return total / int(seconds * 20)
 
@@ -120,7 +122,7 @@ def test_no_more_threads_are_tried_where_those_there_are_have_nothing_to_do() ->
     tuner, used = Tuner(Budget(2, 1 << 30, whole=True)), set()
     for _ in range(100):
         machine.run(tuner, 0.05)
-        machine.lane.busy_ns -= 0.5 * tuner.workers * STEP  # the reader is slower
+        machine.stage_queue.busy_ns -= 0.5 * tuner.workers * STEP  # the reader is slower
         used.add(tuner.workers)
     assert max(used) == 2
 
@@ -149,7 +151,7 @@ def test_the_fourth_part_of_a_look_in_each_of_many_epochs_is_seen() -> None:
     for _ in range(300):
         tuner = Tuner(Budget(2, 1 << 30, whole=True), before=tuner)
         machine.run(tuner, 0.1)
-        tuner.end([machine.lane], machine.now)  # type: ignore[list-item]
+        tuner.end([machine.stage_queue], machine.now)  # type: ignore[list-item]
     assert tuner is not None
     assert tuner.workers == 32, tuner.reasons
 

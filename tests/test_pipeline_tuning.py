@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from unirecord import PipelinePlan, UniRecordDataset, Writer
 from unirecord.pipeline.budget import Budget
-from unirecord.pipeline.scheduler import Lane
+from unirecord.pipeline.scheduler import StageQueue
 from unirecord.pipeline.stage import Stage
 from unirecord.pipeline.stats import StageStats, _pace
 from unirecord.pipeline.tuner import Tuner as _Tuner
@@ -53,7 +53,9 @@ class Machine:
         self.others: Any = Random(7)
         self.noise = noise
         self.now = 1
-        self.lane = SimpleNamespace(upstream=object(), fixed=0, tasks=0, elements=0, busy_ns=0, cpu_ns=0)
+        self.stage_queue = SimpleNamespace(
+            upstream=object(), fixed=0, tasks=0, elements=0, busy_ns=0, cpu_ns=0
+        )
 
     def rate(self, workers: int) -> float:
         """Elements in a nanosecond."""
@@ -75,12 +77,12 @@ class Machine:
         for _ in range(int(seconds * 20)):
             count = self.rate(tuner.workers) * STEP * (1 - self.others.uniform(0, self.noise))
             self.now += STEP
-            self.lane.tasks += count
-            self.lane.elements += count
-            self.lane.cpu_ns += count * self.computes
-            self.lane.busy_ns += tuner.workers * STEP
+            self.stage_queue.tasks += count
+            self.stage_queue.elements += count
+            self.stage_queue.cpu_ns += count * self.computes
+            self.stage_queue.busy_ns += tuner.workers * STEP
             tuner.waited(0, STEP)
-            tuner.look([self.lane], self.now)  # type: ignore[list-item]
+            tuner.look([self.stage_queue], self.now)  # type: ignore[list-item]
             used.append(tuner.workers)
         return used
 
@@ -176,7 +178,7 @@ def test_epochs_about_as_long_as_a_trial_are_tuned_too(epoch_ms: int) -> None:
     tuner = None
     for _ in range(30_000 // epoch_ms):
         tuner = Tuner(Budget(2, 1 << 30), before=tuner)
-        machine.lane = Machine(50.0, 0.1, 2).lane  # the lanes of a pass are its own
+        machine.stage_queue = Machine(50.0, 0.1, 2).stage_queue  # the stage queues of a pass are its own
         machine.run(tuner, epoch_ms / 1000)
     assert tuner is not None
     assert tuner.workers >= 32, tuner.reasons
@@ -274,12 +276,12 @@ def test_one_more_core_helps_where_cores_are_what_is_short(
 
 
 def test_times_of_a_stage_never_run_backwards() -> None:
-    lane = Lane(Stage(()), lambda chunk, slots: chunk, None)
-    begun = lane._since
-    lane.running = 1
-    lane.clock(1, begun + 500)
-    lane.running = 0
-    lane.clock(1, begun + 300)  # from a thread that has waited for the lock
-    lane.running = 1
-    lane.clock(1, begun + 600)
-    assert lane.wait_in_ns == 600
+    stage_queue = StageQueue(Stage(()), lambda chunk, slots: chunk, None)
+    begun = stage_queue._since
+    stage_queue.running = 1
+    stage_queue.clock(1, begun + 500)
+    stage_queue.running = 0
+    stage_queue.clock(1, begun + 300)  # from a thread that has waited for the lock
+    stage_queue.running = 1
+    stage_queue.clock(1, begun + 600)
+    assert stage_queue.wait_in_ns == 600

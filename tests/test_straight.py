@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from unirecord import TransformError, UniRecordDataset, Writer
-from unirecord.pipeline.scheduler import Lane
+from unirecord.pipeline.scheduler import StageQueue
 
 ROWS, BATCH = 1600, 8
 CHEAP, DEAR = 1_000, 1_000_000  # nanoseconds an element
@@ -29,19 +29,21 @@ class Ways:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tasks = self.straight = 0
         self.takes = CHEAP
-        finish, passed = Lane.finish, Lane.passed
+        finish, passed = StageQueue.finish, StageQueue.passed
 
-        def finished(lane: Lane, *given: Any) -> None:
-            self.tasks += lane.upstream is not None
-            finish(lane, *given)
+        def finished(stage_queue: StageQueue, *given: Any) -> None:
+            self.tasks += stage_queue.upstream is not None
+            finish(stage_queue, *given)
 
-        def went(lane: Lane, count: int, *given: Any) -> None:
+        def went(stage_queue: StageQueue, count: int, *given: Any) -> None:
             self.straight += count
-            passed(lane, count, *given)
+            passed(stage_queue, count, *given)
 
-        monkeypatch.setattr(Lane, "finish", finished)
-        monkeypatch.setattr(Lane, "passed", went)
-        monkeypatch.setattr(Lane, "_note_each", lambda lane, each: setattr(lane, "element_ns", self.takes))
+        monkeypatch.setattr(StageQueue, "finish", finished)
+        monkeypatch.setattr(StageQueue, "passed", went)
+        monkeypatch.setattr(
+            StageQueue, "_note_each", lambda stage_queue, each: setattr(stage_queue, "element_ns", self.takes)
+        )
 
 
 @pytest.fixture

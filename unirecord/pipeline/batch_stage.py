@@ -11,7 +11,7 @@ from ..loading.stats import StatsRecorder
 from .budget import bytes_of
 from .chunk import Chunk
 from .operators import Operator
-from .scheduler import Lane, Running
+from .scheduler import Running, StageQueue
 from .stage import Stage
 
 __all__ = ["on_threads"]
@@ -35,9 +35,11 @@ def on_threads(
         return
     changing = _Changing(change)
     operator = Operator("map_batch", "transform", threads=workers)
-    reading = Lane(Stage((), under_way=1), changing, None)
-    lanes = [reading, Lane(Stage((operator,), under_way=workers + 1), changing, reading)]
-    results = iter(Running(_chunks(batches), lanes, _UNBOUNDED, _Waits(lanes[1], recorder), workers))
+    reading = StageQueue(Stage((), under_way=1), changing, None)
+    stage_queues = [reading, StageQueue(Stage((operator,), under_way=workers + 1), changing, reading)]
+    results = iter(
+        Running(_chunks(batches), stage_queues, _UNBOUNDED, _Waits(stage_queues[1], recorder), workers)
+    )
     with changing, close_after(results):
         for chunk in results:
             values, error = chunk.values[::-1], chunk.error
@@ -109,14 +111,14 @@ class _Waits:
     workers = 0
     counts_reading = False
 
-    def __init__(self, lane: Lane, recorder: StatsRecorder) -> None:
-        self._lane, self._recorder = lane, recorder
+    def __init__(self, stage_queue: StageQueue, recorder: StatsRecorder) -> None:
+        self._stage_queue, self._recorder = stage_queue, recorder
         self._seen = 0
 
     def waited(self, start: int, end: int) -> None:
         """Notes when the consumer waited."""
-        for_reading, self._seen = self._lane.wait_in_ns - self._seen, self._lane.wait_in_ns
+        for_reading, self._seen = self._stage_queue.wait_in_ns - self._seen, self._stage_queue.wait_in_ns
         self._recorder.waited_for_transform(max(0, end - start - for_reading))
 
-    def look(self, lanes: Sequence[Lane], now: int) -> None:
+    def look(self, stage_queues: Sequence[StageQueue], now: int) -> None:
         """Nothing is tuned."""

@@ -10,7 +10,7 @@ from ..format.column import Column
 from ..order.randomness import child_key
 from .chunk import Chunk, Place
 from .operators import Operator
-from .scheduler import Lane, goes_with_the_batch
+from .scheduler import StageQueue, goes_with_the_batch
 from .stage import Named, SlotMemory, Stage, call_of, slots_of, stages_of, step_of
 from .state import place_at
 from .workers import ProcessStage
@@ -22,7 +22,7 @@ __all__ = [
     "Rewriting",
     "check_rules",
     "graph_of",
-    "lanes_of",
+    "stage_queues_of",
     "rewritten",
 ]
 
@@ -191,7 +191,7 @@ def rewritten(draft: Draft, rules: Collection[str]) -> Draft:
     return draft
 
 
-# From the operators of a pipeline to what runs: what is read, and the lanes behind it.
+# From the operators of a pipeline to what runs: what is read, and the stage queues behind it.
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
 _Recipe = tuple[Operator, "Place | None", frozenset[str], bool]
 
 
-def lanes_of(
+def stage_queues_of(
     graph: Graph,
     names: Named,
     start: int,
@@ -283,13 +283,13 @@ def lanes_of(
     memory: SlotMemory,
     key: int,
     holes: bool = False,
-) -> list[Lane]:
-    """The source's lane, and one for each stage; ``inner``: what has been delivered of the sample at ``start``.
+) -> list[StageQueue]:
+    """The source's stage queue, and one for each stage; ``inner``: what has been delivered of the sample at ``start``.
 
     Batches that operators write into lie in ``memory``. ``key``: of the pass, for the global random generators of
     worker processes. ``holes``: there may be some among the elements.
     """
-    lanes = [Lane(Stage((), prefetch=1 if graph.prefetch else 0), _no_call, None)]
+    stage_queues = [StageQueue(Stage((), prefetch=1 if graph.prefetch else 0), _no_call, None)]
     multiplying = 0
     for number, stage in enumerate(graph.stages):
         following = graph.stages[number + 1] if number + 1 < len(graph.stages) else None
@@ -305,13 +305,13 @@ def lanes_of(
         call: Any = _StageCall(names, recipes)
         if stage.processes:
             call = ProcessStage(stage.name, call, stage.processes, names.locate, child_key(key, number))
-        lanes.append(Lane(stage, call, lanes[-1], slots_of(stage, following, memory)))
-        before = lanes[-2]
+        stage_queues.append(StageQueue(stage, call, stage_queues[-1], slots_of(stage, following, memory)))
+        before = stage_queues[-2]
         if graph.gathering and stage.group and not before.stage.prefetch and before.stage.operators:
             apart = stage.threads or stage.processes or before.stage.group
             if not apart and all(map(goes_with_the_batch, before.stage.operators)):
-                before.ahead = lanes[-1]
-    return lanes
+                before.ahead = stage_queues[-1]
+    return stage_queues
 
 
 class _StageCall:

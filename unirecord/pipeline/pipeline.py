@@ -16,7 +16,7 @@ from ..loading.options import check_callable
 from ..order.spec import check_integer
 from .budget import Budget
 from .chunk import Chunk, Note, Place, inner_of, position_of
-from .graph import RULES, Draft, Graph, graph_of, lanes_of, rewritten
+from .graph import RULES, Draft, Graph, graph_of, rewritten, stage_queues_of
 from .operators import (
     InPlace,
     Kind,
@@ -182,21 +182,23 @@ class Passes:
         plan = self._plan_for(graph)
         self._receipts = receipts = at.receipts(graph)
         left_out: dict[int, str | None] = {}
-        lanes = lanes_of(graph, at.names, at.start, inner, self.memory, at.worker_key, at.has_holes)
-        lanes[0].processes, lanes[0].calls_user = at.processes, at.calls_user
+        stage_queues = stage_queues_of(
+            graph, at.names, at.start, inner, self.memory, at.worker_key, at.has_holes
+        )
+        stage_queues[0].processes, stage_queues[0].calls_user = at.processes, at.calls_user
         frozen = self._design.plan is not None
         self.tuner = tuner = Tuner(self._design.budget, plan, frozen=frozen, before=self.tuner)
-        stats.begin(lanes, tuner)
+        stats.begin(stage_queues, tuner)
         source = at.chunks(graph, self._design.budget, stats.part_times, self._design.lend)
         mark, asked = at.mark, clock()
-        running: Any = run_alone(source, lanes[0])
-        if len(lanes) > 1 or at.processes is not None:
-            running = iter(Running(source, lanes, self._design.budget.memory, tuner))
+        running: Any = run_alone(source, stage_queues[0])
+        if len(stage_queues) > 1 or at.processes is not None:
+            running = iter(Running(source, stage_queues, self._design.budget.memory, tuner))
         if self._design.tails:
             running = through(running, self._design.tails)
         with ExitStack() as open_pass:
             open_pass.callback(stats.end)
-            open_pass.callback(lambda: tuner.end(lanes, clock()))
+            open_pass.callback(lambda: tuner.end(stage_queues, clock()))
             for chunk in open_pass.enter_context(closing(running)):
                 got = clock()
                 stats.wait_ns += got - asked
@@ -225,7 +227,7 @@ class Passes:
                 asked = clock()
                 stats.consumer_ns += asked - got
                 self._tuned = tuner.plan()
-            if not graph.drop_last and not any(lane.dropped for lane in lanes):
+            if not graph.drop_last and not any(stage_queue.dropped for stage_queue in stage_queues):
                 mark(at.end)
                 self._at = None
             if receipts is not None:

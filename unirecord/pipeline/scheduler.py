@@ -19,11 +19,11 @@ from .operators import Operator
 from .stage import Slots, Stage
 
 __all__ = [
-    "Crew",
+    "WorkerPool",
     "Dispatch",
     "Feed",
     "Job",
-    "Lane",
+    "StageQueue",
     "Running",
     "StageTimes",
     "Straight",
@@ -330,7 +330,7 @@ class Task:
         return task
 
 
-class Lane(StageTimes):
+class StageQueue(StageTimes):
     """All of it is looked at and changed under the lock of the pass, but for ``call``."""
 
     ended: bool
@@ -339,7 +339,7 @@ class Lane(StageTimes):
         self,
         stage: Stage,
         call: Callable[[Chunk, Sequence[Any]], Chunk],
-        upstream: Lane | None,
+        upstream: StageQueue | None,
         slots: Sequence[Slots | None] = (),
     ) -> None:
         super().__init__()
@@ -350,7 +350,7 @@ class Lane(StageTimes):
         self._feed = None if upstream is None else Feed(upstream)
         self.calls_user: bool = upstream is not None and self.processes is None  # for as long as that takes
         self.slots = slots
-        self.ahead: Lane | None = None  # a stage of groups, whose work is done in the tasks of this one
+        self.ahead: StageQueue | None = None  # a stage of groups, whose work is done in the tasks of this one
         self._formed = 0
         self.fixed: int = (
             stage.processes or stage.threads
@@ -360,7 +360,7 @@ class Lane(StageTimes):
         self.running: int = 0
         self._given_window = stage.prefetch or stage.under_way
         self._cheap_window = 0
-        self.handed_out = 0  # of the last lane: results that the consumer has not taken
+        self.handed_out = 0  # of the last stage queue: results that the consumer has not taken
         self.ended = self._broken = False
         self.dropped: bool = False  # whether a last group was left out
         self.largest: int = 0  # bytes of a result
@@ -560,7 +560,7 @@ class Worker:
         self.thread: threading.Thread
 
 
-class Crew:
+class WorkerPool:
     """At most ``most()`` threads that run ``work``; the collector may leave them on whatever thread it runs."""
 
     def __init__(self, work: Callable[[Worker], None], most: Callable[[], int]) -> None:
@@ -650,7 +650,7 @@ class Crew:
 
 _LARGE_RESULT = 64 << 20
 
-Job = tuple[Lane, Task]
+Job = tuple[StageQueue, Task]
 
 
 class Tuning(Protocol):
@@ -662,20 +662,20 @@ class Tuning(Protocol):
     def waited(self, start: int, end: int) -> None:
         """Notes when the consumer waited."""
 
-    def look(self, lanes: Sequence[Lane], now: int) -> None:
+    def look(self, stage_queues: Sequence[StageQueue], now: int) -> None:
         """Looks at how it goes, after each task; ``now``: the clock."""
 
 
 class Dispatch:
-    """The lanes of a pass, within ``memory`` bytes of what is made ahead; results come to ``out``, and None at the end.
+    """The stage queues of a pass, within ``memory`` bytes of what is made ahead; results come to ``out``, then None.
 
     ``taken`` and ``taken_bytes``, of results, are changed by the consumer alone, without the lock.
     """
 
-    lanes: list[Lane]
+    stage_queues: list[StageQueue]
 
-    def __init__(self, lanes: Sequence[Lane], memory: int, tuner: Tuning) -> None:
-        self.lanes, self._backwards = list(lanes), list(lanes)[::-1]
+    def __init__(self, stage_queues: Sequence[StageQueue], memory: int, tuner: Tuning) -> None:
+        self.stage_queues, self._backwards = list(stage_queues), list(stage_queues)[::-1]
         self.out: SimpleQueue[list[Chunk] | None] = SimpleQueue()
         self.taken = self.taken_bytes = 0
         self._memory, self._tuner = memory, tuner
@@ -691,76 +691,76 @@ class Dispatch:
 
     def could_start(self) -> bool:
         """Whether there is another task that may begin."""
-        return any(map(self._can_start, self.lanes))
+        return any(map(self._can_start, self.stage_queues))
 
-    def _can_start(self, lane: Lane) -> bool:
-        if lane.fixed:
-            if lane.running >= lane.fixed:
+    def _can_start(self, stage_queue: StageQueue) -> bool:
+        if stage_queue.fixed:
+            if stage_queue.running >= stage_queue.fixed:
                 return False
-        elif self._is_shared(lane) and self._shared_running >= self._tuner.workers:
+        elif self._is_shared(stage_queue) and self._shared_running >= self._tuner.workers:
             return False
-        if not lane.has_input or lane.is_full(self._tuner.workers):
+        if not stage_queue.has_input or stage_queue.is_full(self._tuner.workers):
             return False
-        if not lane.tasks:  # how large results are is not known before the first
-            return lane.running < max(1, self._memory // _LARGE_RESULT)
-        return self._fits(lane)
+        if not stage_queue.tasks:  # how large results are is not known before the first
+            return stage_queue.running < max(1, self._memory // _LARGE_RESULT)
+        return self._fits(stage_queue)
 
-    def _is_shared(self, lane: Lane) -> bool:
-        return not lane.fixed and (lane.upstream is not None or self._tuner.counts_reading)
+    def _is_shared(self, stage_queue: StageQueue) -> bool:
+        return not stage_queue.fixed and (stage_queue.upstream is not None or self._tuner.counts_reading)
 
-    def _fits(self, lane: Lane) -> bool:
+    def _fits(self, stage_queue: StageQueue) -> bool:
         """Whether another result has room; one may always be made where nothing behind it is under way."""
-        if self._reserved - self.taken_bytes + lane.largest <= self._memory:
+        if self._reserved - self.taken_bytes + stage_queue.largest <= self._memory:
             return True
-        behind = self.lanes[self.lanes.index(lane) :]
+        behind = self.stage_queues[self.stage_queues.index(stage_queue) :]
         return not any(other.inflight or other.ready or other.handed_out for other in behind)
 
     def find(self, now: int) -> Job | None:
         """The job that stands nearest to the consumer and can begin; ``now``: the clock, about."""
         if self._ended:
             return None
-        self.lanes[-1].handed_out = self._put - self.taken
+        self.stage_queues[-1].handed_out = self._put - self.taken
         found: Job | None = None
         again = True
         while again and found is None:
             again = False
-            for lane in self._backwards:
-                if not self._can_start(lane):
+            for stage_queue in self._backwards:
+                if not self._can_start(stage_queue):
                     continue
-                task = lane.form()
+                task = stage_queue.form()
                 if task is not None and task.results is None:
-                    found = lane, task
-                    self._begin(lane, task)
+                    found = stage_queue, task
+                    self._begin(stage_queue, task)
                     break
                 again = again or task is not None  # nothing to do for it: whatever is behind it may go on
                 self.settle()
         workers = self._tuner.workers
-        for lane in self.lanes:
-            lane.clock(workers, now)
+        for stage_queue in self.stage_queues:
+            stage_queue.clock(workers, now)
         return found
 
-    def _begin(self, lane: Lane, task: Task) -> None:
-        task.shared = self._is_shared(lane)
+    def _begin(self, stage_queue: StageQueue, task: Task) -> None:
+        task.shared = self._is_shared(stage_queue)
         self._shared_running += task.shared
-        task.bytes = lane.largest
+        task.bytes = stage_queue.largest
         self._reserved += task.bytes
 
     def finish(self, job: Job, chunks: list[Chunk], ended: bool, wall: int, now: int) -> None:
         """Notes what a job has made, whether that was the last of the source, and the nanoseconds that it took."""
-        lane, task = job
+        stage_queue, task = job
         self._shared_running -= task.shared
-        lane.ended = lane.ended or ended
+        stage_queue.ended = stage_queue.ended or ended
         size = chunks[0].size if len(chunks) == 1 else sum([chunk.size for chunk in chunks])
         self._reserved += size - task.bytes - task.chunk.size
-        lane.finish(task, chunks, wall, size)
+        stage_queue.finish(task, chunks, wall, size)
         self.settle()
-        self._tuner.look(self.lanes, now)
+        self._tuner.look(self.stage_queues, now)
 
     def settle(self) -> None:
         """Moves results on that are next in order."""
-        for lane in self.lanes:
-            lane.settle()
-        last = self.lanes[-1]
+        for stage_queue in self.stage_queues:
+            stage_queue.settle()
+        last = self.stage_queues[-1]
         if last.ready:
             chunks = list(last.ready)
             last.ready.clear()
@@ -786,24 +786,24 @@ def do(job: Job, source: Iterator[Chunk], caught: type[BaseException]) -> tuple[
 
     An error that is ``caught`` becomes the last of them.
     """
-    lane, task = job
-    sampled = lane.samples_cpu  # not for each: on some systems the call takes as long as many a task
+    stage_queue, task = job
+    sampled = stage_queue.samples_cpu  # not for each: on some systems the call takes as long as many a task
     start, cpu = perf_counter_ns(), thread_time_ns() if sampled else 0
     ended = False
-    if lane.upstream is None:
-        chunks, ended = _read(source, lane.stage.prefetch or _MOST_READ, start, caught)
+    if stage_queue.upstream is None:
+        chunks, ended = _read(source, stage_queue.stage.prefetch or _MOST_READ, start, caught)
     else:
         try:
-            chunk = lane.call(task.chunk, task.slots)
+            chunk = stage_queue.call(task.chunk, task.slots)
         except caught as error:
             chunk = Chunk.failed(error)
         chunk.size = chunk.size or size_of(chunk)
-        if task.group and lane.ahead is not None and len(chunk.values) == len(task.chunk.values):
-            make_ahead(chunk, task.group, lane.ahead.call, caught)
+        if task.group and stage_queue.ahead is not None and len(chunk.values) == len(task.chunk.values):
+            make_ahead(chunk, task.group, stage_queue.ahead.call, caught)
         chunks = [chunk]
     wall = perf_counter_ns() - start
     if sampled:
-        lane.note_cpu(thread_time_ns() - cpu, wall)
+        stage_queue.note_cpu(thread_time_ns() - cpu, wall)
     return chunks, ended, wall
 
 
@@ -836,18 +836,20 @@ _KNOWN = 4  # tasks after which it is known what they take
 class Straight:
     """The way for what is known to be cheap, where no stage gathers elements or writes into slots."""
 
-    def __init__(self, source: Iterator[Chunk], lanes: Sequence[Lane]) -> None:
+    def __init__(self, source: Iterator[Chunk], stage_queues: Sequence[StageQueue]) -> None:
         self._source = source
-        self._reading, *self._stages = lanes
-        apart = any(lane.processes for lane in lanes)
-        self._is_there = not apart and not any(lane.stage.group or lane.slots for lane in self._stages)
+        self._reading, *self._stages = stage_queues
+        apart = any(stage_queue.processes for stage_queue in stage_queues)
+        self._is_there = not apart and not any(
+            stage_queue.stage.group or stage_queue.slots for stage_queue in self._stages
+        )
 
     def is_open(self) -> bool:
         """Whether the next chunk may take it: what is known is cheap, and nothing is on the way through the queues."""
         if not self._is_there or self._reading.ended or self._reading.ready:
             return False
-        for lane in self._stages:
-            if lane.tasks <= _KNOWN or lane.element_ns > _MOST_NS or not lane.is_empty:
+        for stage_queue in self._stages:
+            if stage_queue.tasks <= _KNOWN or stage_queue.element_ns > _MOST_NS or not stage_queue.is_empty:
                 return False
         return True
 
@@ -870,8 +872,8 @@ class Straight:
         count = len(chunk.values)
         reading.elements += count
         takes = 0.0
-        for lane in self._stages:
-            takes += lane.element_ns
+        for stage_queue in self._stages:
+            takes += stage_queue.element_ns
         chunk.size = 0  # nothing of it is kept ready
         if not count or chunk.error is not None or count * takes > _MOST_NS:
             reading.ready.append(chunk)
@@ -879,21 +881,21 @@ class Straight:
         return self._through(chunk, read)
 
     def _through(self, chunk: Chunk, now: int) -> Chunk:
-        for lane in self._stages:
+        for stage_queue in self._stages:
             count = len(chunk.values)
             if not count:
                 break
             try:
-                chunk = lane.call(chunk, ())
+                chunk = stage_queue.call(chunk, ())
             except Exception as error:
                 chunk = Chunk.failed(error)
             begun, now = now, perf_counter_ns()
-            lane.passed(count, begun, now)
+            stage_queue.passed(count, begun, now)
         chunk.size = 0
         return chunk
 
 
-def run_alone(source: Iterator[Chunk], reading: Lane) -> Iterator[Chunk]:
+def run_alone(source: Iterator[Chunk], reading: StageQueue) -> Iterator[Chunk]:
     """A pass without stages: nothing is gained by threads, for the source reads ahead itself."""
     try:
         while True:
@@ -917,7 +919,7 @@ _MOST_LONGER = 2  # tasks that take longer than that, beyond those that do not: 
 
 
 class Running:
-    """The lanes of a pass, the first of which takes from ``source``; ``close`` ends its threads.
+    """The stage queues of a pass, the first of which takes from ``source``; ``close`` ends its threads.
 
     Nobody waits for a lock while it is held for long: what needs time is done between finding a job and its finish.
     The consumer takes no lock while there are threads, so that an interrupt may come anywhere in it. Where there are
@@ -929,30 +931,34 @@ class Running:
     def __init__(
         self,
         source: Iterator[Chunk],
-        lanes: Sequence[Lane],
+        stage_queues: Sequence[StageQueue],
         memory: int,
         tuner: Tuning,
         threads: int | None = None,
     ) -> None:
-        """``memory``: bytes of what is made ahead. ``threads``: at most so many; None: as many as lanes need."""
+        """``memory``: bytes of what is made ahead. ``threads``: at most so many; None: as many as stage queues need."""
         self._source = source
         self._held = [source]  # until it has been closed
-        self.lanes: list[Lane] = list(lanes)
+        self.stage_queues: list[StageQueue] = list(stage_queues)
         self._tuner, self._most = tuner, threads
-        self._lock, self._dispatch = threading.Lock(), Dispatch(lanes, memory, tuner)
+        self._lock, self._dispatch = threading.Lock(), Dispatch(stage_queues, memory, tuner)
         self._reading = threading.Lock()  # held by the thread that is in the source
         self._out = self._dispatch.out
         self._got: deque[Chunk] = deque()
-        self._crew = Crew(self._work, self._most_threads)
+        self._pool = WorkerPool(self._work, self._most_threads)
         self._closed = False
         self._longer = 0
         # What is cheap is done where it is needed, as long as nobody has asked for a thread, or for results ahead.
         asked = any(
-            lane.fixed or lane.processes or lane.stage.prefetch or lane.stage.under_way for lane in self.lanes
+            stage_queue.fixed
+            or stage_queue.processes
+            or stage_queue.stage.prefetch
+            or stage_queue.stage.under_way
+            for stage_queue in self.stage_queues
         )
         self._alone = threads == 0
         self._here = self._alone or not asked
-        self._straight = Straight(source, self.lanes)
+        self._straight = Straight(source, self.stage_queues)
         self._process = os.getpid()
 
     # ---- the consumer's side -----------------------------------------------------------------------------
@@ -961,8 +967,8 @@ class Running:
         """The results in order; the last may carry an error."""
         self._open.add(self)
         try:
-            for lane in self.lanes:
-                lane.start()  # processes, while there are no threads of this pass
+            for stage_queue in self.stage_queues:
+                stage_queue.start()  # processes, while there are no threads of this pass
             if not self._here:
                 self._begin_threads()
             while True:
@@ -993,7 +999,7 @@ class Running:
             if chunk is None:
                 break
             if chunk.error is not None:
-                self.lanes[-1].ended = True
+                self.stage_queues[-1].ended = True
             yield chunk
             del chunk
         self._dispatch.settle()
@@ -1013,10 +1019,10 @@ class Running:
         dispatch = self._dispatch
         dispatch.taken += 1
         dispatch.taken_bytes += chunk.size
-        if 2 * dispatch.lie_ready <= self.lanes[-1].window(
+        if 2 * dispatch.lie_ready <= self.stage_queues[-1].window(
             self._tuner.workers
         ):  # not for each result: threads take turns seldom
-            self._crew.wake_one()
+            self._pool.wake_one()
         return chunk
 
     def _received(self) -> list[Chunk] | None:
@@ -1026,7 +1032,7 @@ class Running:
                 return self._out.get(timeout=SIGNAL_SECONDS)
 
     def _begin_threads(self) -> None:
-        self._here = self._alone = not self._crew.start()
+        self._here = self._alone = not self._pool.start()
 
     def _work_here(self) -> None:
         """Makes the next results on the consumer's thread, until that takes longer than to hand them over would."""
@@ -1058,9 +1064,9 @@ class Running:
             return
         left = True
         try:
-            for lane in self.lanes:
-                lane.end()
-            left = self._crew.leave()
+            for stage_queue in self.stage_queues:
+                stage_queue.end()
+            left = self._pool.leave()
         finally:
             if left:
                 self._release()
@@ -1073,8 +1079,8 @@ class Running:
                 self._close_source()
             finally:
                 self._reading.release()
-        for lane in self.lanes:
-            lane.close()
+        for stage_queue in self.stage_queues:
+            stage_queue.close()
 
     def _close_source(self) -> None:
         with suppress(IndexError):
@@ -1094,7 +1100,7 @@ class Running:
                 job, more = self._next_job(worker, perf_counter_ns())
             while not self._closed:
                 if more:
-                    self._crew.wake_one()
+                    self._pool.wake_one()
                 if job is None:
                     worker.wake.get()
                     with self._lock:
@@ -1111,7 +1117,7 @@ class Running:
                     job, more = self._next_job(worker, now)
         except BaseException as error:
             self._out.put([Chunk.failed(error)])
-        if self._crew.ended(worker) and self._closed:
+        if self._pool.ended(worker) and self._closed:
             self._release()
 
     def _do(self, job: Job, caught: type[BaseException]) -> tuple[list[Chunk], bool, int]:
@@ -1122,31 +1128,31 @@ class Running:
 
     def _next_job(self, worker: Worker, now: int) -> tuple[Job | None, bool]:
         """What to do next, and whether another thread is to be woken for more; under the lock."""
-        crew, dispatch = self._crew, self._dispatch
+        worker_pool, dispatch = self._pool, self._dispatch
         job = dispatch.find(now)
         if job is None:
-            crew.idle(worker)  # before looking again: what happens meanwhile wakes this thread
+            worker_pool.idle(worker)  # before looking again: what happens meanwhile wakes this thread
             job = dispatch.find(now)
             if job is None:
                 return None, False
-            crew.at_work(worker)
-        if not crew.may_grow or self._is_short(job) or not dispatch.could_start() or self._closed:
+            worker_pool.at_work(worker)
+        if not worker_pool.may_grow or self._is_short(job) or not dispatch.could_start() or self._closed:
             return job, False
-        if not crew.has_idle:
-            crew.start()
+        if not worker_pool.has_idle:
+            worker_pool.start()
             return job, False
         return job, True
 
     def _most_threads(self) -> int:
         if self._most is not None:
             return self._most
-        return self._tuner.workers + sum(lane.fixed for lane in self.lanes) + 1
+        return self._tuner.workers + sum(stage_queue.fixed for stage_queue in self.stage_queues) + 1
 
     @staticmethod
     def _is_short(job: Job) -> bool:
         """Whether waking another thread would take longer than the job, or about as long."""
-        lane, task = job
-        return lane.tasks > 4 and lane.element_ns * max(1, len(task.chunk)) < _SHORT_NS
+        stage_queue, task = job
+        return stage_queue.tasks > 4 and stage_queue.element_ns * max(1, len(task.chunk)) < _SHORT_NS
 
 
 @atexit.register

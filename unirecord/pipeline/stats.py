@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..loading.stats import Metric, PartTime, PartTimes, add_scalars, exposition, save_stats
-from .scheduler import Lane
+from .scheduler import StageQueue
 from .tuner import Tuner
 
 __all__ = [
@@ -194,35 +194,37 @@ class StatsOfPasses:
         self.wait_ns = self.consumer_ns = 0
         self.part_times = PartTimes()
         self._ended: dict[int, list[int]] = {}
-        self._lanes: Sequence[Lane] = ()
+        self._stage_queues: Sequence[StageQueue] = ()
         self._tuner: Tuner | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StatsOfPasses, ()  # figures of other passes are no figures of a copy's
 
-    def begin(self, lanes: Sequence[Lane], tuner: Tuner) -> None:
+    def begin(self, stage_queues: Sequence[StageQueue], tuner: Tuner) -> None:
         """A pass begins."""
         self.end()
-        self._lanes, self._tuner = lanes, tuner
+        self._stage_queues, self._tuner = stage_queues, tuner
 
     def end(self) -> None:
         """The pass has ended: only its figures are kept."""
-        for number, lane in enumerate(self._lanes):
-            self._ended[number] = self._figures(number, lane)
-        self._lanes = ()
+        for number, stage_queue in enumerate(self._stage_queues):
+            self._ended[number] = self._figures(number, stage_queue)
+        self._stage_queues = ()
 
     def forget(self) -> None:
         """From now on only what comes is counted, in the middle of a pass too; of parts, passes that begin."""
         self.results = self.skipped = self.filled = self.wait_ns = self.consumer_ns = 0
         self.part_times = PartTimes()
-        self._ended = {n: [-value for value in _so_far(lane)] for n, lane in enumerate(self._lanes)}
+        self._ended = {
+            n: [-value for value in _so_far(stage_queue)] for n, stage_queue in enumerate(self._stage_queues)
+        }
 
-    def _figures(self, number: int, lane: Lane) -> list[int]:
-        return [a + b for a, b in zip(_so_far(lane), self._ended.get(number, [0] * 5), strict=True)]
+    def _figures(self, number: int, stage_queue: StageQueue) -> list[int]:
+        return [a + b for a, b in zip(_so_far(stage_queue), self._ended.get(number, [0] * 5), strict=True)]
 
     def summary(self, names: Sequence[tuple[str, int]], cpus: int) -> PipelineStats:
         """The figures so far, of stages with these names and numbers of workers (0: shared), on so many cores."""
-        figures = [self._figures(n, lane) for n, lane in enumerate(self._lanes)] or [
+        figures = [self._figures(n, stage_queue) for n, stage_queue in enumerate(self._stage_queues)] or [
             self._ended.get(n, [0] * 5) for n in range(len(names))
         ]
         elapsed = max(1, self.wait_ns + self.consumer_ns)
@@ -264,8 +266,14 @@ class StatsOfPasses:
         )
 
 
-def _so_far(lane: Lane) -> list[int]:
-    return [lane.busy_ns, lane.cpu_ns, lane.elements, lane.wait_in_ns, lane.wait_out_ns]
+def _so_far(stage_queue: StageQueue) -> list[int]:
+    return [
+        stage_queue.busy_ns,
+        stage_queue.cpu_ns,
+        stage_queue.elements,
+        stage_queue.wait_in_ns,
+        stage_queue.wait_out_ns,
+    ]
 
 
 def _pace(

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..order.spec import check_integer
 from .budget import Budget, waited_for_cores
-from .scheduler import Lane
+from .scheduler import StageQueue
 
 __all__ = [
     "PipelinePlan",
@@ -206,48 +206,53 @@ class Tuner:
         """Notes when the consumer waited."""
         self.wait_ns += end - start
 
-    def look(self, lanes: Sequence[Lane], now: int) -> None:
+    def look(self, stage_queues: Sequence[StageQueue], now: int) -> None:
         """Looks at how it goes, after each task; ``now``: the clock."""
         if now < self._due:
             return
-        if self._frozen or not any(map(_is_shared, lanes)):
+        if self._frozen or not any(map(_is_shared, stage_queues)):
             self._due = _NEVER
             return
         if self._due:
-            self._see(lanes, now)
+            self._see(stage_queues, now)
             look = self._seen
             if look.tasks >= 2 * self.workers or look.spent >= _MOST_LOOK_NS:
                 self._seen = _Look()
                 self._judge(look, now)
-        self._begin(lanes, now)
+        self._begin(stage_queues, now)
 
-    def end(self, lanes: Sequence[Lane], now: int) -> None:
+    def end(self, stage_queues: Sequence[StageQueue], now: int) -> None:
         """The pass has ended: what has been seen of it counts for the next one."""
         if 0 < self._due < _NEVER:
-            self._see(lanes, now)
+            self._see(stage_queues, now)
         self._due = _NEVER
 
-    def _begin(self, lanes: Sequence[Lane], now: int) -> None:
+    def _begin(self, stage_queues: Sequence[StageQueue], now: int) -> None:
         if not self._seen.spent:
             self._seen_delay = self._waited_for_cores()
         self._since, self._seen_wait = now, self.wait_ns
         self._due = now + max(_LEAST_LOOK_NS, _LOOK_NS - self._seen.spent)
-        self._before = [(lane.tasks, lane.cpu_ns, lane.busy_ns, lane.elements) for lane in lanes]
+        self._before = [
+            (stage_queue.tasks, stage_queue.cpu_ns, stage_queue.busy_ns, stage_queue.elements)
+            for stage_queue in stage_queues
+        ]
 
-    def _see(self, lanes: Sequence[Lane], now: int) -> None:
+    def _see(self, stage_queues: Sequence[StageQueue], now: int) -> None:
         look = self._seen
-        for number, (lane, before) in enumerate(zip(lanes, self._before, strict=True)):
+        for number, (stage_queue, before) in enumerate(zip(stage_queues, self._before, strict=True)):
             tasks, cpu, busy, elements = before
-            if lane.upstream is None and not self._whole:
-                look.cpu += lane.cpu_ns - cpu
-            if not _is_shared(lane):
+            if stage_queue.upstream is None and not self._whole:
+                look.cpu += stage_queue.cpu_ns - cpu
+            if not _is_shared(stage_queue):
                 continue
-            if lane.elements and number not in self._weights:
-                self._weights[number] = lane.busy_ns / lane.elements  # it stays what it was at first
-            look.tasks += lane.tasks - tasks
-            look.cpu += lane.cpu_ns - cpu
-            look.busy += lane.busy_ns - busy
-            look.work += (lane.elements - elements) * self._weights.get(number, 0.0)
+            if stage_queue.elements and number not in self._weights:
+                self._weights[number] = (
+                    stage_queue.busy_ns / stage_queue.elements
+                )  # it stays what it was at first
+            look.tasks += stage_queue.tasks - tasks
+            look.cpu += stage_queue.cpu_ns - cpu
+            look.busy += stage_queue.busy_ns - busy
+            look.work += (stage_queue.elements - elements) * self._weights.get(number, 0.0)
         look.spent += now - self._since
         look.wait += self.wait_ns - self._seen_wait
 
@@ -316,5 +321,5 @@ class Tuner:
         return None
 
 
-def _is_shared(lane: Lane) -> bool:
-    return lane.upstream is not None and not lane.fixed
+def _is_shared(stage_queue: StageQueue) -> bool:
+    return stage_queue.upstream is not None and not stage_queue.fixed
