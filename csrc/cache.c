@@ -2,7 +2,7 @@
  *
  * A file's ranges are kept by the MiB that they lie in, sorted there, and never across two of them: few bytes are looked at
  * to find a range, and few are digested to use a piece of it. They are found under a lock that readers share, and read
- * without it: what a shelf's file holds at a place never changes.
+ * without it: what a segment's file holds at a place never changes.
  */
 #define _GNU_SOURCE
 #include "cache.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cache_shelf.h"
+#include "cache_segment.h"
 #include "check.h"
 #include "fork.h"
 
@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
   stretch *stretches;
   uint64_t bytes;
-  int64_t shelf;   /* -1: nothing of the file is kept */
+  int64_t segment;   /* -1: nothing of the file is kept */
   uint64_t removed; /* ranges, since the file was set */
 } cached_file;
 
@@ -39,8 +39,8 @@ struct ur_cache {
   pthread_rwlock_t lock;
   uint64_t owner; /* ur_forks() of the process that made it */
   cached_file *files;
-  ur_shelf *shelves;
-  int64_t file_count, shelf_count;
+  ur_segment *segments;
+  int64_t file_count, segment_count;
   ur_cache_range *dropped; /* waiting for ur_cache_take_dropped */
   int64_t dropped_count, dropped_room;
   _Atomic(uint64_t) hits, hit_bytes, damaged;
@@ -57,34 +57,34 @@ static void unlock(ur_cache *cache) { (void)pthread_rwlock_unlock(&cache->lock);
 
 /* ---- making one ------------------------------------------------------------------------------------------------------ */
 
-ur_cache *ur_cache_new(int64_t files, int64_t shelves) {
+ur_cache *ur_cache_new(int64_t files, int64_t segments) {
   ur_cache *cache = calloc(1, sizeof *cache);
   if (cache == NULL) return NULL;
   cache->files = calloc((size_t)files + 1, sizeof *cache->files);
-  cache->shelves = calloc((size_t)shelves + 1, sizeof *cache->shelves);
-  if (cache->files == NULL || cache->shelves == NULL || pthread_rwlock_init(&cache->lock, NULL) != 0) {
+  cache->segments = calloc((size_t)segments + 1, sizeof *cache->segments);
+  if (cache->files == NULL || cache->segments == NULL || pthread_rwlock_init(&cache->lock, NULL) != 0) {
     free(cache->files);
-    free(cache->shelves);
+    free(cache->segments);
     free(cache);
     return NULL;
   }
   cache->owner = ur_forks();
   cache->file_count = files;
-  cache->shelf_count = shelves;
-  for (int64_t i = 0; i < files; i++) cache->files[i].shelf = -1;
-  for (int64_t i = 0; i < shelves; i++) cache->shelves[i].fd = -1;
+  cache->segment_count = segments;
+  for (int64_t i = 0; i < files; i++) cache->files[i].segment = -1;
+  for (int64_t i = 0; i < segments; i++) cache->segments[i].fd = -1;
   return cache;
 }
 
-void ur_cache_set_shelf(ur_cache *cache, int64_t number, int32_t fd, uint64_t seed) {
-  ur_shelf_open(&cache->shelves[number], fd, seed);
+void ur_cache_set_segment(ur_cache *cache, int64_t number, int32_t fd, uint64_t seed) {
+  ur_segment_open(&cache->segments[number], fd, seed);
 }
 
-ur_status ur_cache_set_file(ur_cache *cache, int64_t number, int64_t shelf_number, uint64_t bytes) {
+ur_status ur_cache_set_file(ur_cache *cache, int64_t number, int64_t segment_number, uint64_t bytes) {
   cached_file *file = &cache->files[number];
   stretch *made = calloc(bytes / UR_CACHE_STRETCH + 1, sizeof *made);
   if (made == NULL) return UR_NO_MEMORY;
-  *file = (cached_file){made, bytes, shelf_number, 0};
+  *file = (cached_file){made, bytes, segment_number, 0};
   return UR_OK;
 }
 
@@ -92,15 +92,15 @@ void ur_cache_release(ur_cache *cache) {
   if (cache == NULL) return;
   for (int64_t f = 0; f < cache->file_count; f++) {
     cached_file *file = &cache->files[f];
-    if (file->shelf < 0) continue;
+    if (file->segment < 0) continue;
     uint64_t count = file->bytes / UR_CACHE_STRETCH + 1;
     for (uint64_t i = 0; i < count; i++) free(file->stretches[i].ranges);
     free(file->stretches);
   }
-  for (int64_t i = 0; i < cache->shelf_count; i++) ur_shelf_close(&cache->shelves[i]);
+  for (int64_t i = 0; i < cache->segment_count; i++) ur_segment_close(&cache->segments[i]);
   if (is_own(cache)) (void)pthread_rwlock_destroy(&cache->lock);
   free(cache->files);
-  free(cache->shelves);
+  free(cache->segments);
   free(cache->dropped);
   free(cache);
 }
@@ -152,7 +152,7 @@ static bool has_all(const cached_file *file, uint64_t offset, uint64_t end) {
 static bool is_possible(const ur_cache *cache, const ur_cache_range *range) {
   if (range->file < 0 || range->file >= cache->file_count) return false;
   const cached_file *file = &cache->files[range->file];
-  return file->shelf >= 0 && range->bytes > 0 && ur_inside(range->offset, range->bytes, file->bytes) &&
+  return file->segment >= 0 && range->bytes > 0 && ur_inside(range->offset, range->bytes, file->bytes) &&
          range->offset / UR_CACHE_STRETCH == (range->offset + range->bytes - 1) / UR_CACHE_STRETCH && /* exact: inside */
          range->place <= INT64_MAX - UR_CACHE_STRETCH;
 }
@@ -188,7 +188,7 @@ ur_status ur_cache_add(ur_cache *cache, const ur_cache_range *ranges, int64_t co
   return status;
 }
 
-/* Removes the range at `offset` that lies at `place` of the shelf; false when another one is there, or none. */
+/* Removes the range at `offset` that lies at `place` of the segment; false when another one is there, or none. */
 static bool remove_one(cached_file *file, uint64_t offset, uint64_t place) {
   stretch *in = stretch_of(file, offset);
   uint32_t at = before(in, offset);
@@ -211,7 +211,7 @@ int64_t ur_cache_gaps(ur_cache *cache, const ur_cache_range *wanted, uint64_t *a
   const cached_file *file = &cache->files[wanted->file];
   uint64_t end = wanted->offset + wanted->bytes, next = 0; /* exact: inside the file */
   int64_t count = 0;
-  bool holds = file->shelf >= 0 && lock_to_look(cache);
+  bool holds = file->segment >= 0 && lock_to_look(cache);
   while (*at < end && count < room) {
     const held *range = holds ? find(file, *at, &next) : NULL;
     if (range != NULL) {
@@ -262,8 +262,8 @@ static void set_checked(ur_cache *cache, int64_t number, const held *range) {
 }
 
 /* A whole range to `to`, if its digest is right. */
-static bool read_checking(ur_shelf *from, const held *range, uint8_t *to) {
-  return ur_shelf_read(from, range->place, range->bytes, to, true) &&
+static bool read_checking(ur_segment *from, const held *range, uint8_t *to) {
+  return ur_segment_read(from, range->place, range->bytes, to, true) &&
          ur_xxh3_64(to, range->bytes, from->seed) == range->digest;
 }
 
@@ -277,11 +277,11 @@ typedef enum {
 /* Bytes [offset, offset + bytes) of a range. */
 static bool read_piece(ur_cache *cache, int64_t number, const held *range, uint64_t offset, uint64_t bytes, uint8_t *to,
                        trust_mode trust) {
-  ur_shelf *from = &cache->shelves[cache->files[number].shelf];
+  ur_segment *from = &cache->segments[cache->files[number].segment];
   uint64_t skip = offset - range->offset; /* exact: inside the range */
   bool used = trust == SETTLED || atomic_load_explicit(&range->checked, memory_order_relaxed), right;
   if (used || trust == OF_THE_PART) {
-    right = ur_shelf_read(from, range->place + skip, bytes, to, !used); /* exact: inside the range */
+    right = ur_segment_read(from, range->place + skip, bytes, to, !used); /* exact: inside the range */
   } else if (bytes == range->bytes) {
     right = read_checking(from, range, to);
     if (right) set_checked(cache, number, range);
@@ -320,7 +320,7 @@ static bool look_up(ur_cache *cache, const cached_file *file, uint64_t offset, u
 }
 
 static bool read_range(ur_cache *cache, int64_t number, uint64_t offset, uint64_t bytes, uint8_t *to, trust_mode trust) {
-  if (!is_own(cache) || number < 0 || number >= cache->file_count || cache->files[number].shelf < 0) return false;
+  if (!is_own(cache) || number < 0 || number >= cache->file_count || cache->files[number].segment < 0) return false;
   const cached_file *file = &cache->files[number];
   if (!ur_inside(offset, bytes, file->bytes)) return false;
   uint64_t end = offset + bytes; /* exact: inside the file */
@@ -367,7 +367,7 @@ bool ur_cache_forget(ur_cache *cache, int64_t part, int32_t file, uint64_t offse
   bool forgot = false;
   if (cache == NULL || !is_own(cache)) return false;
   int64_t number = number_of(part, file);
-  if (number >= cache->file_count || cache->files[number].shelf < 0) return false;
+  if (number >= cache->file_count || cache->files[number].segment < 0) return false;
   if (!ur_inside(offset, bytes, cache->files[number].bytes)) return false;
   for (uint64_t at = offset, next = 0; at < offset + bytes;) { /* exact: inside the file */
     held range;

@@ -814,20 +814,20 @@ UR_API ur_status ur_picture_place(const ur_picture_options *options, const ur_cr
 
 #define UR_CACHE_STRETCH 1048576 /* bytes of a file, from a multiple of them on, in which a kept range lies as a whole */
 
-/* Bytes [offset, offset + bytes) of a file (2 x part, + 1 for the index), at `place` of its shelf. */
+/* Bytes [offset, offset + bytes) of a file (2 x part, + 1 for the index), at `place` of its segment. */
 typedef struct {
   int64_t file;
   uint64_t offset;
   uint64_t bytes;
   uint64_t place;
-  uint64_t digest; /* XXH3-64 with the shelf's seed */
+  uint64_t digest; /* XXH3-64 with the segment's seed */
 } ur_cache_range;
 
-/* What a cache on the disk holds of files of a set; thread-safe once its shelves and files have been set. In a forked child
- * it holds nothing. NULL: no memory. A shelf is a file of bytes that never change; its descriptor is closed at release. */
-UR_API ur_cache *ur_cache_new(int64_t files, int64_t shelves);
-UR_API void ur_cache_set_shelf(ur_cache *cache, int64_t shelf, int32_t fd, uint64_t seed);
-UR_API ur_status ur_cache_set_file(ur_cache *cache, int64_t file, int64_t shelf, uint64_t bytes);
+/* What a cache on the disk holds of files of a set; thread-safe once its segments and files have been set. In a forked child
+ * it holds nothing. NULL: no memory. A segment is a file of bytes that never change; its descriptor is closed at release. */
+UR_API ur_cache *ur_cache_new(int64_t files, int64_t segments);
+UR_API void ur_cache_set_segment(ur_cache *cache, int64_t segment, int32_t fd, uint64_t seed);
+UR_API ur_status ur_cache_set_file(ur_cache *cache, int64_t file, int64_t segment, uint64_t bytes);
 UR_API void ur_cache_release(ur_cache *cache); /* NULL is allowed */
 
 /* Takes ranges in, but for those of unknown files, and those that are impossible or overlap what is there. */

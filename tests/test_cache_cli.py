@@ -137,7 +137,7 @@ def test_a_cache_is_listed_checked_pinned_and_cleared(tmp_path: Path, capsys: An
     assert main(["cache", "clear", folder]) == 0
     capsys.readouterr()
     assert main(["cache", "ls", folder, "--json"]) == 0
-    assert [shelf["url"] for shelf in json.loads(capsys.readouterr().out)["shelves"]] == ["s3://b/b"]
+    assert [segment["url"] for segment in json.loads(capsys.readouterr().out)["segments"]] == ["s3://b/b"]
     assert main(["cache", "clear", folder, "s3://b/b"]) == 0
     assert sorted(os.listdir(folder)) == ["cache.key", "cache.lock"]
     for wrong in (

@@ -62,7 +62,7 @@ def test_the_limit_is_never_exceeded_at_any_call(tmp_path: Path) -> None:
         assert all(of.stats().full for of in parts)
 
 
-def test_a_cache_without_room_for_a_shelf_is_read_past(tmp_path: Path) -> None:
+def test_a_cache_without_room_for_a_segment_is_read_past(tmp_path: Path) -> None:
     rows = Rows()
     parts = rows.parts(tmp_path, 0)
     assert fetched(parts, ranges((5, 100)))[0] == rows.data[5:105]
@@ -199,7 +199,7 @@ def test_processes_fill_one_cache_together(tmp_path: Path, limit: int) -> None:
     assert kept > 90 if limit > 10**6 else kept > 25
 
 
-def test_a_shelf_in_use_is_not_cleared(tmp_path: Path) -> None:
+def test_a_segment_in_use_is_not_cleared(tmp_path: Path) -> None:
     rows = Rows()
     parts = rows.parts(tmp_path, 10**9)
     fetched(parts, ranges((0, 100)))

@@ -29,7 +29,7 @@ from unirecord.parts.deletions import Deletion, check_deletion, rows_deleted
 from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.workers import Channel
 from unirecord.storage import system
-from unirecord.storage.cache import KEPT, RECORD, Shelf, head_of, paths_of
+from unirecord.storage.cache import KEPT, RECORD, Segment, head_of, paths_of
 from unirecord.writing.conversion_journal import Journal
 
 
@@ -49,13 +49,13 @@ class Full(system.OsCalls):
         return super().writev(fd, buffers)
 
 
-def shelf_in(folder: Path) -> Shelf:
+def segment_in(folder: Path) -> Segment:
     secret = bytes(range(16))
     journal, content = paths_of(str(folder), "s3://a/b", secret)
     for file, text in ((journal, head_of("s3://a/b")), (content, b"")):
         Path(file).touch(0o600)
         Path(file).write_bytes(text)
-    return Shelf(str(folder), "s3://a/b", secret)
+    return Segment(str(folder), "s3://a/b", secret)
 
 
 def records(*sizes: int) -> Any:
@@ -69,30 +69,30 @@ def records(*sizes: int) -> Any:
 def test_what_did_not_fit_a_cache_leaves_no_byte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, part: int
 ) -> None:
-    shelf = shelf_in(tmp_path)
-    shelf.append([b"abc", b"defgh"], records(3, 5))
-    before = shelf.sizes()
+    segment = segment_in(tmp_path)
+    segment.append([b"abc", b"defgh"], records(3, 5))
+    before = segment.sizes()
     monkeypatch.setattr(system, "os_calls", Full(at, part))
     with pytest.raises(OSError, match="no space"):
-        shelf.append([b"0123456789"], records(10))
+        segment.append([b"0123456789"], records(10))
     monkeypatch.undo()
-    assert shelf.sizes() == before
-    shelf.append([b"xyz"], records(3))
-    found = shelf.news()
+    assert segment.sizes() == before
+    segment.append([b"xyz"], records(3))
+    found = segment.news()
     assert found["bytes"].tolist() == [3, 5, 3]
-    assert [shelf.read(int(r["place"]), int(r["bytes"])) for r in found] == [b"abc", b"defgh", b"xyz"]
-    assert shelf.damaged == 0
-    shelf.close()
+    assert [segment.read(int(r["place"]), int(r["bytes"])) for r in found] == [b"abc", b"defgh", b"xyz"]
+    assert segment.damaged == 0
+    segment.close()
 
 
 def test_half_a_record_of_a_process_that_died_is_written_over(tmp_path: Path) -> None:
-    shelf = shelf_in(tmp_path)
-    shelf.append([b"abc"], records(3))
-    with open(shelf.journal, "ab") as journal:
+    segment = segment_in(tmp_path)
+    segment.append([b"abc"], records(3))
+    with open(segment.journal, "ab") as journal:
         journal.write(bytes(7))
-    shelf.append([b"xyz"], records(3))
-    assert (shelf.news()["bytes"].tolist(), shelf.damaged) == ([3, 3], 0)
-    shelf.close()
+    segment.append([b"xyz"], records(3))
+    assert (segment.news()["bytes"].tolist(), segment.damaged) == ([3, 3], 0)
+    segment.close()
 
 
 @pytest.fixture
@@ -338,13 +338,13 @@ def test_a_deletion_file_of_other_rows_is_refused(
 
 def test_a_record_of_a_cache_is_of_its_place_in_its_journal(tmp_path: Path) -> None:
     """A copy of a record is none; those behind it are."""
-    shelf = shelf_in(tmp_path)
-    shelf.append([b"abc"], records(3))
-    content = Path(shelf.journal).read_bytes()
-    with open(shelf.journal, "ab") as journal:
+    segment = segment_in(tmp_path)
+    segment.append([b"abc"], records(3))
+    content = Path(segment.journal).read_bytes()
+    with open(segment.journal, "ab") as journal:
         journal.write(content[-RECORD.itemsize :])
-    shelf.append([b"defgh"], records(5))
-    assert (shelf.news()["bytes"].tolist(), shelf.damaged) == ([3, 5], 1)
-    shelf.append([b"xy"], records(2))
-    assert (shelf.news()["bytes"].tolist(), shelf.damaged) == ([2], 1)
-    shelf.close()
+    segment.append([b"defgh"], records(5))
+    assert (segment.news()["bytes"].tolist(), segment.damaged) == ([3, 5], 1)
+    segment.append([b"xy"], records(2))
+    assert (segment.news()["bytes"].tolist(), segment.damaged) == ([2], 1)
+    segment.close()

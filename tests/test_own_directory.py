@@ -54,10 +54,10 @@ def test_nothing_planted_in_a_cache_is_written_to(
     place = {"journal": journal, "bytes": content}.get(which, cache / which)
     place.unlink(missing_ok=True)
     plant(victim, place)
-    shelf = unless_refused(lambda: CacheDirectory(str(cache), 1 << 26).open_shelf(URL))
-    if shelf is not None:
-        shelf.close()
-    unless_refused(lambda: CacheDirectory(str(cache), 0).shelves())
+    segment = unless_refused(lambda: CacheDirectory(str(cache), 1 << 26).open_segment(URL))
+    if segment is not None:
+        segment.close()
+    unless_refused(lambda: CacheDirectory(str(cache), 0).segments())
     unless_refused(lambda: CacheDirectory(str(cache), 0).clear([]))
     assert victim.read_bytes() == PRECIOUS
 

@@ -15,13 +15,13 @@
 
 enum { BYTES = 3 << 20, PIECE = 1000, PIECES = 2000, THREADS = 4, SEED = 7 };
 
-static uint8_t object[BYTES]; /* what is kept lies at its own offset of the shelf, but for a head of 100 bytes */
-static int shelf;             /* its file */
+static uint8_t object[BYTES]; /* what is kept lies at its own offset of the segment, but for a head of 100 bytes */
+static int segment;             /* its file */
 
 static ur_cache *make_cache(void) {
   ur_cache *cache = ur_cache_new(2, 1);
   EXPECT(cache != NULL);
-  ur_cache_set_shelf(cache, 0, dup(shelf), SEED);
+  ur_cache_set_segment(cache, 0, dup(segment), SEED);
   EXPECT_EQUAL(ur_cache_set_file(cache, 0, 0, BYTES), UR_OK);
   return cache;
 }
@@ -75,7 +75,7 @@ static void what_is_impossible_is_left_out(void) {
   ur_cache *cache = make_cache();
   ur_cache_range wrong[] = {{.file = -1, .offset = 0, .bytes = 1},
                             {.file = 2, .offset = 0, .bytes = 1},
-                            {.file = 1, .offset = 0, .bytes = 1}, /* on no shelf */
+                            {.file = 1, .offset = 0, .bytes = 1}, /* on no segment */
                             {.file = 0, .offset = 0, .bytes = 0},
                             {.file = 0, .offset = BYTES, .bytes = 1},
                             {.file = 0, .offset = UINT64_MAX, .bytes = 2},
@@ -145,12 +145,12 @@ static void what_is_settled_is_read_until_something_goes(void) {
   ur_cache_release(cache);
 }
 
-static void a_shelf_grows_while_it_is_read(void) {
+static void a_segment_grows_while_it_is_read(void) {
   ur_cache *cache = ur_cache_new(2, 1);
   int grows = memfd_create("grows", MFD_CLOEXEC);
   uint8_t found[100];
   EXPECT(cache != NULL && grows >= 0);
-  ur_cache_set_shelf(cache, 0, dup(grows), SEED);
+  ur_cache_set_segment(cache, 0, dup(grows), SEED);
   EXPECT_EQUAL(ur_cache_set_file(cache, 0, 0, BYTES), UR_OK);
   for (uint64_t end = 1000; end <= BYTES; end += 1 << 20) {
     EXPECT(pwrite(grows, object, end, 100) == (ssize_t)end);
@@ -170,7 +170,7 @@ static void what_lies_far_behind_is_read_too(void) {
   uint64_t places[] = {(UINT64_C(1) << 30) - 50, UINT64_C(5) << 30, (UINT64_C(1) << 44) + 7};
   EXPECT(far >= 0);
   ur_cache *other = ur_cache_new(2, 1);
-  ur_cache_set_shelf(other, 0, dup(far), SEED);
+  ur_cache_set_segment(other, 0, dup(far), SEED);
   EXPECT_EQUAL(ur_cache_set_file(other, 0, 0, BYTES), UR_OK);
   for (uint64_t i = 0; i < sizeof places / sizeof *places; i++) {
     if (pwrite(far, object + i * 1000, 100, (off_t)places[i]) != 100) continue; /* this system's files end before */
@@ -266,7 +266,7 @@ static void a_forked_child_waits_for_no_lock(void) {
 }
 #endif
 
-static void a_file_on_no_shelf_has_gaps_alone(void) {
+static void a_file_on_no_segment_has_gaps_alone(void) {
   ur_cache *cache = make_cache();
   ur_cache_range wanted = {.file = 1, .offset = 10, .bytes = 20}, gap;
   uint64_t at = wanted.offset;
@@ -281,21 +281,21 @@ int main(void) {
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     object[i] = (uint8_t)(state >> 56);
   }
-  shelf = memfd_create("shelf", MFD_CLOEXEC);
-  EXPECT(shelf >= 0);
-  EXPECT(pwrite(shelf, object, BYTES, 100) == BYTES);
+  segment = memfd_create("segment", MFD_CLOEXEC);
+  EXPECT(segment >= 0);
+  EXPECT(pwrite(segment, object, BYTES, 100) == BYTES);
   pieces_are_put_together();
   what_is_impossible_is_left_out();
   what_is_damaged_goes_and_is_told_once();
   trust_is_of_whole_ranges();
   what_is_settled_is_read_until_something_goes();
-  a_shelf_grows_while_it_is_read();
+  a_segment_grows_while_it_is_read();
   what_lies_far_behind_is_read_too();
-  a_file_on_no_shelf_has_gaps_alone();
+  a_file_on_no_segment_has_gaps_alone();
   threads_read_while_others_change_it();
 #if !defined(__SANITIZE_THREAD__) && !defined(UR_EMULATED)
   a_forked_child_waits_for_no_lock();
 #endif
-  (void)close(shelf);
+  (void)close(segment);
   return 0;
 }

@@ -9,7 +9,7 @@ from typing import Final
 from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
 from ..sizes import format_size
-from ..storage.cache import CacheDirectory, check_shelves, is_cache
+from ..storage.cache import CacheDirectory, check_segments, is_cache
 from ..storage.registry import location_of
 from .progress_bar import ProgressBar
 from .store_options import add_storage_option
@@ -58,21 +58,23 @@ def _run_cache(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace, directory: CacheDirectory) -> int:
-    shelves = directory.shelves()
+    segments = directory.segments()
     if args.json:
-        print_json({"bytes": directory.used(), "shelves": [asdict(shelf) for shelf in shelves]}, indent=2)
+        print_json(
+            {"bytes": directory.used(), "segments": [asdict(segment) for segment in segments]}, indent=2
+        )
         return 0
-    for shelf in shelves:
-        told = [format_size(shelf.bytes), f"{shelf.ranges:,} ranges of {shelf.objects:,} files"]
-        told += ["pinned"] * shelf.pinned + [f"{shelf.damaged:,} damaged records"] * (shelf.damaged > 0)
-        say(f"{shelf.url}  {', '.join([shelf.problem] if shelf.problem else told)}")
+    for segment in segments:
+        told = [format_size(segment.bytes), f"{segment.ranges:,} ranges of {segment.objects:,} files"]
+        told += ["pinned"] * segment.pinned + [f"{segment.damaged:,} damaged records"] * (segment.damaged > 0)
+        say(f"{segment.url}  {', '.join([segment.problem] if segment.problem else told)}")
     say(f"{args.directory}: {format_size(directory.used())} in all")
     return 0
 
 
 def _verify(args: argparse.Namespace, directory: CacheDirectory) -> int:
     with ProgressBar("verifying", directory.used(), format_size) as bar:
-        report = check_shelves(directory, bar.update)
+        report = check_segments(directory, bar.update)
     if args.json:
         print_json(asdict(report), indent=2)
     elif report.damaged or report.problems:

@@ -24,22 +24,22 @@ Ranges = npt.NDArray[Any]  # of CACHE_RANGE
 
 
 class NativeCache:
-    """The ranges of ``files`` files that lie on ``shelves`` shelves. Thread-safe once both have been set."""
+    """The ranges of ``files`` files that lie in ``segments`` segments. Thread-safe once both have been set."""
 
-    def __init__(self, files: int, shelves: int) -> None:
-        pointer = lib.ur_cache_new(files, shelves)
+    def __init__(self, files: int, segments: int) -> None:
+        pointer = lib.ur_cache_new(files, segments)
         if pointer == ffi.NULL:
             raise MemoryError("no memory for what a cache holds")
         self.pointer = pointer
         self.handle: Handle = Handle(pointer, lib.ur_cache_release)
 
-    def set_shelf(self, shelf: int, fd: int, seed: int) -> None:
-        """The file that shelf's ranges lie in, whose descriptor is taken over."""
-        lib.ur_cache_set_shelf(self.pointer, shelf, fd, seed)
+    def set_segment(self, segment: int, fd: int, seed: int) -> None:
+        """The file that segment's ranges lie in, whose descriptor is taken over."""
+        lib.ur_cache_set_segment(self.pointer, segment, fd, seed)
 
-    def set_file(self, file: int, shelf: int, size: int) -> None:
-        """The shelf that a file's ranges lie on, and the length of the file."""
-        if lib.ur_cache_set_file(self.pointer, file, shelf, size) != lib.UR_OK:
+    def set_file(self, file: int, segment: int, size: int) -> None:
+        """The segment that a file's ranges lie on, and the length of the file."""
+        if lib.ur_cache_set_file(self.pointer, file, segment, size) != lib.UR_OK:
             raise MemoryError("no memory for what a cache holds")
 
     def add(self, ranges: Ranges) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..core import CACHE_RANGE, CACHE_STRETCH, Answer, Fetch, Locked, NativeCache, Put, Range, xxh3_64
 from ..errors import UniRecordError
 from ..sizes import parse_size
-from ..storage.cache import DROPPED, KEPT, PAGE, RECORD, CacheDirectory, Shelf, ShelfError, on_disk
+from ..storage.cache import DROPPED, KEPT, PAGE, RECORD, CacheDirectory, Segment, SegmentError, on_disk
 from .dataset_path import PartRef
 
 __all__ = [
@@ -178,39 +178,39 @@ class CachedParts:
         self._begun: set[int] = set()  # parts whose heads have come
         try:
             self._directory = CacheDirectory(options.path, options.limit)
-            self._shelves = self._open_shelves()
+            self._segments = self._open_segments()
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             text = f"{error.strerror}, for a cache; make room, or name a cache on another disk"
             raise type(error)(error.errno, text, options.path) from error
-        self._numbers = {shelf.url: i for i, shelf in enumerate(self._shelves)}
-        self._of_object: list[dict[int, int]] = [{} for _ in self._shelves]  # file of each object's number
-        self.table: NativeCache = NativeCache(len(files), len(self._shelves))
-        for i, shelf in enumerate(self._shelves):
-            self.table.set_shelf(i, shelf.bytes_descriptor, shelf.seed)
+        self._numbers = {segment.url: i for i, segment in enumerate(self._segments)}
+        self._of_object: list[dict[int, int]] = [{} for _ in self._segments]  # file of each object's number
+        self.table: NativeCache = NativeCache(len(files), len(self._segments))
+        for i, segment in enumerate(self._segments):
+            self.table.set_segment(i, segment.bytes_descriptor, segment.seed)
         for number, file in enumerate(files):
             if file.url in self._numbers:
                 self.table.set_file(number, self._numbers[file.url], file.size)
         self._by_identity = {(file.url, file.identity): number for number, file in enumerate(files)}
         self._lock = Locked()
         self._calls = self._fetched = self._kept = 0
-        self._full, self._broken, self._closed = not self._shelves, False, False
+        self._full, self._broken, self._closed = not self._segments, False, False
         with self._directory.locked() as held:  # or it would see what a full disk is about to undo
-            for shelf in self._shelves if held else ():
-                self._take_news(shelf)
+            for segment in self._segments if held else ():
+                self._take_news(segment)
 
-    def _open_shelves(self) -> list[Shelf]:
-        shelves = []
+    def _open_segments(self) -> list[Segment]:
+        segments = []
         for url in dict.fromkeys(file.url for file in self._files):
             try:
-                shelf = self._directory.open_shelf(url)
-            except ShelfError as error:
+                segment = self._directory.open_segment(url)
+            except SegmentError as error:
                 _log.warning("%s: the cache of %s is not used: %s", self.options.path, url, error)
                 continue
-            if shelf is not None:
-                shelves.append(shelf)
-        return shelves
+            if segment is not None:
+                segments.append(segment)
+        return segments
 
     def fetch(self, ranges: Sequence[Range], put: Put) -> None:
         """Brings ranges that the cache does not have, which are kept as far as there is room."""
@@ -268,48 +268,48 @@ class CachedParts:
         with self._directory.locked() as held:
             if not held or self._closed:
                 return
-            for shelf in self._shelves:
-                self._take_news(shelf)
+            for segment in self._segments:
+                self._take_news(segment)
             self._note_dropped()
             room = self._directory.room() - PAGE  # which pins and notes of damage may need
             self._full = room < _LEAST_ROOM
-            by_shelf: dict[int, list[tuple[int, Range, Any]]] = {}
+            by_segment: dict[int, list[tuple[int, Range, Any]]] = {}
             for of, found in wanted:
                 number = 2 * of.part + of.in_index
-                shelf_number = self._numbers.get(self._files[number].url)
-                if shelf_number is not None:
-                    by_shelf.setdefault(shelf_number, []).append((number, of, found))
-            for shelf_number, ranges in by_shelf.items():
-                if room >= _LEAST_ROOM and self._shelves[shelf_number].is_linked:
-                    room -= self._append(shelf_number, ranges, room)
+                segment_number = self._numbers.get(self._files[number].url)
+                if segment_number is not None:
+                    by_segment.setdefault(segment_number, []).append((number, of, found))
+            for segment_number, ranges in by_segment.items():
+                if room >= _LEAST_ROOM and self._segments[segment_number].is_linked:
+                    room -= self._append(segment_number, ranges, room)
 
-    def _append(self, shelf_number: int, wanted: Sequence[tuple[int, Range, Any]], room: int) -> int:
-        """Puts what is not there yet on a shelf, as far as there is room; returns the bytes of disk that it takes."""
+    def _append(self, segment_number: int, wanted: Sequence[tuple[int, Range, Any]], room: int) -> int:
+        """Puts what is not there yet in a segment, as far as there is room; returns the bytes of disk that it takes."""
         ranges, pieces = self._joined(wanted)
         if not len(ranges):
             return 0
-        shelf = self._shelves[shelf_number]
+        segment = self._segments[segment_number]
         objects = {int(file) for file in np.unique(ranges["file"])}
-        before = sum(map(on_disk, shelf.sizes()))
-        new = sum(self._files[file].identity not in shelf.objects for file in objects)
-        count = _fitting(ranges["bytes"], shelf.sizes(), new, room)
+        before = sum(map(on_disk, segment.sizes()))
+        new = sum(self._files[file].identity not in segment.objects for file in objects)
+        count = _fitting(ranges["bytes"], segment.sizes(), new, room)
         if count < len(ranges):
             self._full = True
             ranges, pieces = ranges[:count], pieces[:count]
         if count == 0:
             return 0
         for file in objects:
-            number = shelf.number_of(self._files[file].identity, self._files[file].size)
-            self._of_object[shelf_number][number] = file
-        numbers = {file: number for number, file in self._of_object[shelf_number].items()}
+            number = segment.number_of(self._files[file].identity, self._files[file].size)
+            self._of_object[segment_number][number] = file
+        numbers = {file: number for number, file in self._of_object[segment_number].items()}
         records = np.zeros(count, RECORD)
         records["kind"] = KEPT
         records["object"] = [numbers[file] for file in ranges["file"].tolist()]
         records["offset"], records["bytes"] = ranges["offset"], ranges["bytes"]
-        shelf.append([piece for run in pieces for piece in run], records)
-        self._take_news(shelf)
+        segment.append([piece for run in pieces for piece in run], records)
+        self._take_news(segment)
         self._kept += int(ranges["bytes"].sum())
-        return sum(map(on_disk, shelf.sizes())) - before
+        return sum(map(on_disk, segment.sizes())) - before
 
     def _joined(self, wanted: Sequence[tuple[int, Range, Any]]) -> tuple[Array, list[list[memoryview]]]:
         """What is not there yet of ranges, neighbours as one, and the pieces of bytes of each."""
@@ -335,14 +335,14 @@ class CachedParts:
             ranges["file"], ranges["offset"], ranges["bytes"] = np.array(found, np.int64).T
         return ranges, pieces
 
-    def _take_news(self, shelf: Shelf) -> None:
-        """Takes in what processes have put on a shelf, or dropped, since this was last asked."""
+    def _take_news(self, segment: Segment) -> None:
+        """Takes in what processes have put in a segment, or dropped, since this was last asked."""
         with self._lock.lock:
-            news = shelf.news()
-            shelf_number = self._numbers[shelf.url]
-            known = self._of_object[shelf_number]
-            for identity, number in shelf.objects.items():
-                file = self._by_identity.get((shelf.url, identity))
+            news = segment.news()
+            segment_number = self._numbers[segment.url]
+            known = self._of_object[segment_number]
+            for identity, number in segment.objects.items():
+                file = self._by_identity.get((segment.url, identity))
                 if file is not None:
                     known[number] = file
             if not len(news):
@@ -367,21 +367,21 @@ class CachedParts:
         """Writes down which entries were damaged, so that no process looks at them again."""
         while len(dropped := self.table.take_dropped()):
             for file in np.unique(dropped["file"]).tolist():
-                shelf_number = self._numbers[self._files[file].url]
-                shelf = self._shelves[shelf_number]
-                number = shelf.objects.get(self._files[file].identity)
+                segment_number = self._numbers[self._files[file].url]
+                segment = self._segments[segment_number]
+                number = segment.objects.get(self._files[file].identity)
                 of_file = dropped[dropped["file"] == file]
                 records = np.zeros(len(of_file), RECORD)
-                if number is None or not self._fits(shelf, len(records)):
+                if number is None or not self._fits(segment, len(records)):
                     continue
                 records["kind"], records["object"] = DROPPED, number
                 for name in ("offset", "bytes", "place", "digest"):
                     records[name] = of_file[name]
-                shelf.note(records)
-                self._take_news(shelf)
+                segment.note(records)
+                self._take_news(segment)
 
-    def _fits(self, shelf: Shelf, records: int) -> bool:
-        size = shelf.sizes()[1]
+    def _fits(self, segment: Segment, records: int) -> bool:
+        size = segment.sizes()[1]
         return on_disk(size + records * RECORD.itemsize) - on_disk(size) <= self._directory.room()
 
     def stats(self) -> CacheStats:
@@ -392,7 +392,7 @@ class CachedParts:
             hit_bytes,
             self._fetched,
             self._kept,
-            damaged + sum(shelf.damaged for shelf in self._shelves),
+            damaged + sum(segment.damaged for segment in self._segments),
             self._full,
             self._broken,
         )
@@ -406,11 +406,11 @@ class CachedParts:
         try:
             with self._directory.locked() as held:
                 if held:
-                    for shelf in self._shelves:
-                        self._take_news(shelf)
+                    for segment in self._segments:
+                        self._take_news(segment)
                     self._note_dropped()
-                    for shelf in self._shelves:
-                        shelf.close()
+                    for segment in self._segments:
+                        segment.close()
         except (OSError, UniRecordError) as error:
             self._give_up(error if isinstance(error, OSError) else OSError(str(error)))
 

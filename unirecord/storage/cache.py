@@ -36,10 +36,10 @@ __all__ = [
     "PINNED",
     "RECORD",
     "Records",
-    "Shelf",
-    "ShelfError",
-    "ShelfFacts",
-    "check_shelves",
+    "Segment",
+    "SegmentError",
+    "SegmentFacts",
+    "check_segments",
     "is_cache",
     "on_disk",
     "paths_of",
@@ -47,25 +47,25 @@ __all__ = [
 ]
 
 
-# One shelf of a cache: bytes of the objects of one folder in a file that only grows, and a journal that
+# One segment of a cache: bytes of the objects of one folder in a file that only grows, and a journal that
 # says which.
 #
 # What the journal does not name is not there, and its records follow the bytes; so a process can end
 # anywhere. Bytes stay
-# where they are until the shelf as a whole is cleared.
+# where they are until the segment as a whole is cleared.
 
 
 RECORD: Final = np.dtype(
     [
         ("kind", "<u4"),
-        ("object", "<u4"),  # number of an object of this shelf, drawn by lot
+        ("object", "<u4"),  # number of an object of this segment, drawn by lot
         ("offset", "<u8"),  # in the object; of OBJECT, its identity
         ("bytes", "<u8"),  # of the range; of OBJECT, the other half of its identity
         (
             "place",
             "<u8",
         ),  # of the range in the file of bytes; of OBJECT, the object's length; of PINNED, 1 or 0
-        ("digest", "<u8"),  # XXH3-64 of the range with the shelf's seed
+        ("digest", "<u8"),  # XXH3-64 of the range with the segment's seed
         ("check", "<u8"),  # XXH3-64 of this record, with the seed and its number
     ]
 )
@@ -79,12 +79,12 @@ _MOST_HEAD: Final = 1 << 16
 Records = npt.NDArray[Any]  # of RECORD
 
 
-class ShelfError(Exception):
-    """The files of a shelf are not those of one."""
+class SegmentError(Exception):
+    """The files of a segment are not those of one."""
 
 
 def paths_of(folder: str, url: str, secret: bytes | None = None) -> tuple[str, str]:
-    """The paths of a shelf's journal and of its bytes: who lacks the folder's secret cannot tell them from the URL."""
+    """The paths of a segment's journal and of its bytes: without the folder's secret the URL does not tell them."""
     key = secret_of(folder) if secret is None else secret
     digest = hashlib.blake2b(url.encode(), key=key, digest_size=8).hexdigest()
     name = os.path.join(folder, digest)
@@ -92,7 +92,7 @@ def paths_of(folder: str, url: str, secret: bytes | None = None) -> tuple[str, s
 
 
 def url_of(journal: str) -> str:
-    """The URL that the shelf with this journal is for; ShelfError when it is none."""
+    """The URL that the segment with this journal is for; SegmentError when it is none."""
     file = own_file(journal, os.O_RDONLY)
     try:
         return _read_head(file)[0]
@@ -104,12 +104,12 @@ def _read_head(file: Descriptor) -> tuple[str, int, int]:
     """URL, seed, and bytes of the head of a journal."""
     head = os.pread(file.number, _MOST_HEAD, 0)
     if len(head) < _HEAD.size:
-        raise ShelfError("its head is cut")
+        raise SegmentError("its head is cut")
     magic, size, url_bytes, seed, digest = _HEAD.unpack_from(head)
     if magic != _MAGIC or not _HEAD.size + url_bytes <= size <= len(head):
-        raise ShelfError("its head is another one")
+        raise SegmentError("its head is another one")
     if xxh3_64(_HEAD.pack(magic, size, url_bytes, seed, 0) + head[_HEAD.size : size]) != digest:
-        raise ShelfError("its head is damaged")
+        raise SegmentError("its head is damaged")
     return head[_HEAD.size : _HEAD.size + url_bytes].decode(errors="replace"), seed, size
 
 
@@ -123,10 +123,10 @@ def head_of(url: str) -> bytes:
     return _HEAD.pack(_MAGIC, size, len(text), seed, digest) + rest
 
 
-class Shelf:
-    """An open shelf, which nobody clears meanwhile. Whoever appends holds the cache's lock.
+class Segment:
+    """An open segment, which nobody clears meanwhile. Whoever appends holds the cache's lock.
 
-    FileNotFoundError when it is not there, ShelfError when its files are not those of a shelf.
+    FileNotFoundError when it is not there, SegmentError when its files are not those of a segment.
     """
 
     journal: str
@@ -141,7 +141,7 @@ class Shelf:
             self._bytes = own_file(self.path, os.O_RDWR | os.O_APPEND)
             self.seed, self._head = self._look_at_head()
         except BaseException:
-            self._log.close()  # or whoever clears the shelf would find it in use
+            self._log.close()  # or whoever clears the segment would find it in use
             raise
         self._read = 0  # records that have been read, damaged ones included
         self.damaged: int = 0
@@ -153,7 +153,7 @@ class Shelf:
             raise OSError(errno.ENOLCK, "it is being cleared, or this file system has no locks", self.journal)
         url, seed, size = _read_head(self._log)
         if url != self.url:
-            raise ShelfError(f"it is for {url}")
+            raise SegmentError(f"it is for {url}")
         return seed, size
 
     @property
@@ -266,7 +266,7 @@ def _append(file: Descriptor, pieces: Sequence[Buffer], end: int) -> None:
         raise
 
 
-# A directory that caches share: one lock, one limit for all its files together, a shelf for each folder of
+# A directory that caches share: one lock, one limit for all its files together, a segment for each folder of
 # objects.
 
 
@@ -287,8 +287,8 @@ def is_cache(path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ShelfFacts:
-    """A shelf as it is listed: bytes of its files, ranges that it holds; ``problem`` when it cannot be read."""
+class SegmentFacts:
+    """A segment as it is listed: bytes of its files, ranges that it holds; ``problem`` when it cannot be read."""
 
     url: str
     bytes: int
@@ -350,23 +350,23 @@ class CacheDirectory:
         """Bytes that may still be added."""
         return self.limit - self.used()
 
-    def open_shelf(self, url: str) -> Shelf | None:
-        """The shelf for a folder, made if need be; None without room. ShelfError when it is damaged and in use."""
+    def open_segment(self, url: str) -> Segment | None:
+        """The segment for a folder, made if need be; None without room. SegmentError when it is damaged and in use."""
         with self.locked() as held:
             if not held:
                 return None
             try:
-                return Shelf(self.path, url, self.secret)
+                return Segment(self.path, url, self.secret)
             except FileNotFoundError:
                 pass
-            except (ShelfError, PermissionError):  # damaged, or a link that somebody has put there
+            except (SegmentError, PermissionError):  # damaged, or a link that somebody has put there
                 if not self._clear(*paths_of(self.path, url, self.secret)):
                     raise
             head = head_of(url)
             if self.room() < on_disk(len(head)):
                 return None
             self._make(url, head)
-            return Shelf(self.path, url, self.secret)
+            return Segment(self.path, url, self.secret)
 
     def _make(self, url: str, head: bytes) -> None:
         journal, path = paths_of(self.path, url, self.secret)
@@ -387,30 +387,30 @@ class CacheDirectory:
         )
         return [os.path.join(self.path, name) for name in names]
 
-    def shelves(self) -> list[ShelfFacts]:
+    def segments(self) -> list[SegmentFacts]:
         """What is there, by URL."""
         return sorted(map(self._facts, self.journals()), key=lambda facts: facts.url)
 
-    def _facts(self, journal: str) -> ShelfFacts:
+    def _facts(self, journal: str) -> SegmentFacts:
         size = sum(_length(name) for name in (journal, journal[:-4] + ".bytes"))
         try:
             url = url_of(journal)
-            shelf = Shelf(self.path, url, self.secret)
-        except (OSError, ShelfError) as error:
-            return ShelfFacts(os.path.basename(journal), size, problem=str(error))
+            segment = Segment(self.path, url, self.secret)
+        except (OSError, SegmentError) as error:
+            return SegmentFacts(os.path.basename(journal), size, problem=str(error))
         try:
-            records = shelf.news()
+            records = segment.news()
             kept = int((records["kind"] == KEPT).sum())
-            return ShelfFacts(
-                url, size, kept - (len(records) - kept), len(shelf.objects), shelf.damaged, shelf.pinned
+            return SegmentFacts(
+                url, size, kept - (len(records) - kept), len(segment.objects), segment.damaged, segment.pinned
             )
         finally:
-            shelf.close()
+            segment.close()
 
     def clear(self, urls: list[str], *, pinned: bool = False) -> list[str]:
-        """Removes shelves: of these URLs, or of all that are not pinned; returns the URLs of those that are in use.
+        """Removes segments: of these URLs, or of all that are not pinned; returns the URLs of those that are in use.
 
-        MissingError when there is no shelf for a URL.
+        MissingError when there is no segment for a URL.
         """
         known = {url: journal for journal in self.journals() if (url := _url(journal))}
         for url in urls:
@@ -440,7 +440,7 @@ class CacheDirectory:
                 system.os_calls.unlink(os.path.join(self.path, name))
 
     def _clear(self, journal: str, path: str) -> bool:
-        """Removes a shelf's files; False when a process has it open."""
+        """Removes a segment's files; False when a process has it open."""
         file: Descriptor | None = None
         with suppress(PermissionError):  # no file of a cache: it goes, and nothing is opened
             file = own_file(journal, os.O_RDWR)
@@ -460,18 +460,18 @@ class CacheDirectory:
         return MissingError(f"{url}: the cache at {self.path} has nothing of it{did_you_mean(url, known)}")
 
     def pin(self, url: str, pinned: bool) -> None:
-        """Says whether ``clear`` leaves the shelf of this URL alone. MissingError when there is none."""
+        """Says whether ``clear`` leaves the segment of this URL alone. MissingError when there is none."""
         with self.locked() as held:
             if not held:
                 raise BusyError(f"{self.path}: another process holds this cache, and does not let go of it")
             try:
-                shelf = Shelf(self.path, url, self.secret)
+                segment = Segment(self.path, url, self.secret)
             except FileNotFoundError:
                 raise self._nothing_of(url) from None
-            shelf.news()
+            segment.news()
             record = _pin_record(pinned)
-            shelf.note(record)
-            shelf.close()
+            segment.note(record)
+            segment.close()
 
 
 def _pin_record(pinned: bool) -> npt.NDArray[Any]:
@@ -483,7 +483,7 @@ def _pin_record(pinned: bool) -> npt.NDArray[Any]:
 def _url(journal: str) -> str | None:
     try:
         return url_of(journal)
-    except (OSError, ShelfError):
+    except (OSError, SegmentError):
         return None
 
 
@@ -506,7 +506,7 @@ def _size_of(entry: os.DirEntry[str]) -> int:
 
 @dataclass
 class CacheReport:
-    """What was found: ranges that are right and their bytes, damaged ones, and shelves that cannot be read."""
+    """What was found: ranges that are right and their bytes, damaged ones, and segments that cannot be read."""
 
     ranges: int = 0
     bytes: int = 0
@@ -514,26 +514,26 @@ class CacheReport:
     problems: list[str] = field(default_factory=list)
 
 
-def check_shelves(directory: CacheDirectory, progress: Callable[[int], Any]) -> CacheReport:
-    """Reads all shelves; ``progress`` is told of bytes. Others may use the cache meanwhile."""
+def check_segments(directory: CacheDirectory, progress: Callable[[int], Any]) -> CacheReport:
+    """Reads all segments; ``progress`` is told of bytes. Others may use the cache meanwhile."""
     report = CacheReport()
     for journal in directory.journals():
         try:
-            shelf = Shelf(directory.path, url_of(journal), directory.secret)
-        except (OSError, ShelfError) as error:
+            segment = Segment(directory.path, url_of(journal), directory.secret)
+        except (OSError, SegmentError) as error:
             report.problems.append(f"{journal}: {error}")
             continue
         try:
-            _check(directory, shelf, report, progress)
+            _check(directory, segment, report, progress)
         finally:
-            shelf.close()
+            segment.close()
     return report
 
 
 def _check(
-    directory: CacheDirectory, shelf: Shelf, report: CacheReport, progress: Callable[[int], Any]
+    directory: CacheDirectory, segment: Segment, report: CacheReport, progress: Callable[[int], Any]
 ) -> None:
-    news = shelf.news()
+    news = segment.news()
     gone = set(news["place"][news["kind"] == DROPPED].tolist())
     wrong = []
     for number in np.flatnonzero(news["kind"] == KEPT).tolist():
@@ -541,19 +541,19 @@ def _check(
         place, size = int(record["place"]), int(record["bytes"])
         if place in gone:
             continue
-        data = shelf.read(place, size)
-        if len(data) == size and xxh3_64(data, shelf.seed) == int(record["digest"]):
+        data = segment.read(place, size)
+        if len(data) == size and xxh3_64(data, segment.seed) == int(record["digest"]):
             report.ranges += 1
             report.bytes += size
             progress(report.bytes)
         else:
             wrong.append(number)
-    report.damaged += len(wrong) + shelf.damaged
+    report.damaged += len(wrong) + segment.damaged
     if wrong:
-        _drop(directory, shelf, news[wrong].copy())
+        _drop(directory, segment, news[wrong].copy())
 
 
-def _drop(directory: CacheDirectory, shelf: Shelf, records: Records) -> None:
+def _drop(directory: CacheDirectory, segment: Segment, records: Records) -> None:
     """Writes down that these are gone, in what is left of the journal's last page: its limit is not known here.
 
     What is left over is found by whoever uses it.
@@ -561,6 +561,6 @@ def _drop(directory: CacheDirectory, shelf: Shelf, records: Records) -> None:
     records["kind"] = DROPPED
     with directory.locked() as held:
         if held:
-            shelf.news()
-            size = shelf.sizes()[1]
-            shelf.note(records[: (on_disk(size) - size) // RECORD.itemsize])
+            segment.news()
+            size = segment.sizes()[1]
+            segment.note(records[: (on_disk(size) - size) // RECORD.itemsize])
