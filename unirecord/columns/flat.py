@@ -28,8 +28,7 @@ __all__ = [
 ]
 
 
-# The scalar columns of one part as flat arrays, each checked where it is touched, with their zones and
-# sorted rows.
+# The scalar columns of one part as flat arrays, each checked where it is touched, with their zones and sorted rows.
 
 
 Array = npt.NDArray[Any]

@@ -114,8 +114,7 @@ def _shares_of_parts(
         yield number, chosen, rows[chosen] - starts[number]
 
 
-# How long the value of each selected row is in a column, from the indexes alone, piece by piece: no blob is
-# read.
+# How long the value of each selected row is in a column, from the indexes alone, piece by piece: no blob is read.
 
 
 Numbers = NDArray[np.int64]

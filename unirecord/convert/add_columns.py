@@ -481,8 +481,7 @@ def _shown(key: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-# Which columns are to be added, and what gives their values: a function, or a table, as a source of column
-# parts.
+# Which columns are to be added, and what gives their values: a function, or a table, as a source of column parts.
 
 
 # Annotations with a meaning (docs/schema.md) that is of some types alone.

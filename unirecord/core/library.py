@@ -23,8 +23,7 @@ from ..errors import (
 )
 from .interpreter import check_interpreter, has_gil
 
-# Failures of the C core as exceptions: which file, row, column and offset, what was found, and what to do
-# about it.
+# Failures of the C core as exceptions: which file, row, column and offset, what was found, and what to do about it.
 
 
 @dataclass(frozen=True)

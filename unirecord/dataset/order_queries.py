@@ -22,8 +22,7 @@ __all__ = [
 ]
 
 
-# When rows come, as a table: an entry for every delivery of a row that was asked for, and one where there
-# is none.
+# When rows come, as a table: an entry for every delivery of a row that was asked for, and one where there is none.
 
 
 Numbers = NDArray[np.int64]

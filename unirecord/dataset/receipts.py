@@ -44,8 +44,7 @@ __all__ = [
 ]
 
 
-# The bytes of a receipt file: a head that says what is delivered, and records of a fixed size
-# (docs/order.md).
+# The bytes of a receipt file: a head that says what is delivered, and records of a fixed size (docs/order.md).
 
 
 SUFFIX: Final = ".receipts"

@@ -32,8 +32,7 @@ __all__ = [
 ]
 
 
-# What the producers of a cache of samples do: take records from the user's function, and publish parts of
-# them.
+# What the producers of a cache of samples do: take records from the user's function, and publish parts of them.
 
 
 Remote = Callable[[int, int], Iterable[Mapping[str, Any]]]

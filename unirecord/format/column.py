@@ -27,8 +27,7 @@ __all__ = [
 ]
 
 
-# What is said of a column beside its type (media type, unit, class names): plain values that readers
-# ignore.
+# What is said of a column beside its type (media type, unit, class names): plain values that readers ignore.
 
 
 ARROW_KEY: Final = (

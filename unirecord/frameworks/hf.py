@@ -117,8 +117,7 @@ def _nested(column: Column, values: Any, kind: pyarrow.DataType) -> pyarrow.Arra
     return flat if flat.type == kind else flat.cast(kind)
 
 
-# The stream that ``to_hf`` gives: a shard's order in stretches, in the epoch of each pass, with exact
-# states.
+# The stream that ``to_hf`` gives: a shard's order in stretches, in the epoch of each pass, with exact states.
 
 
 _TABLE_BYTES = 4 << 20
@@ -262,8 +261,7 @@ def _worker() -> tuple[int, int] | None:
     return None if info is None else (info.num_workers, info.id)
 
 
-# Hugging Face datasets: a shard as an IterableDataset of stretches with exact states, or its scalars as a
-# Dataset.
+# Hugging Face datasets: a shard as an IterableDataset of stretches with exact states, or its scalars as a Dataset.
 
 
 _SHARDS = 64  # of a dataset that is shuffled or has one part: enough for the workers of a machine

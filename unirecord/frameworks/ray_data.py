@@ -265,8 +265,7 @@ def _name(column: Column) -> str:
     return f"`{column.name}`"
 
 
-# `unirecord.ray.read`: rows as Ray blocks, a task for each run of rows; columns and conditions are pushed
-# down.
+# `unirecord.ray.read`: rows as Ray blocks, a task for each run of rows; columns and conditions are pushed down.
 
 
 _BLOCK_BYTES = 128 << 20  # Ray's own target

@@ -269,8 +269,7 @@ def _value(column: Column, result: ColumnResult) -> object:
     return raw.decode("utf-8", "backslashreplace") if column.type in ("string", "text") else raw.hex()
 
 
-# Rows of two datasets by their numbers: which only one of them has, and which both have, read only where
-# need be.
+# Rows of two datasets by their numbers: which only one of them has, and which both have, read only where need be.
 
 
 @dataclass(frozen=True)
@@ -313,8 +312,7 @@ def _shared(a: Side, b: Side) -> list[tuple[int, int]]:
     return found
 
 
-# Rows of two datasets by the values of key columns: who belongs to whom, in bounded memory by parting the
-# keys.
+# Rows of two datasets by the values of key columns: who belongs to whom, in bounded memory by parting the keys.
 
 
 Digests = NDArray[np.uint64]

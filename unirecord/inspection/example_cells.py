@@ -31,8 +31,7 @@ __all__ = [
 ]
 
 
-# One row for somebody to look at: values that are too large or damaged are said in words, not read or
-# raised.
+# One row for somebody to look at: values that are too large or damaged are said in words, not read or raised.
 
 
 MOST_BYTES: Final = 1 << 24  # of a value that is read to be looked at

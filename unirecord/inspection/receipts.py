@@ -38,8 +38,7 @@ __all__ = [
 ]
 
 
-# Samples that receipts leave out, however many: at most two bytes each, and one bit for each sample of the
-# pass.
+# Samples that receipts leave out, however many: at most two bytes each, and one bit for each sample of the pass.
 
 
 _BITS = 16  # numbers of a block: those that are few are its u16s, the others a bit each

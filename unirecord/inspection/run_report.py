@@ -26,8 +26,7 @@ __all__ = [
 ]
 
 
-# Figures that loaders and pipelines have saved beside their receipts, read as what anybody may have
-# written.
+# Figures that loaders and pipelines have saved beside their receipts, read as what anybody may have written.
 
 
 _MOST_FILES: Final = 1_000

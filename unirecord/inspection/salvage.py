@@ -32,8 +32,7 @@ __all__ = [
 ]
 
 
-# What a sound index knows of a damaged data file: its head, and row groups whose scalar page or headers are
-# bad.
+# What a sound index knows of a damaged data file: its head, and row groups whose scalar page or headers are bad.
 
 
 def head_from_index(path: str, data: DataFile) -> DataHead | None:

@@ -405,8 +405,7 @@ def _beyond(field: Field) -> CorruptionError:
     )
 
 
-# What the values of a column are like: span, mean, quantiles, distinct values, a histogram; from the index
-# alone.
+# What the values of a column are like: span, mean, quantiles, distinct values, a histogram; from the index alone.
 
 
 QUANTILES: Final = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

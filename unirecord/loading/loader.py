@@ -40,8 +40,7 @@ __all__ = [
 ]
 
 
-# Iterators that are still open when the interpreter ends: closed while the modules that they need are
-# whole.
+# Iterators that are still open when the interpreter ends: closed while the modules that they need are whole.
 
 
 P = ParamSpec("P")

@@ -29,8 +29,7 @@ __all__ = [
 ]
 
 
-# Figures of a loader for what watches a job: text as Prometheus scrapes it, and scalars as TensorBoard
-# draws them.
+# Figures of a loader for what watches a job: text as Prometheus scrapes it, and scalars as TensorBoard draws them.
 
 
 class Metric(NamedTuple):

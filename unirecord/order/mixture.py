@@ -29,8 +29,7 @@ __all__ = [
 ]
 
 
-# Whose turn it is when several sources take turns by weight: at every prefix each is within one of its
-# share.
+# Whose turn it is when several sources take turns by weight: at every prefix each is within one of its share.
 
 
 Numbers = NDArray[np.int64]

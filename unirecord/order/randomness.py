@@ -26,8 +26,7 @@ __all__ = [
 ]
 
 
-# SplitMix64: numbers that look random, made of a number and a seed alone, so that every process finds the
-# same.
+# SplitMix64: numbers that look random, made of a number and a seed alone, so that every process finds the same.
 
 
 Words = NDArray[np.uint64]

@@ -24,8 +24,7 @@ __all__ = [
 ]
 
 
-# Rows drawn by weight, with replacement: which one stands at a position is a random number there, and a
-# search.
+# Rows drawn by weight, with replacement: which one stands at a position is a random number there, and a search.
 
 
 Numbers = NDArray[np.int64]
@@ -330,8 +329,7 @@ class BalancedOrder(BatchOrder):
         return visits[here], batch - self._begin, within
 
 
-# Batches of rows of like length: buckets by length, each cut into batches, the batches of all in a random
-# order.
+# Batches of rows of like length: buckets by length, each cut into batches, the batches of all in a random order.
 
 
 class Bucketed(BatchRule):
@@ -457,8 +455,7 @@ def edges_of(lengths: Numbers) -> list[int]:
     return edges
 
 
-# Batches that somebody else's batch sampler names: lists of places, taken as they are needed, one pass of
-# it.
+# Batches that somebody else's batch sampler names: lists of places, taken as they are needed, one pass of it.
 
 
 class SampledOrder(BatchOrder):

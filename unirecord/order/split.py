@@ -107,8 +107,7 @@ def row_hashes(columns: Sequence[Cells], seed: int) -> NDArray[np.uint64]:
     return found
 
 
-# Shares of rows by a hash: below which bound it is, one for all rows or one for those with each value of a
-# column.
+# Shares of rows by a hash: below which bound it is, one for all rows or one for those with each value of a column.
 
 
 Bounds = tuple[int, ...]

@@ -85,8 +85,7 @@ class WindowTable:
         return cls(before, every, samples, elements)
 
 
-# Documents packed whole into samples of one length, best fit over a stretch of them: arithmetic on lengths
-# alone.
+# Documents packed whole into samples of one length, best fit over a stretch of them: arithmetic on lengths alone.
 
 
 PACKED_TOGETHER = 8192  # documents that are looked at together

@@ -33,8 +33,7 @@ __all__ = [
 ]
 
 
-# Where a cache of an object store lies, and how large it may be: for one dataset, or for all that are
-# opened.
+# Where a cache of an object store lies, and how large it may be: for one dataset, or for all that are opened.
 
 
 @dataclass(frozen=True)

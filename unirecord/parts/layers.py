@@ -24,8 +24,7 @@ __all__ = [
 ]
 
 
-# Which files the columns of a snapshot are read from: layers, each with one file of every part and columns
-# of it.
+# Which files the columns of a snapshot are read from: layers, each with one file of every part and columns of it.
 
 
 @dataclass(frozen=True)
@@ -108,8 +107,7 @@ def places_in(layers: Sequence[Layer]) -> list[tuple[int, int]]:
     return [places[column] for column in range(len(places))]
 
 
-# One layer of a snapshot, opened: the C core's set of its files, what brings their bytes, and the cache of
-# them.
+# One layer of a snapshot, opened: the C core's set of its files, what brings their bytes, and the cache of them.
 
 
 class OpenedLayer:

@@ -56,8 +56,7 @@ __all__ = [
 ]
 
 
-# The text of a manifest's list of parts, read column by column: numbers, hex digits and names of all parts
-# at once.
+# The text of a manifest's list of parts, read column by column: numbers, hex digits and names of all parts at once.
 
 
 # A part as it is written: keys in order, nothing left out and nothing between them, a name that goes with the id.
@@ -299,8 +298,7 @@ def find_parts(text: bytes) -> PartList | None:
     return None if fields is None else PartList(before + begin, end + after, ListedParts(fields))
 
 
-# What goes for all parts of a manifest together: sums, names and ids of their own, schemas, and what is
-# required.
+# What goes for all parts of a manifest together: sums, names and ids of their own, schemas, and what is required.
 
 
 DELETIONS: Final = "deletions"

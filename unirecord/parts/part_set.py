@@ -546,8 +546,7 @@ class PartSet:
         return sum_of([layer.cached.stats() for layer in self._layers if layer.cached is not None])
 
 
-# Looks whether what was read of parts can be values of its columns: digests only say that it is what was
-# written.
+# Looks whether what was read of parts can be values of its columns: digests only say that it is what was written.
 
 
 def check_values(

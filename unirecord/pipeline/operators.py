@@ -24,8 +24,7 @@ __all__ = [
 ]
 
 
-# What an operator of a pipeline may be beside a plain function: one that writes in place, or leaves samples
-# out.
+# What an operator of a pipeline may be beside a plain function: one that writes in place, or leaves samples out.
 
 
 class SkipSample(UniRecordError):

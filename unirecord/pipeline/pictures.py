@@ -306,8 +306,7 @@ def place_picture(
     decode(placer, channels, data, out, key)
 
 
-# `Decode`: stored pictures to pixels of one size, cropped, mirrored and normalised, each in its place in a
-# batch.
+# `Decode`: stored pictures to pixels of one size, cropped, mirrored and normalised, each in its place in a batch.
 
 
 class Decode:

@@ -19,18 +19,18 @@ from .operators import Operator
 from .stage import Slots, Stage
 
 __all__ = [
-    "WorkerPool",
     "Dispatch",
     "Feed",
     "Job",
-    "StageQueue",
     "Running",
+    "StageQueue",
     "StageTimes",
     "Straight",
     "Task",
     "Tuning",
     "Upstream",
     "Worker",
+    "WorkerPool",
     "do",
     "goes_with_the_batch",
     "make_ahead",
@@ -38,8 +38,7 @@ __all__ = [
 ]
 
 
-# Where the time of one stage in a pass goes: what its tasks take, of a processor too, and what it waits
-# for.
+# Where the time of one stage in a pass goes: what its tasks take, of a processor too, and what it waits for.
 
 
 _CPU_SAMPLE_NS = 2_000_000  # of work between two looks at the processor's time
@@ -110,8 +109,7 @@ class StageTimes:
             self.element_ns += 0.1 * (min(each, _MUCH_LONGER * self.element_ns) - self.element_ns)
 
 
-# What a stage takes from the one before it: pieces of what is ready there, and groups that are put
-# together.
+# What a stage takes from the one before it: pieces of what is ready there, and groups that are put together.
 
 
 class Upstream(Protocol):
@@ -542,8 +540,7 @@ class StageQueue(StageTimes):
         self.turn("work" if self.running else "out" if self.is_full(workers) else "in", now)
 
 
-# The threads of a pass: begun one by one, woken, and left when it ends, even in the middle of a user's
-# function.
+# The threads of a pass: begun one by one, woken, and left when it ends, even in the middle of a user's function.
 
 
 _PATIENCE_S = 0.01  # for a user's function that is nearly done when its pass is left
@@ -772,8 +769,7 @@ class Dispatch:
             self.out.put(None)
 
 
-# Doing one task: chunks read from the source, or what a stage makes of some; what it took, of a processor
-# too.
+# Doing one task: chunks read from the source, or what a stage makes of some; what it took, of a processor too.
 
 
 _MOST_READ = 16  # chunks read by one task, if they come fast

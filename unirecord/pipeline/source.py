@@ -41,8 +41,7 @@ __all__ = [
 ]
 
 
-# What a pipeline over a dataset reads: stored samples, or whole batches of them, as chunks with their
-# places.
+# What a pipeline over a dataset reads: stored samples, or whole batches of them, as chunks with their places.
 
 
 _Draws = Callable[[int, int], "NDArray[np.int64] | None"]

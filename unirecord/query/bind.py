@@ -15,8 +15,7 @@ from .compute import number_test
 from .fields import AND, BITS, ROWS, SET, TABLE, Mask, PartFields, RowsAt, Step, match_strings
 from .tree import PART, ROW, AnyOf, Between, CompareText, Condition, Leaf, Text, TextTest
 
-# Binds a test of strings to one part: to ranges of codes where there is a dictionary, to the strings where
-# not.
+# Binds a test of strings to one part: to ranges of codes where there is a dictionary, to the strings where not.
 
 
 SEARCH_STEPS = 16  # entries that are compared in a row in the time of one step of a search among them

@@ -210,8 +210,7 @@ def not_null(number: Number, fields: PartFields, at: RowsAt) -> Mask:
     return np.ones(len(at), np.bool_) if valid is None else valid
 
 
-# Tests of whole numbers as steps for the C core: sums, differences and products of columns that int64
-# holds.
+# Tests of whole numbers as steps for the C core: sums, differences and products of columns that int64 holds.
 
 
 JOINING = {"+": NumberOp.ADD, "-": NumberOp.SUBTRACT, "*": NumberOp.MULTIPLY}

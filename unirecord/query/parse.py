@@ -197,8 +197,7 @@ def _escape(text: str, at: int) -> tuple[str, int]:
     raise misread("unknown escape; a backslash is written \\\\", text, at, at + 2)
 
 
-# Parses the text of a query into a tree by recursive descent; Python's precedence, Python's and SQL's
-# spellings.
+# Parses the text of a query into a tree by recursive descent; Python's precedence, Python's and SQL's spellings.
 
 
 MAX_DEPTH = 50  # of parentheses and of operators that hang on one another

@@ -266,8 +266,7 @@ def _append(file: Descriptor, pieces: Sequence[Buffer], end: int) -> None:
         raise
 
 
-# A directory that caches share: one lock, one limit for all its files together, a segment for each folder of
-# objects.
+# A directory that caches share: one lock, one limit for all its files together, a segment for each folder of objects.
 
 
 _LOCK: Final = "cache.lock"

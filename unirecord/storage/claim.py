@@ -32,8 +32,7 @@ __all__ = [
 ]
 
 
-# Who may write: locks on open files, which end with their process, and what is known of the writers of this
-# one.
+# Who may write: locks on open files, which end with their process, and what is known of the writers of this one.
 
 
 _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")

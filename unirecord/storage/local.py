@@ -180,8 +180,7 @@ def other_names(path: str) -> int:
         return 0
 
 
-# Local file systems, and whatever is mounted as one: names looked up, regular files opened, ranges read
-# whole.
+# Local file systems, and whatever is mounted as one: names looked up, regular files opened, ranges read whole.
 
 
 _KINDS: Final = {

@@ -171,8 +171,7 @@ def retries_of(config: Any) -> Retries:
     return Retries(**told)
 
 
-# How long a store takes to answer, and to send: from that, the gap up to which two ranges come faster as
-# one.
+# How long a store takes to answer, and to send: from that, the gap up to which two ranges come faster as one.
 
 
 GAP_BYTES: Final = 32 << 10  # while nothing is known: 25 ms at a megabyte a second and connection

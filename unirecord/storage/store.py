@@ -171,8 +171,7 @@ def failure(path: str, error: BaseException) -> BaseException:
     return OSError(errno.EIO, said, path)
 
 
-# A bucket, as its client sees it: made from a URL and options, and made anew when its credentials have
-# expired.
+# A bucket, as its client sees it: made from a URL and options, and made anew when its credentials have expired.
 
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AZURE_STORAGE_ENDPOINT")

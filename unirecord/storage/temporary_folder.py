@@ -28,8 +28,7 @@ def temporary_folder(parent: str | None = None) -> Iterator[str]:
         yield folder
 
 
-# Records that are put aside in files of a temporary folder, one for each bucket, and taken bucket by
-# bucket.
+# Records that are put aside in files of a temporary folder, one for each bucket, and taken bucket by bucket.
 
 
 class Buckets:

@@ -48,8 +48,7 @@ __all__ = [
 ]
 
 
-# The dataset that is looked at: which rows a condition leaves, in which order, and what its columns are to
-# the eye.
+# The dataset that is looked at: which rows a condition leaves, in which order, and what its columns are to the eye.
 
 
 _TRIED: Final = 12  # rows that are looked at for pictures

@@ -69,8 +69,7 @@ class Collected:
     bytes: int
 
 
-# Removes versions from an object store, where nobody holds a lock: what is deleted is said in the manifest
-# before.
+# Removes versions from an object store, where nobody holds a lock: what is deleted is said in the manifest before.
 
 
 _ATTEMPTS: Final = 100

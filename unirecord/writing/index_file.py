@@ -59,8 +59,7 @@ class BlobValidity:
         return {"nulls": self._nulls}
 
 
-# The sorted rows of a column: row numbers by value and then by row, in bounded memory however many rows
-# there are.
+# The sorted rows of a column: row numbers by value and then by row, in bounded memory however many rows there are.
 
 
 MAX_SORTED = 1 << 24  # rows sorted at once

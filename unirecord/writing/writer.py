@@ -40,8 +40,7 @@ __all__ = [
 ]
 
 
-# Writers that are open: one that is dropped, or alive when its process ends, is said on stderr and cleaned
-# up.
+# Writers that are open: one that is dropped, or alive when its process ends, is said on stderr and cleaned up.
 
 
 class OpenWriter(Protocol):

@@ -185,8 +185,7 @@ def _not_utf8(path: str, error: UnicodeDecodeError) -> SchemaError:
     )
 
 
-# Blocks of CSV by pyarrow where it is installed: the same cells, types and values as without it, only
-# faster.
+# Blocks of CSV by pyarrow where it is installed: the same cells, types and values as without it, only faster.
 
 
 _MOST_BYTES: Final = 1 << 30

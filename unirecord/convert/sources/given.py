@@ -30,8 +30,7 @@ __all__ = [
 ]
 
 
-# Records that a program gives: map-style datasets, iterables and generators of dicts, tuples or named
-# tuples.
+# Records that a program gives: map-style datasets, iterables and generators of dicts, tuples or named tuples.
 
 
 _UNIT_ROWS: Final = 256

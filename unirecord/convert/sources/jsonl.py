@@ -36,8 +36,7 @@ __all__ = [
 ]
 
 
-# Lines of flat JSON objects by orjson where it is installed: the same values as `parse_json` gives, only
-# faster.
+# Lines of flat JSON objects by orjson where it is installed: the same values as `parse_json` gives, only faster.
 
 
 _BLANKS: Final = b" \t\r\n"
@@ -85,8 +84,7 @@ def _texts(values: list[Any]) -> float:
     return texts
 
 
-# Blocks of flat JSON objects by pyarrow where it is installed: columns of the values that `parse_json`
-# gives.
+# Blocks of flat JSON objects by pyarrow where it is installed: columns of the values that `parse_json` gives.
 
 
 _EXACT: Final = float(1 << 53)  # beyond it a float may be a rounded whole number

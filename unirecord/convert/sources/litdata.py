@@ -33,8 +33,7 @@ __all__ = [
 ]
 
 
-# Nested values of LitData's items: its binary form of lists and dicts, within the bytes that are there; and
-# JSON.
+# Nested values of LitData's items: its binary form of lists and dicts, within the bytes that are there; and JSON.
 
 
 # The tags of litdata.streaming.serializers; those of the cells of a list of dicts are 16 and more.

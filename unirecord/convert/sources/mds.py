@@ -36,8 +36,7 @@ __all__ = [
 ]
 
 
-# The encodings of MosaicML's MDS shards: the column type each makes, and its bytes as values; nothing is
-# unpickled.
+# The encodings of MosaicML's MDS shards: the column type each makes, and its bytes as values; nothing is unpickled.
 
 
 _SCALARS: Final = (

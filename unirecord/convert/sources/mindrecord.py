@@ -121,8 +121,7 @@ def _unpacked(cell: memoryview, dtype: Any) -> Any:
     return values.astype(dtype)
 
 
-# MindRecord files as records: the pages of the data files alone, so that no index can be missing, stale or
-# renamed.
+# MindRecord files as records: the pages of the data files alone, so that no index can be missing, stale or renamed.
 
 
 _SIZE: Final = struct.Struct("<Q")

@@ -32,8 +32,7 @@ __all__ = [
 ]
 
 
-# The wire format of Protocol Buffers, as far as tf.train.Example needs it: fields of a message, packed
-# numbers.
+# The wire format of Protocol Buffers, as far as tf.train.Example needs it: fields of a message, packed numbers.
 
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
@@ -362,8 +361,7 @@ def _step_values(steps: Steps, column: Column) -> Any:
     return stacked.reshape(-1) if len(shape) == 1 and stacked.shape[1] == 1 else stacked
 
 
-# What sources of records of bytes share: tf.train.Examples become columns, anything else one column of
-# bytes.
+# What sources of records of bytes share: tf.train.Examples become columns, anything else one column of bytes.
 
 
 _BATCH_BYTES: Final = 8_000_000

@@ -55,8 +55,7 @@ def cells_of(column: ColumnData) -> Cells:
     return Cells(np.frombuffer(b"".join(values), np.uint8), ends, column.valid)
 
 
-# The step that keeps one share of a split: rows by a hash of themselves or a key, so that new rows move no
-# other.
+# The step that keeps one share of a split: rows by a hash of themselves or a key, so that new rows move no other.
 
 
 @dataclass(frozen=True)

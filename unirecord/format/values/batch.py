@@ -46,8 +46,7 @@ __all__ = [
 ]
 
 
-# Tables of other libraries (pandas, polars, Arrow) as columns, told by what they have, so that none is
-# imported.
+# Tables of other libraries (pandas, polars, Arrow) as columns, told by what they have, so that none is imported.
 
 
 _ARROW_NUMBERS = {

@@ -38,8 +38,7 @@ __all__ = [
 ]
 
 
-# numpy's datetime64 and timedelta64 as int64: nanoseconds, since 1970-01-01 for points in time; NaT is
-# null.
+# numpy's datetime64 and timedelta64 as int64: nanoseconds, since 1970-01-01 for points in time; NaT is null.
 
 
 NAT: Final = -(1 << 63)
