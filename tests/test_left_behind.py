@@ -182,6 +182,23 @@ def test_shared_pieces_that_are_given_up_are_mapped_on_neither_side() -> None:
     there.close()
 
 
+def test_a_shared_piece_that_is_used_again_is_not_free_until_it_is_given_back() -> None:
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    here, there = Channel(ends[0]), Channel(ends[1])
+    for _ in range(3):  # each time in the piece of the time before
+        here.send(np.zeros(50_000, np.uint8))
+        there.receive()
+        there.say_taken()
+    kept = []
+    for value in range(1, 5):
+        here.send(np.full(50_000, value, np.uint8))
+        kept.append(there.receive())
+    assert [(int(array[0]), int(array[-1])) for array in kept] == [(value, value) for value in range(1, 5)]
+    del kept
+    here.close()
+    there.close()
+
+
 def test_a_writer_that_failed_and_was_closed_leaves_a_place_for_the_next(path: Path, tmp_path: Path) -> None:
     before = path.read_bytes()
 

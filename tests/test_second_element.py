@@ -187,6 +187,9 @@ def test_steps_are_the_batches_of_all_ranks_the_short_last_ones_too(
         for step in range(len(steps)):
             at = order.order(0).at(steps.positions(step, rank))
             assert order.selection.row_ids(at).tolist() == rows[step * batch : (step + 1) * batch]
+            if rank == 0:
+                of_ranks = [steps.unwrapped(step, each) for each in range(ranks)]
+                assert steps.unwrapped(step).tolist() == sorted(np.concatenate(of_ranks).tolist())
         expected += [
             ((sample * ranks + rank) % ROWS, sample // batch, rank, sample % batch)
             for sample in range(len(rows))
@@ -352,6 +355,14 @@ def test_a_condition_holds_at_the_ends_of_zones(
     assert expected
     with UniRecordDataset(folder, where=text) as ds:
         assert ds.row_ids().tolist() == expected
+
+
+def test_a_list_of_parts_holds_in_each_of_them(zones: tuple[Path, list[int]]) -> None:
+    folder, (_, a, b, c) = zones
+    with UniRecordDataset(folder, where="part in (0, 2)") as ds:
+        assert ds.row_ids().tolist() == [*range(a), *range(b, c)]
+    with UniRecordDataset(folder, where="part not in (0, 2)") as ds:
+        assert ds.row_ids().tolist() == [*range(a, b)]
 
 
 def test_rows_of_several_groups_have_their_nulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,6 +246,23 @@ static void more_rows_than_are_read_together_are_right(void) {
     }
 }
 
+/* The unit of the same number of the part before is another one. */
+static void the_first_unit_of_a_second_part_is_its_own(void) {
+  int ways[] = {UR_IO_PREAD, UR_IO_URING};
+  for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+    uint8_t data[2 * 24];
+    int64_t rows[] = {0, ROWS + 1};
+    ur_error error = {0};
+    make(32, 0);
+    flip(place_of(1, 2));
+    ur_set *set = open_both(ways[w], UR_VERIFY_FIRST);
+    ur_output output = {.column = 2, .data = data, .capacity = sizeof data};
+    EXPECT_EQUAL(ur_set_read(set, rows, 2, &output, 1, &error), UR_CORRUPT);
+    EXPECT_EQUAL(error.part, 1);
+    ur_set_release(set);
+  }
+}
+
 int main(void) {
   EXPECT(mkdtemp(folder) != NULL);
   rows_of_two_parts_are_right_in_any_order();
@@ -258,6 +275,7 @@ int main(void) {
   an_empty_cell_has_its_digest();
   a_cell_that_reaches_into_the_next_row_is_refused();
   more_rows_than_are_read_together_are_right();
+  the_first_unit_of_a_second_part_is_its_own();
   for (int i = 0; i < 2; i++) free(parts[i]);
   return remove_folder(folder);
 }
