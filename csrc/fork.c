@@ -10,11 +10,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "unirecord.h"
 
 enum { DESCRIPTORS = 1 << 20, WORDS = DESCRIPTORS / 64 }; /* as many as Linux gives a process, unless it is told otherwise */
+
+enum { LOOK_NS = 200000000 }; /* between two looks at who the parent is */
 
 static _Atomic(uint64_t) forks;     /* in the line of this process's parents */
 static _Atomic(uint64_t) all_forks; /* these, and those that each of them and this one made of itself */
@@ -112,6 +115,23 @@ void ur_signals_give(void) {
   }
   (void)pthread_mutex_unlock(&beginning);
   for (; given != 0; given &= given - 1) (void)raise(__builtin_ctzll(given) + 1);
+}
+
+/* Not a signal (PR_SET_PDEATHSIG), which comes when the thread ends that has started this process, its process or not. */
+static void *wait_for_parent(void *parent) {
+  while (getppid() == (pid_t)(intptr_t)parent) (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+  _exit(1);
+}
+
+int32_t ur_end_with_parent(int64_t parent) {
+  pthread_t thread;
+  sigset_t all, before;
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the other threads */
+  int failed = ur_thread_begin(&thread, wait_for_parent, (void *)(intptr_t)parent);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failed == 0) (void)pthread_detach(thread);
+  return failed;
 }
 
 int ur_thread_begin(pthread_t *thread, void *(*run)(void *), void *argument) {

@@ -865,6 +865,10 @@ UR_API void ur_signals_like(int32_t number);
 UR_API void ur_signals_keep(void);
 UR_API void ur_signals_give(void);
 
+/* Ends this process, with exit code 1, when process `parent`, which has started it, has ended or had ended before: soon, by a
+ * thread of its own, whatever the others are at. 0, or the errno of why there is no such thread. */
+UR_API int32_t ur_end_with_parent(int64_t parent);
+
 /* cdef end */
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@ import os
 import pickle
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,8 @@ def _small_limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 DEATHS = [
     *((name, f"dies of it by {name} \\(the library says why\\)")
       for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL")),
-    ("spin", r"more than 1 seconds of processor time for one step.*--trust-sizes \(trust_sizes=True\) waits"),
-    ("wait", r"one step took more than 2 seconds, most of them without work.*--trust-sizes \(trust_sizes=True\) waits"),
+    ("spin", r"more than 1 seconds of processor time for one step.*--trust-sizes .*gives it 60 minutes"),
+    ("wait", r"one step took more than 2 seconds, most of them without work.*trust_sizes=True\) gives it 60"),
     ("lock", "one step took more than 2 seconds"),
     ("memory", "it needs more than .* of memory"),
     ("panic", "cannot be read: range end index 9 out of range"),
@@ -91,11 +92,27 @@ def test_on_error_skip_leaves_out_the_unit_that_is_deadly(tmp_path: Path, what: 
     assert not (tmp_path / "other").exists()
 
 
-def test_limits_are_lifted_when_sizes_are_trusted(tmp_path: Path) -> None:
-    assert (
-        child_reader._Limits.of(open_input(str(tmp_path)), Options(trust_sizes=True))
-        == child_reader._Limits()
-    )
+def test_trusted_sizes_have_an_hour_and_all_memory(tmp_path: Path) -> None:
+    limits = child_reader._Limits.of(open_input(str(tmp_path)), Options(trust_sizes=True))
+    assert (limits.seconds, limits.clock_seconds, limits.bytes) == (3600, 36_000, 0)
+    most = (512 + (os.cpu_count() or 1) * 16) << 20
+    source = opened(tmp_path / "x", f"take {most + (1 << 20)}", trust_sizes=True)
+    assert numbers(source, 0) == [0] * ROWS
+
+
+@pytest.mark.parametrize(
+    ("what", "said"), [("spin", "1 seconds of processor time"), ("wait", "2 seconds, most")]
+)
+def test_what_never_ends_has_a_limit_of_time_when_sizes_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, said: str
+) -> None:
+    limits = child_reader._Limits(1.0, 2.0 if what == "wait" else 600.0)
+    monkeypatch.setattr(child_reader._Limits, "of", classmethod(lambda cls, source, options: limits))
+    source = opened(tmp_path / "x", what, "numbers", trust_sizes=True)
+    with pytest.raises(SchemaError, match=f"x, line 0 cannot be read: .*more than {said}") as caught:
+        numbers(source, 0)
+    assert "trust" not in str(caught.value)
+    assert numbers(source, 1) == [1] * ROWS
 
 
 @pytest.mark.parametrize(
@@ -183,26 +200,57 @@ def test_the_child_ends_with_its_source(tmp_path: Path) -> None:
     assert numbers(copy, 1) == [1] * ROWS  # by a child of its own
 
 
-def test_the_child_ends_with_its_parent(tmp_path: Path) -> None:
-    source = opened(tmp_path / "x", "numbers")
+def is_there(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("what", ["numbers", "wait", "locked"])
+def test_the_child_ends_with_its_parent(tmp_path: Path, what: str) -> None:
+    """Between two batches, or stuck in its library for ever, which has Python's lock or not."""
+    source = opened(tmp_path / "x", what, trust_sizes=True)
     reader: Any = source.reader
     forked = os.fork()
     if not forked:
         try:
-            assert numbers(source, 0) == [0] * ROWS  # a fork has no part in the child of its parent
+            # a fork has no part in the child of its parent
+            batches = source.batches_of(source.units[0])
+            next(batches)
             (tmp_path / "pid").write_text(str(reader._child._process._process.pid))
+            if what != "numbers":
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+            next(batches)
         finally:
             os._exit(0)
-    os.waitpid(forked, 0)
+    ended = os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
+    assert ended == (0 if what == "numbers" else -signal.SIGKILL)
     pid = int((tmp_path / "pid").read_text())
     assert pid != reader._child._process._process.pid
     for _ in range(500):
-        if not os.path.exists(f"/proc/{pid}") or "Z (" in Path(f"/proc/{pid}/status").read_text():
+        if not is_there(pid):
             break
         time.sleep(0.02)
     else:
         raise AssertionError("it is still there")
-    assert numbers(source, 0) == [0] * ROWS
+    if what == "numbers":
+        assert numbers(source, 0) == [0] * ROWS
+
+
+def test_the_child_outlives_the_thread_that_has_started_it(tmp_path: Path) -> None:
+    source = opened(tmp_path / "x", "numbers", "numbers")
+    reader: Any = source.reader
+    copy = pickle.loads(pickle.dumps(source))
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.extend(numbers(copy, 0)))
+    thread.start()
+    thread.join()
+    pid = copy.reader._child._process._process.pid
+    assert pid != reader._child._process._process.pid
+    time.sleep(0.5)
+    assert numbers(copy, 1) == [1] * ROWS
+    assert copy.reader._child._process._process.pid == pid
 
 
 def test_two_units_are_read_at_once(tmp_path: Path) -> None:

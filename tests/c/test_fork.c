@@ -49,8 +49,46 @@ static void a_child_closes_what_is_not_for_it(void) {
   EXPECT_EQUAL(status_of(child), 0);
 }
 
+/* Of a process that is busy for ever; the test's own end of the pipe is told of its end. */
+static void a_process_ends_with_its_parent_whatever_it_is_at(void) {
+  int ends[2];
+  char byte = 0;
+  EXPECT_EQUAL(pipe(ends), 0);
+  pid_t parent = fork();
+  if (parent == 0) {
+    int64_t self = getpid();
+    if (fork() == 0) {
+      if (ur_end_with_parent(self) != 0 || write(ends[1], "b", 1) != 1) _exit(1);
+      for (;;) continue;
+    }
+    while (read(ends[0], &byte, 1) != 1) continue; /* it has begun */
+    _exit(0);
+  }
+  EXPECT_EQUAL(status_of(parent), 0);
+  EXPECT_EQUAL(close(ends[1]), 0);
+  EXPECT_EQUAL(read(ends[0], &byte, 1), 0);
+  EXPECT_EQUAL(close(ends[0]), 0);
+}
+
+static void a_process_of_which_the_parent_has_ended_before_ends(void) {
+  int ends[2];
+  char byte = 0;
+  EXPECT_EQUAL(pipe(ends), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    if (ur_end_with_parent((int64_t)getppid() + 1) != 0) _exit(2);
+    for (;;) (void)pause();
+  }
+  EXPECT_EQUAL(close(ends[1]), 0);
+  EXPECT_EQUAL(read(ends[0], &byte, 1), 0);
+  EXPECT_EQUAL(WEXITSTATUS(status_of(child)), 1);
+  EXPECT_EQUAL(close(ends[0]), 0);
+}
+
 int main(void) {
   forks_are_counted_on_both_sides();
   a_child_closes_what_is_not_for_it();
+  a_process_ends_with_its_parent_whatever_it_is_at();
+  a_process_of_which_the_parent_has_ended_before_ends();
   return 0;
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import io
 import json
 import os
@@ -19,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
+from ..core import end_with
 from ..errors import UniRecordError
 from .task import Job, keep_freed_memory, run_task
 
@@ -39,8 +38,7 @@ __all__ = [
 COMMAND: Final = """import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from unirecord.convert.workers import main
-main()"""
-_PR_SET_PDEATHSIG: Final = 1  # linux/prctl.h
+main(int(sys.argv[2]))"""
 _EVERY_SECONDS: Final = 0.2
 
 
@@ -74,14 +72,10 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def main() -> None:
+def main(parent: int) -> None:
     """Serve the parent until it closes the input; end with it, however it ends."""
-    parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        return
+    end_with(parent)
     keep_freed_memory()
     source, out = sys.stdin.buffer, io.FileIO(os.dup(1), "w")
     os.dup2(2, 1)  # what a source prints is no message
@@ -205,7 +199,7 @@ class _Pool:
     def start(self) -> None:
         """Start a worker, and give it a task."""
         process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, json.dumps(sys.path)],
+            [sys.executable, "-c", COMMAND, json.dumps(sys.path), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,  # what is in a buffer of ours is not seen by the selector

@@ -37,6 +37,7 @@ from .objects import check_object as check_object
 from .one_row import RowOutput as RowOutput
 from .one_row import RowReader as RowReader
 from .order import Order as Order
+from .parent import end_with as end_with
 from .parent import end_with_parent as end_with_parent
 from .parts import IO_CODES as IO_CODES
 from .parts import IO_NAMES as IO_NAMES

@@ -1,17 +1,28 @@
-"""A process of `multiprocessing` that ends with the one that has started it."""
+"""Processes that end with the one that has started them, however that ends: by SIGKILL nobody else would end them."""
 
 from __future__ import annotations
 
 import os
 import threading
-import time
-from typing import Any, Final
+from typing import Any
 
-_LOOK_SECONDS: Final = 0.5
+from .library import lib
+
+__all__ = ["end_with", "end_with_parent"]
+
+
+def end_with(parent: int) -> None:
+    """Ends this process, soon, when process ``parent``, which has started it, has ended.
+
+    The C core sees to that: a library that this process is stuck in, with Python's lock, holds up nothing. RuntimeError
+    where no thread can be started.
+    """
+    if failed := lib.ur_end_with_parent(parent):
+        raise RuntimeError(f"cannot start a thread: {os.strerror(failed)}")
 
 
 def end_with_parent() -> None:
-    """This process ends when the one that has started it does, however that ends: by SIGKILL nobody else would end it.
+    """Ends this process of `multiprocessing` when the one that has started it has ended.
 
     AssertionError in a process that `multiprocessing` has not started.
     """
@@ -19,14 +30,15 @@ def end_with_parent() -> None:
 
     parent = multiprocessing.parent_process()
     assert parent is not None
-    threading.Thread(target=_wait, args=(parent,), name="unirecord-parent", daemon=True).start()
+    assert parent.pid is not None
+    if os.getppid() == parent.pid:
+        # Not by the pipe of multiprocessing, of which forked siblings have inherited the other end.
+        end_with(parent.pid)
+    else:
+        # A server of forks stands between, or it has ended already.
+        threading.Thread(target=_wait, args=(parent,), name="unirecord-parent", daemon=True).start()
 
 
 def _wait(parent: Any) -> None:
-    if os.getppid() == parent.pid:
-        # Not join(), which forked siblings hold up: they have inherited the other end of its pipe.
-        while os.getppid() == parent.pid:
-            time.sleep(_LOOK_SECONDS)
-    else:
-        parent.join()  # a server of forks stands between, or it has ended already
+    parent.join()
     os._exit(1)

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...core import Locked
+from ...core import Locked, end_with
 from ...errors import SchemaError, UniRecordError
 from ...format.values.strings import PackedStrings, Texts
 from ...pipeline.workers import Channel, Ended
@@ -43,7 +43,7 @@ __all__ = ["looked_through", "main"]
 _COMMAND: Final = """import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from unirecord.convert.sources.child_reader import main
-main(int(sys.argv[2]))"""
+main(int(sys.argv[2]), int(sys.argv[3]))"""
 _ANSWERS: Final = ("done", "failed", "short of memory")
 # Signals by which a process dies of what it does itself; by others somebody else has ended it.
 _OWN_SIGNALS: Final = frozenset((
@@ -52,6 +52,7 @@ _OWN_SIGNALS: Final = frozenset((
 ))  # fmt: skip
 _LEAST_SECONDS: Final = 5.0  # of processor time
 _MOST_SECONDS: Final = 600.0
+_TRUSTED_SECONDS: Final = 3600.0  # of a file whose sizes are trusted
 # Of the clock, for what waits without working, by a lock or by storage that does not answer. A busy machine may give a
 # process a tenth of the time.
 _LEAST_CLOCK_SECONDS: Final = 600.0
@@ -65,11 +66,18 @@ _TELL_SECONDS: Final = 0.1
 
 @dataclass(frozen=True)
 class _Limits:
-    """What one step may take: the look at a file, or a batch. 0: as much as it likes."""
+    """What one step may take: the look at a file, or a batch. 0 bytes: as many as it likes."""
 
-    seconds: float = 0.0
-    clock_seconds: float = 0.0
+    seconds: float = _TRUSTED_SECONDS
+    clock_seconds: float = _CLOCK_SECONDS_A_SECOND * _TRUSTED_SECONDS
     bytes: int = 0
+
+    @property
+    def hint(self) -> str:
+        """How to give more time, where there is a way."""
+        if not self.bytes:
+            return ""
+        return f"; --trust-sizes (trust_sizes=True) gives it {_TRUSTED_SECONDS / 60:,.0f} minutes"
 
     @classmethod
     def of(cls, source: InputPath, options: Options) -> _Limits:
@@ -219,7 +227,7 @@ class _Process:
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, json.dumps(sys.path), str(its.fileno())],
+                [sys.executable, "-c", _COMMAND, json.dumps(sys.path), str(its.fileno()), str(self.parent)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._said,
@@ -265,13 +273,12 @@ class _Process:
         if -code == signal.SIGPROF:
             return SchemaError(
                 f"{where} cannot be read: it took more than {self._limits.seconds:,.0f} seconds of processor time "
-                f"for one step, so it is damaged, or made to take long; --trust-sizes (trust_sizes=True) waits for it"
+                f"for one step, so it is damaged, or made to take long{self._limits.hint}"
             )
         if -code == signal.SIGALRM:
             return SchemaError(
                 f"{where} cannot be read: one step took more than {self._limits.clock_seconds:,.0f} seconds, most of "
-                f"them without work, so it is damaged, or its storage does not answer; --trust-sizes "
-                f"(trust_sizes=True) waits for it"
+                f"them without work, so it is damaged, or its storage does not answer{self._limits.hint}"
             )
         return SchemaError(
             f"{where} cannot be read: its library dies of it by {name}{said}; it is damaged, or of a kind that the "
@@ -295,9 +302,9 @@ def _end(process: subprocess.Popen[bytes], sock: socket.socket, parent: int) -> 
 # ---- in the child ----------------------------------------------------------------------------------------
 
 
-def main(fd: int) -> None:
+def main(fd: int, parent: int) -> None:
     """Serve the parent until it has ended."""
-    parent = os.getppid()
+    end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     # Its death is an error that names the file; the memory of the file's library is nobody's to look at.
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -308,7 +315,7 @@ def main(fd: int) -> None:
     serving = _Serving(Channel(socket.socket(fileno=fd)))
     with suppress(Ended):
         while True:
-            serving.serve(serving.channel.receive(lambda: os.getppid() == parent))
+            serving.serve(serving.channel.receive())
 
 
 class _Serving:
