@@ -70,6 +70,10 @@ def not_utf8(folder: Path) -> None:
     (folder / "a.txt").write_bytes(b"one\n\xff\n")
 
 
+def without_header(folder: Path) -> None:
+    (folder / "a.csv").write_text('one|"two, and|three\nfour|five" six|seven\n')
+
+
 def split_folders(folder: Path) -> None:
     for name in ("train", "val"):
         (folder / "in").mkdir(exist_ok=True)
@@ -113,6 +117,13 @@ HINTS = {
     ),
     "a single value": Hint(
         one_value, "write a.npz out", "--columns chooses the others", "write a.npz out --columns x", 3
+    ),
+    "no header, no quoting": Hint(
+        without_header,
+        "write a.csv out",
+        r"--delimiter C, --names A,B \(there is no header line\), (--quoting none)",
+        "write a.csv out --delimiter '|' --names a,b,c {}",
+        2,
     ),
     "braces": Hint(shards, "write 'x-{0000..0002}.tar' out", r"several: ('x-\*.tar')", "write {} out", 3),
     "several names": Hint(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas
 import polars
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -304,7 +305,7 @@ def test_options_that_are_for_other_sources_are_refused(tmp_path: Path) -> None:
     table.write_text("a\n1\n")
     for source, options, text in (
         (str(table), {"nosuch": 1}, "there is no option nosuch="),
-        (str(table), {"names": ["a"]}, "names= is for items that are tuples"),
+        (pandas.DataFrame({"a": [1]}), {"names": ["a"]}, "names= is for items that are tuples"),
         ([{"a": 1}], {"pattern": "*.bin"}, "pattern= is for paths; the source is a list"),
         ([{"a": 1}], {"kind": "csv"}, "kind= is for paths"),
     ):

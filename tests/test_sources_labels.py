@@ -300,6 +300,24 @@ def test_sound_has_what_a_table_says_of_it(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_table_beside_sound_is_read_as_it_is_said_to_be_written(tmp_path: Path) -> None:
+    files = {"wavs/LJ-1.wav": b"RIFF one", "metadata.csv": b'LJ-1|"one|one\n'}
+    asked = {"delimiter": "|", "names": "id,text,normalised", "quoting": "none"}
+    path = folder(tmp_path / "clips", files)
+    assert rows_at(path, options=Options(**asked)) == [
+        {"data": b"RIFF one", "path": "wavs/LJ-1.wav", "text": '"one', "normalised": "one"}
+    ]
+    with pytest.raises(SchemaError, match="--quoting none"):
+        open_source(path)
+    (tmp_path / "clips/metadata.csv").rename(tmp_path / "table.jsonl")
+    for others, said in (
+        ({}, "has no table, and --labels"),
+        ({"labels": str(tmp_path / "table.jsonl")}, "as jsonl"),
+    ):
+        with pytest.raises(WrongSourceError, match=f"--delimiter says how a CSV is written; .*{said}"):
+            open_source(path, options=Options(**asked, **others))
+
+
 def test_an_option_of_one_kind_says_what_a_folder_is_read_as(tmp_path: Path) -> None:
     path = folder(tmp_path / "p", {"a.png": picture(1, 1), "b.png": picture(2, 1)})
     assert open_source(path).kind == "images"

@@ -22,6 +22,7 @@ from unirecord.convert.sources import csv as csv_module
 from unirecord.convert.sources import text_files
 from unirecord.convert.sources.base import column_names
 from unirecord.convert.sources.csv import arrow_block
+from unirecord.convert.sources.text_files import CsvDialect
 from unirecord.errors import SchemaError, StaleError
 from unirecord.format.schema import Schema
 
@@ -172,8 +173,8 @@ def test_with_and_without_pyarrow_and_c_types_and_values_are_the_same(
 def test_blocks_that_pyarrow_reads_otherwise_are_left_to_csv() -> None:
     texts = Schema.parse({"a": "string", "b": "string"})
     for data in (b"a\rb\n", b'x"y,1\n', b"a\0b,1\n", b"\xff,1\n", b"1,2,3\n", b""):
-        assert arrow_block(data, texts, ",") is None
-    block = arrow_block(b'1,"a\nb"\n\n2,""\n', texts, ",")
+        assert arrow_block(data, texts, CsvDialect(",")) is None
+    block = arrow_block(b'1,"a\nb"\n\n2,""\n', texts, CsvDialect(","))
     assert block is not None
     assert (block.rows, block.texts(1)) == (2, ["a\nb", ""])
 
@@ -195,9 +196,9 @@ def test_a_sample_of_a_block_of_csv_parses_a_few_of_its_rows(
     monkeypatch.setattr(text_files, "FIRST_BYTES", 2_000)
     parsed: list[int] = []
 
-    def noted(data: bytes, schema: Schema, delimiter: str) -> Any:
+    def noted(data: bytes, schema: Schema, dialect: CsvDialect) -> Any:
         parsed.append(len(data))
-        return arrow_block(data, schema, delimiter)
+        return arrow_block(data, schema, dialect)
 
     monkeypatch.setattr(csv_module, "arrow_block", noted)
     first = next(source.batches_of(unit))
@@ -228,6 +229,6 @@ def test_records_at_the_start_of_a_block_end_where_a_record_does(
     data = record.encode() * 40
     for size in range(16, len(data), 7):
         monkeypatch.setattr(text_files, "FIRST_BYTES", size // 5)
-        first, rest = text_files.first_records(data[:size], ",")
+        first, rest = text_files.first_records(data[:size], CsvDialect(","))
         assert first + rest == data[:size]
         assert not rest or first.endswith((b"\n", b"\r"))

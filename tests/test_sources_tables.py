@@ -14,9 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from text_sources import CELL, columns_of, opened
 
-from unirecord import write_dataset
+from unirecord import UniRecordDataset, write_dataset
+from unirecord.cli.main import main
 from unirecord.convert.sources import csv as csv_module
-from unirecord.convert.sources import open_source
+from unirecord.convert.sources import open_source, text_files
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 from unirecord.format.schema import Schema
@@ -130,7 +131,7 @@ def test_no_rows_are_strings(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("", "is empty"),
-        ("1,2\n3,4\n", "holds the number '1'; add a header line"),
+        ("1,2\n3,4\n", "holds the number '1'; add a header line, or name them: --names"),
         ("a,b\n1\n", "line 2: 1 values, but the header names 2"),
         ("a,b\n1,2\n\n1,2,3\n", "line 4: 3 values"),
         ('a,b\n1,"x\n', "line 2: unexpected end"),
@@ -264,3 +265,86 @@ def test_a_header_without_end_is_not_read_whole(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(csv_module, "_MOST_HEADER_BYTES", 1_000)
     with pytest.raises(SchemaError, match=r"x\.csv, the header: it does not end within 1,000 bytes"):
         opened(tmp_path, 'a,"b\n' + "1,2\n" * 1_000)
+
+
+LJSPEECH = (
+    'LJ001-0001|Printing, "in the only sense", differs|printing, differs\n'
+    'LJ001-0002|"in being comparatively modern.|in being comparatively modern\n'
+    'LJ001-0003|and 4" more, it says|and four inches more\n'
+)
+SPEECH = {"names": "id,text,normalised", "delimiter": "|", "quoting": "none"}
+
+
+@pytest.mark.parametrize("with_libraries", [True, False])
+def test_a_table_without_a_header_and_quoting_is_read_as_it_is_said_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_libraries: bool
+) -> None:
+    if not with_libraries:
+        monkeypatch.setattr(csv_module, "arrow_block", lambda *args: None)
+        monkeypatch.setattr(csv_module, "look_through_csv", lambda *args: None)
+    source = opened(tmp_path, LJSPEECH, **SPEECH)
+    rows = [line.split("|") for line in LJSPEECH.splitlines()]
+    ids, texts, normalised = (list(column) for column in zip(*rows, strict=True))
+    assert columns_of(source) == {"id": ids, "text": texts, "normalised": normalised}
+
+
+def test_python_and_the_command_take_the_same_options_of_csv(tmp_path: Path) -> None:
+    (tmp_path / "metadata.csv").write_text(LJSPEECH)
+    path, one, other = (str(tmp_path / name) for name in ("metadata.csv", "one.urec", "other.urec"))
+    names = ["id", "text", "normalised"]
+    assert write_dataset(path, one, names=names, delimiter="|", quoting="none") == 3
+    words = [word for name, value in SPEECH.items() for word in (f"--{name}", value)]
+    assert main(["write", path, other, *words]) == 0
+    assert [dict(row) for row in UniRecordDataset(one)] == [dict(row) for row in UniRecordDataset(other)]
+
+
+def test_rows_without_quoting_are_whole_in_blocks_of_any_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_files, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_files, "FIRST_BYTES", 8)
+    source = opened(tmp_path, LJSPEECH * 5, **SPEECH)
+    assert columns_of(source)["id"] == [f"LJ001-000{i}" for i in (1, 2, 3)] * 5
+
+
+def test_a_tab_is_named_and_empty_files_without_a_header_have_no_rows(tmp_path: Path) -> None:
+    source = opened(tmp_path, "1\tx,y,z\n", names=["a", "b"], delimiter="\\t")
+    assert columns_of(source) == {"a": [1], "b": ["x,y,z"]}
+    assert opened(tmp_path, "", names=["a", "b"]).rows == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "said"),
+    [
+        (LJSPEECH, {}, r"--delimiter C, --names A,B \(there is no header line\), --quoting none"),
+        (LJSPEECH, {"delimiter": "|"}, "line 3: .*; where quotes enclose nothing, --quoting none"),
+        ("a,b\n1,2,3\n", {}, "quote values that hold ',', or say how it is written: --delimiter C, --names"),
+        (
+            "a,b\n1,2,3\n",
+            {"quoting": "none"},
+            r"values are parted at every ',', or .*: --delimiter C, --names A,B \(",
+        ),
+        ("1,2,3\n", SPEECH, r"1 values, but --names has 3 columns; values are parted at every '\|'$"),
+        ("a,b\n1,2\n", {"names": ["a", "b"]}, "the first line has these names already; leave out --names"),
+        ("a\n", {"delimiter": "||"}, "--delimiter is one ASCII character .* got '||'"),
+        ("a\n", {"delimiter": '"'}, "--delimiter is one ASCII character"),
+        ("a\n", {"delimiter": "é"}, "--delimiter is one ASCII character"),
+        ("a\n", {"delimiter": 5}, "--delimiter is one ASCII character"),
+        ("a\n", {"names": "a,,b"}, "--names is a name for each column"),
+        ("a\n", {"names": ["a", 1]}, "--names is a name for each column"),
+        ("1,2\n", {"names": ["a", "a"]}, "the fields 'a' and 'a' both make the column name 'a'"),
+        ("a\n", {"quoting": "all"}, "--quoting is none .* got 'all'"),
+    ],
+)
+def test_a_csv_that_is_written_otherwise_says_which_option_reads_it(
+    tmp_path: Path, text: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(SchemaError, match=said):
+        list(opened(tmp_path, text, **options).batches())
+
+
+@pytest.mark.parametrize("option", ["delimiter", "names", "quoting"])
+def test_how_a_csv_is_written_is_refused_for_what_is_none(tmp_path: Path, option: str) -> None:
+    asked = {option: SPEECH[option]}
+    with pytest.raises(SchemaError, match=f"--{option} is for csv, .*x.jsonl is read as jsonl"):
+        opened(tmp_path, '{"a": 1}\n', "x.jsonl", **asked)

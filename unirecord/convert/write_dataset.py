@@ -41,10 +41,12 @@ def source_of(
 ) -> Source:
     """Return what a path or an object gives as a source."""
     overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
-    asked = Options(overrides, threads=threads, leaves_out=leaves_out, wanted=wanted, **options)
     is_path = isinstance(given, str | os.PathLike)
-    if names is not None and (is_path or is_table(given)):
+    if names is not None and is_table(given):
         raise TypeError("names= is for items that are tuples; rename= gives columns other names")
+    if names is not None and is_path:
+        options["names"] = names
+    asked = Options(overrides, threads=threads, leaves_out=leaves_out, wanted=wanted, **options)
     if is_path:
         return open_source(open_input(os.fspath(given)), kind, asked)
     if "codec" in asked.given():
@@ -118,7 +120,7 @@ def write_dataset(
             function, of dicts or tuples.
         path: where the dataset is to be, as for `Writer`.
         schema: types that replace those that are found.
-        names: of the values, where items are tuples.
+        names: of the values, where items are tuples; of the columns of CSV files without a header line.
         kind: what a path is, when its name does not say so: a name of ``unirecord write --from``.
         index, metadata, max_part_bytes, overwrite, id: as for `Writer`; the metadata of the source is the default.
         workers: processes, each of which writes whole parts of a directory; the bytes are the same for any number.

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from ...progress import Progress
 from .ahead import made_ahead
-from .base import LeftOut, Options, RawBatch, Unit, column_names
+from .base import AskedOption, LeftOut, Options, RawBatch, Unit, WrongSourceError, column_names
 from .cell_types import NUMBER, CellEvidence, is_rounded
 from .convert import converted, exact_float, rounding_advice, text_converter
 from .input_path import InputPath
@@ -26,6 +26,7 @@ from .partitions import Partitions
 from .text_files import (
     Block,
     BlockPlace,
+    CsvDialect,
     TextFiles,
     count_lines,
     csv_blocks,
@@ -37,11 +38,73 @@ from .text_files import (
 )
 
 __all__ = [
+    "CSV_OPTIONS",
     "ArrowBlock",
     "CsvFile",
     "CsvTable",
     "arrow_block",
 ]
+
+
+# How a file is written, where that is asked.
+
+
+CSV_OPTIONS: Final = (
+    AskedOption(
+        "delimiter", "the character between values (default: found in the first line; \\t is a tab)", "C"
+    ),
+    AskedOption("names", "the names of the columns of files that have no header line", "A,B"),
+    AskedOption("quoting", "none: quotes are characters like others, and enclose nothing", "none"),
+)
+
+
+class CsvFormat(NamedTuple):
+    """What was asked about how the files are written. None: it is found."""
+
+    delimiter: str | None = None
+    names: tuple[str, ...] | None = None
+    quotes: bool = True
+
+    @classmethod
+    def of(cls, options: Options) -> CsvFormat:
+        """Raises `WrongSourceError` for what no file can be written as."""
+        return cls(_delimiter(options.get("delimiter")), _names(options.get("names")), _quotes(options))
+
+    def ways(self) -> str:
+        """What else a file that does not fit may be, which was not asked for; with a comma before it."""
+        ways = [] if self.delimiter else ["--delimiter C"]
+        ways += [] if self.names else ["--names A,B (there is no header line)"]
+        ways += ["--quoting none (quotes enclose nothing)"] if self.quotes else []
+        return f", or say how it is written: {', '.join(ways)}" if ways else ""
+
+
+def _delimiter(asked: Any) -> str | None:
+    if asked is None:
+        return None
+    found = {"\\t": "\t"}.get(asked, asked)
+    if not isinstance(found, str) or len(found) != 1 or not found.isascii() or found in '"\r\n\0':
+        raise WrongSourceError(
+            f"--delimiter is one ASCII character that is no quote and no line break, such as '|', got {asked!r}"
+        )
+    return found
+
+
+def _names(asked: Any) -> tuple[str, ...] | None:
+    if asked is None:
+        return None
+    found = tuple(name.strip() for name in asked.split(",")) if isinstance(asked, str) else tuple(asked)
+    if not found or not all(isinstance(name, str) and name for name in found):
+        raise WrongSourceError(f"--names is a name for each column, as id,text, got {asked!r}")
+    return found
+
+
+def _quotes(options: Options) -> bool:
+    asked = options.get("quoting", "minimal")
+    if asked not in ("minimal", "none"):
+        raise WrongSourceError(
+            f"--quoting is none (quotes are characters like others) or minimal (they may enclose values), got {asked!r}"
+        )
+    return bool(asked == "minimal")
 
 
 # One CSV file: what separates its values, the line that names its columns, and its records by lines.
@@ -54,12 +117,12 @@ _TABS: Final = (".tsv", ".tab")
 
 
 class CsvFile:
-    """A CSV or TSV file with a header.
+    """A CSV or TSV file, with a header line or names in its place.
 
     Attributes:
         file: where it lies.
         name: what messages call it.
-        delimiter: the character between values.
+        dialect: what separates and encloses its values.
         header: the names of the columns.
         start: where the rows begin, in bytes.
         lines: how many lines stand before them.
@@ -70,33 +133,52 @@ class CsvFile:
     header: list[str]
     start: int
     lines: int
-    delimiter: str
+    dialect: CsvDialect
 
-    def __init__(self, file: InputPath) -> None:
+    def __init__(self, file: InputPath, asked: CsvFormat) -> None:
         """Read the header. Raises `SchemaError` where there is none."""
-        self.file, self.name = file, file.name
+        self.file, self.name, self.asked = file, file.name, asked
         try:
             self.header, self.start, self.lines = self._read_header()
         except csv.Error as error:
-            raise SchemaError(f"{self.name}, the header: {error}") from None
+            raise SchemaError(f"{self.name}, the header: {error}{self._quoting_advice()}") from None
 
     def _read_header(self) -> tuple[list[str], int, int]:
         """Return the names, and where the rows begin: the offset, and the lines before it."""
-        self.delimiter = "\t"
         start = text_start(self.file)
-        if self.file.suffix not in _TABS:
-            line = self._first_line(start)
-            counts = {d: len(next(csv_records([line], d))) for d in ",;\t|"}
-            self.delimiter = max(counts, key=lambda d: counts[d])
+        self.dialect = CsvDialect(self.asked.delimiter or self._delimiter(start), self.asked.quotes)
+        if self.asked.names is not None:
+            self._refuse_named_twice(start, self.asked.names)
+            return list(self.asked.names), start, 0
         data = self._header_bytes(start)
-        header = next(row for row in csv_records(_text(data, self.name), self.delimiter) if row)
+        header = next(row for row in csv_records(_text(data, self.name), self.dialect) if row)
         for name in header:
             if NUMBER.fullmatch(name):
                 raise SchemaError(
                     f"{self.name}: the first line should name the columns, but holds the number {name.strip()!r}; "
-                    f"add a header line"
+                    f"add a header line, or name them: --names A,B"
                 )
         return header, start + len(data), count_lines(data)
+
+    def _delimiter(self, start: int) -> str:
+        """The character that parts the first line into the most values."""
+        if self.file.suffix in _TABS:
+            return "\t"
+        line = self._first_line(start)
+        counts = {d: len(next(csv_records([line], CsvDialect(d, self.asked.quotes)))) for d in ",;\t|"}
+        return max(counts, key=lambda d: counts[d])
+
+    def _refuse_named_twice(self, start: int, names: tuple[str, ...]) -> None:
+        """Refuse names for a file whose first line has them already: it would be a row."""
+        if tuple(next(csv_records([self._first_line(start)], self.dialect))) == names:
+            raise SchemaError(f"{self.name}: the first line has these names already; leave out --names")
+
+    def _quoting_advice(self) -> str:
+        return (
+            "; where quotes enclose nothing, --quoting none reads them as they stand"
+            if self.dialect.quotes
+            else ""
+        )
 
     def _first_line(self, start: int) -> str:
         with self.file.open() as file:
@@ -105,6 +187,8 @@ class CsvFile:
             try:
                 return next(line for line in text if line.strip("\r\n"))
             except StopIteration:
+                if self.asked.names is not None:
+                    return ""
                 raise self._empty() from None
             except UnicodeDecodeError as error:
                 raise _not_utf8(self.name, error) from None
@@ -115,7 +199,7 @@ class CsvFile:
         with self.file.open() as file:
             file.seek(start)
             text = TextIOWrapper(file, encoding="latin-1", newline="")  # a character a byte
-            reader = csv_records(self._noted(text, taken), self.delimiter, strict=True)
+            reader = csv_records(self._noted(text, taken), self.dialect, strict=True)
             if next((row for row in reader if row), None) is None:
                 raise self._empty()
         return "".join(taken).encode("latin-1")
@@ -127,7 +211,7 @@ class CsvFile:
             if size > _MOST_HEADER_BYTES:
                 raise SchemaError(
                     f"{self.name}, the header: it does not end within {_MOST_HEADER_BYTES:,} bytes; "
-                    f"a quote may be open"
+                    f"a quote may be open{self._quoting_advice()}"
                 )
             taken.append(line)
             yield line
@@ -143,16 +227,13 @@ class CsvFile:
         lines: list[int] = []
         left_out: list[LeftOut] = []
         size = 0
-        reader = csv_records(_text(data, self.name), self.delimiter, strict=True)
+        reader = csv_records(_text(data, self.name), self.dialect, strict=True)
         try:
             for row in reader:
                 if len(row) != width:
                     if not row:  # an empty line
                         continue
-                    reason = (
-                        f"line {lines_before + reader.line_num}: {len(row)} values, but the header names "
-                        f"{width} columns; quote values that hold {self.delimiter!r}"
-                    )
+                    reason = f"line {lines_before + reader.line_num}: {self._ragged(len(row), width)}"
                     if not leaves_out:
                         raise SchemaError(f"{self.name}, {reason}")
                     left_out.append(LeftOut(self.name, reason))
@@ -164,9 +245,18 @@ class CsvFile:
                     yield rows, lines, tuple(left_out)
                     rows, lines, left_out, size = [], [], [], 0
         except csv.Error as error:
-            raise SchemaError(f"{self.name}, line {lines_before + reader.line_num}: {error}") from None
+            raise SchemaError(
+                f"{self.name}, line {lines_before + reader.line_num}: {error}{self._quoting_advice()}"
+            ) from None
         if rows or left_out:
             yield rows, lines, tuple(left_out)
+
+    def _ragged(self, values: int, width: int) -> str:
+        """What is wrong with a record of another number of values, and what it may be instead."""
+        whose = "the header names" if self.asked.names is None else "--names has"
+        way = "quote values that hold" if self.dialect.quotes else "values are parted at every"
+        delimiter = repr(self.dialect.delimiter)
+        return f"{values} values, but {whose} {width} columns; {way} {delimiter}{self.asked.ways()}"
 
 
 def _text(data: bytes, path: str) -> TextIOWrapper:
@@ -244,7 +334,7 @@ class ArrowBlock:
         return list(self._columns[number].to_pylist())
 
 
-def arrow_block(data: bytes, schema: Schema, delimiter: str) -> ArrowBlock | None:
+def arrow_block(data: bytes, schema: Schema, dialect: CsvDialect) -> ArrowBlock | None:
     """Return the cells of a block; None where pyarrow is not installed, or might read it otherwise than `csv` does."""
     if not data or len(data) > _MOST_BYTES or b"\0" in data:
         return None
@@ -254,8 +344,8 @@ def arrow_block(data: bytes, schema: Schema, delimiter: str) -> ArrowBlock | Non
         pa, reader, compute = map(import_module, ("pyarrow", "pyarrow.csv", "pyarrow.compute"))
     except ImportError:
         return None
-    quoted = b'"' in data
-    if quoted and (data.count(b'"') % 2 or not quotes_are_plain(data, delimiter)):
+    quoted = dialect.quotes and b'"' in data
+    if quoted and (data.count(b'"') % 2 or not quotes_are_plain(data, dialect.delimiter)):
         return None
 
     def parsed(kinds: Sequence[str], nulls: list[str]) -> ArrowBlock | None:
@@ -265,7 +355,11 @@ def arrow_block(data: bytes, schema: Schema, delimiter: str) -> ArrowBlock | Non
             table = reader.read_csv(
                 pa.BufferReader(data),
                 reader.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=names),
-                reader.ParseOptions(delimiter=delimiter, newlines_in_values=quoted),
+                reader.ParseOptions(
+                    delimiter=dialect.delimiter,
+                    quote_char='"' if dialect.quotes else False,
+                    newlines_in_values=quoted,
+                ),
                 reader.ConvertOptions(column_types=types, null_values=nulls),
             )
         except pa.ArrowException:
@@ -302,7 +396,7 @@ def _is_finite(pa: Any, compute: Any, values: Any) -> bool:
 
 
 class CsvTable(TextFiles):
-    """Text files of comma, semicolon, tab or bar separated values, whose first line names the columns of all.
+    """Text files of comma, semicolon, tab or bar separated values, whose first line, or who asks, names the columns.
 
     Empty cells are null. A column is int64, uint64, float64 or bool when all its cells are, else string.
     """
@@ -315,16 +409,18 @@ class CsvTable(TextFiles):
     kind: ClassVar[str] = "csv"
     about: ClassVar[str] = "CSV or TSV files"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
+    options: ClassVar[tuple[AskedOption, ...]] = CSV_OPTIONS
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
         self._leaves_out = options.leaves_out
+        asked = CsvFormat.of(options)
         self._files: list[CsvFile] = []
         self.units = []
         evidence: list[CellEvidence] = []
         rows = 0
         for file, tell in self.each_file(progress):
-            table = CsvFile(file)
+            table = CsvFile(file, asked)
             if self._files and table.header != self._files[0].header:
                 raise SchemaError(
                     f"{table.name} has the columns {', '.join(table.header)}, but {self._files[0].name} has "
@@ -362,9 +458,11 @@ class CsvTable(TextFiles):
         units = [Unit(table.name, (number, BlockPlace(table.start, None, line, 0)), 0)]
 
         def look(block: Block) -> tuple[int, list[ColumnLook]] | None:
-            return look_through_csv(block.data, table.delimiter, width)
+            if b'"' in block.data and not table.dialect.quotes:
+                return None
+            return look_through_csv(block.data, table.dialect.delimiter, width)
 
-        blocks = csv_blocks(table.file, table.start, table.delimiter)
+        blocks = csv_blocks(table.file, table.start, table.dialect)
         for i, (block, found) in enumerate(made_ahead(look, blocks, threads)):
             place = BlockPlace(block.offset, len(block.data), line, row)
             if found is None:
@@ -419,7 +517,7 @@ class CsvTable(TextFiles):
         """Yield the rows of a block of lines by the types found, a few first: that is all that a sample takes."""
         number, place = unit.place
         table = self._files[number]
-        first, rest = first_records(read_block(table.file, place), table.delimiter)
+        first, rest = first_records(read_block(table.file, place), table.dialect)
         places = [(first, place.line), (rest, place.line + count_lines(first))]
         for data, line in places if rest else places[:1]:
             for batch in self._read(table, data, line):
@@ -447,7 +545,7 @@ class CsvTable(TextFiles):
     def _block(self, table: CsvFile, data: bytes, convert: Sequence[Callable[[Any], Any]]) -> RawBatch | None:
         """The rows by pyarrow; None where it does not read them, or where the line of a cell is to be named."""
         texts = {name: "string?" if self.schema[name].nullable else "string" for name in self._exact}
-        block = arrow_block(data, Schema.parse({**self._of_cells.to_spec(), **texts}), table.delimiter)
+        block = arrow_block(data, Schema.parse({**self._of_cells.to_spec(), **texts}), table.dialect)
         if block is None:
             return None
         columns = {}

@@ -11,7 +11,7 @@ from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
-from .file_labels import LABELS, FileLabels, is_label_file, label_file
+from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .images import FOLDERS_ARE_CLASSES, Layout, layout_of, same_classes, some
 from .input_path import InputPath
@@ -46,7 +46,7 @@ class FileFolder(Source):
         AskedOption(
             "pattern", "take the files whose path below SRC matches, such as '*.bin' or 'a/*.txt'", "GLOB"
         ),
-        LABELS,
+        *TABLE_OPTIONS,
         FOLDERS_ARE_CLASSES,
     )
     takes_classes: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class FileFolder(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """List the folder."""
         pattern = options.get("pattern")
-        table = label_file(self.input, options.get("labels"))
+        table = label_file(self.input, options)
         self._files: list[str] = []
         for path, reason in walk(self.input.path):
             if is_label_file(self.input, path, table):
@@ -86,7 +86,9 @@ class FileFolder(Source):
             )
         text = all(path.lower().endswith(_TEXTS) for path in self._files)
         self._column = "text" if text else "data"
-        self._labels = None if table is None else FileLabels(table, self._files, (self._column, "path"))
+        self._labels = (
+            None if table is None else FileLabels(table, self._files, (self._column, "path"), options)
+        )
         if self._labels is not None:
             self.notes += self._labels.notes
             self.left_out += self._labels.left_out

@@ -11,17 +11,18 @@ from typing import Any, Final
 from ...errors import MissingError, SchemaError
 from .base import AskedOption, LeftOut, Options, Source, WrongSourceError, reduced
 from .child_reader import looked_through
-from .csv import CsvTable
+from .csv import CSV_OPTIONS, CsvTable
 from .folder_walk import utf8_name
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .parquet import ParquetFiles
 
-__all__ = ["LABELS", "FileLabels", "is_label_file", "label_file"]
+__all__ = ["TABLE_OPTIONS", "FileLabels", "is_label_file", "label_file"]
 
-LABELS: Final = AskedOption(
+_LABELS: Final = AskedOption(
     "labels", "a table (CSV, JSON Lines, Parquet) that says more of each file, joined by file name", "FILE"
 )
+TABLE_OPTIONS: Final = (_LABELS, *CSV_OPTIONS)
 _LABEL_FILES: Final = tuple(f"metadata.{ending}" for ending in ("csv", "tsv", "jsonl", "parquet"))
 _TABLES: Final[tuple[type[Source], ...]] = (CsvTable, JsonLines, ParquetFiles)
 _NAME_COLUMNS: Final = (
@@ -29,8 +30,12 @@ _NAME_COLUMNS: Final = (
 )  # fmt: skip
 
 
-def label_file(folder: InputPath, asked: str | None) -> InputPath | None:
-    """The table that was asked for, or ``metadata.csv`` (``.jsonl``, ``.parquet``) of the folder."""
+def label_file(folder: InputPath, options: Options) -> InputPath | None:
+    """The table that was asked for, or ``metadata.csv`` (``.jsonl``, ``.parquet``) of the folder.
+
+    Raises `WrongSourceError` for options of a table where there is none.
+    """
+    asked = options.get(_LABELS.name)
     if asked is not None:
         try:
             return open_input(asked)
@@ -40,7 +45,16 @@ def label_file(folder: InputPath, asked: str | None) -> InputPath | None:
         path = os.path.join(folder.path, name)
         if os.path.isfile(path):
             return InputPath(os.path.join(folder.name, name), path)
+    for name in _csv_options(options):
+        raise WrongSourceError(
+            f"--{name} says how a CSV is written; {folder.name} has no table, and --labels names none"
+        )
     return None
+
+
+def _csv_options(options: Options) -> dict[str, Any]:
+    """The options given that say how a CSV is written."""
+    return {one.name: options.get(one.name) for one in CSV_OPTIONS if one.name in options.given()}
 
 
 def is_label_file(folder: InputPath, name: str, table: InputPath | None) -> bool:
@@ -63,18 +77,24 @@ class FileLabels:
     path: str
 
     def __init__(
-        self, table: InputPath, files: Sequence[str], own: Sequence[str], item: str = "file"
+        self, table: InputPath, files: Sequence[str], own: Sequence[str], options: Options, item: str = "file"
     ) -> None:
         """``files``: paths below the folder; ``own``: columns that the files give themselves.
 
-        ``item`` is what a file is called. Raises `SchemaError` when no column of the table names the files.
+        ``options``: those of the folder, with what they say of a CSV table. ``item`` is what a file is called. Raises
+        `SchemaError` when no column of the table names the files.
         """
         make = next((one for one in _TABLES if one.recognises(table)), None)
         if make is None:
             raise WrongSourceError(
                 f"--labels {table.name}: a table is a CSV, TSV, JSON Lines or Parquet file"
             )
-        source = looked_through(make, table, Options())
+        asked = _csv_options(options)
+        if asked and make is not CsvTable:
+            raise WrongSourceError(
+                f"--{next(iter(asked))} says how a CSV is written; {table.name} is read as {make.kind}"
+            )
+        source = looked_through(make, table, Options(**asked))
         columns: dict[str, list[Any]] = {name: [] for name in source.schema.names}
         for batch in source.batches():
             for name, values in batch.columns.items():

@@ -15,7 +15,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .coco import CocoFile
-from .file_labels import LABELS, FileLabels, is_label_file, label_file
+from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
@@ -224,7 +224,7 @@ class ImageFolder(Source):
     options: ClassVar[tuple[AskedOption, ...]] = (
         AskedOption("check_pictures", "decode each picture, and leave out what is damaged"),
         FOLDERS_ARE_CLASSES,
-        LABELS,
+        *TABLE_OPTIONS,
     )
     takes_classes: ClassVar[bool] = True
     picture_sizes: ClassVar[Mapping[str, tuple[str, str]]] = {"image": ("width", "height")}
@@ -247,7 +247,7 @@ class ImageFolder(Source):
         found = list(self._pictures())
         self._labels: FileLabels | None = None
         self._name_annotations()
-        table = label_file(self.input, options.get("labels")) if found else None
+        table = label_file(self.input, options) if found else None
         if table is not None:
             self._take_labels(found, table, options)
             return
@@ -288,7 +288,7 @@ class ImageFolder(Source):
             raise WrongSourceError(
                 f"{self.path}: --classes-from numbers class folders, but {table.name} says the labels"
             )
-        self._labels = labels = FileLabels(table, found, _OWN, "picture")
+        self._labels = labels = FileLabels(table, found, _OWN, options, "picture")
         self.notes += labels.notes
         others = [one for one in self.left_out if not is_label_file(self.input, one.name, table)]
         self.left_out = others + labels.left_out

@@ -25,6 +25,7 @@ __all__ = [
     "BLOCK_BYTES",
     "Block",
     "BlockPlace",
+    "CsvDialect",
     "FIRST_BYTES",
     "TextFiles",
     "TextLines",
@@ -47,10 +48,19 @@ FIRST_BYTES: Final = 500_000  # about, of a block that is much larger
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-def csv_records(lines: Iterable[str], delimiter: str, *, strict: bool = False) -> CsvRecords:
+class CsvDialect(NamedTuple):
+    """How CSV is written: the character between values, and whether quotes enclose values or are characters."""
+
+    delimiter: str
+    quotes: bool = True
+
+
+def csv_records(lines: Iterable[str], dialect: CsvDialect, *, strict: bool = False) -> CsvRecords:
     """Return the records of lines, whose values may have any length: Python's own limit is for the whole process."""
     csv.field_size_limit(sys.maxsize)
-    return csv.reader(lines, delimiter=delimiter, strict=strict)
+    if not dialect.quotes:
+        return csv.reader(lines, delimiter=dialect.delimiter, quoting=csv.QUOTE_NONE, strict=strict)
+    return csv.reader(lines, delimiter=dialect.delimiter, strict=strict)
 
 
 class BlockPlace(NamedTuple):
@@ -82,16 +92,16 @@ def line_blocks(source: InputPath) -> Iterator[Block]:
     return _blocks(source, text_start(source), lambda data: data.rfind(b"\n") + 1)
 
 
-def csv_blocks(source: InputPath, start: int, delimiter: str) -> Iterator[Block]:
+def csv_blocks(source: InputPath, start: int, dialect: CsvDialect) -> Iterator[Block]:
     """Yield a file from an offset on in blocks of whole CSV records."""
-    return _blocks(source, start, lambda data: _whole_records(data, delimiter))
+    return _blocks(source, start, lambda data: _whole_records(data, dialect))
 
 
-def first_records(data: bytes, delimiter: str) -> tuple[bytes, bytes]:
+def first_records(data: bytes, dialect: CsvDialect) -> tuple[bytes, bytes]:
     """Return some CSV records at the start of a block, and the rest, which is empty where there is little."""
     if len(data) < 4 * FIRST_BYTES:
         return data, b""
-    first = data[: _whole_records(data[:FIRST_BYTES], delimiter)]
+    first = data[: _whole_records(data[:FIRST_BYTES], dialect)]
     return (first, data[len(first) :]) if first.endswith((b"\n", b"\r")) else (data, b"")
 
 
@@ -149,15 +159,15 @@ def count_lines(data: bytes) -> int:
     return lines + data.count(b"\r") - data.count(b"\r\n") if b"\r" in data else lines
 
 
-def _whole_records(data: bytes, delimiter: str) -> int:
+def _whole_records(data: bytes, dialect: CsvDialect) -> int:
     """Return how many bytes at the start of ``data`` are whole records."""
     end = data.rfind(b"\n") + 1
     if not end:
         end = data.rfind(b"\r", 0, len(data) - 1) + 1
-    if b'"' not in data:
+    if not dialect.quotes or b'"' not in data:
         return end
-    if not quotes_are_plain(data, delimiter):
-        return _parsed_records(data, delimiter)
+    if not quotes_are_plain(data, dialect.delimiter):
+        return _parsed_records(data, dialect)
     if data.count(b'"', 0, end) % 2 == 0:
         return end
     found = np.frombuffer(data, np.uint8)
@@ -166,7 +176,7 @@ def _whole_records(data: bytes, delimiter: str) -> int:
     return int(outside[-1]) + 1 if len(outside) else 0
 
 
-def _parsed_records(data: bytes, delimiter: str) -> int:
+def _parsed_records(data: bytes, dialect: CsvDialect) -> int:
     """The same by reading every record, where quotes stand in odd places."""
     taken = done = 0
 
@@ -180,7 +190,7 @@ def _parsed_records(data: bytes, delimiter: str) -> int:
                 yield line
 
     try:
-        for _ in csv_records(lines(), delimiter, strict=True):
+        for _ in csv_records(lines(), dialect, strict=True):
             done = taken
     except csv.Error as error:
         if "unexpected end" not in str(error):
