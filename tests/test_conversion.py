@@ -83,7 +83,7 @@ def test_nothing_to_write_makes_an_empty_dataset(tmp_path: Path) -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_row_that_does_not_fit_ends_it_by_name_or_is_left_out(workers: int, tmp_path: Path) -> None:
     source = Numbers(tmp_path, UNITS, bad=frozenset({200, 777}), left_out=frozenset({5, 1290}))
-    with pytest.raises(SchemaError, match=r"unit \d: row \d+, column 'n'"):
+    with pytest.raises(SchemaError, match=r"unit \d, row \d+, column 'n'"):
         convert(tmp_path / "out", source, workers=workers)
     assert os.listdir(tmp_path) == []
     source = RowChoice(on_error="skip").of(source)

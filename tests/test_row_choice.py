@@ -385,7 +385,7 @@ def test_a_cell_that_does_not_fit_takes_its_row_alone(
         (
             "t.jsonl",
             "".join(f'{{"n": {chr(34) + "x" + chr(34) if i == 40 else i}, "s": {i}}}\n' for i in range(100)),
-            "row 40",
+            "line 41",
         ),
     ):
         (tmp_path / name).write_text(text)
@@ -396,8 +396,42 @@ def test_a_cell_that_does_not_fit_takes_its_row_alone(
         )
         assert [row["n"] for row in UniRecordDataset(target)] == [n for n in range(100) if n != 40]
         (line,) = Path(f"{target}.left-out.jsonl").read_text().splitlines()
-        assert f"{place}, column 'n'" in json.loads(line)["reason"]
+        assert json.loads(line)["file"] == str(tmp_path / name)
+        assert json.loads(line)["reason"].startswith(f"{place}, column 'n'")
         capfd.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "workers"),
+    [("t.jsonl", "n", 1), ("t.jsonl", "image", 2), ("t.csv", "n", 2), ("t.csv", "image", 1)],
+)
+def test_rows_that_a_step_leaves_out_are_named_by_file_and_line(
+    name: str, wrong: str, workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unirecord.convert.sources.text_files.BLOCK_BYTES", 2000)
+    bad, lines = {}, [] if name == "t.jsonl" else ["n,image"]
+    for i in range(1000):
+        n, image = (
+            (300 if wrong == "n" and i % 97 == 5 else i % 100),
+            "no picture" if wrong == "image" and i % 97 == 5 else "",
+        )
+        if n == 300 or image:
+            bad[len(lines) + 1] = i
+        lines.append(f"{n},{image}" if name == "t.csv" else json.dumps({"n": n, "image": image or None}))
+        if i % 10 == 3:
+            lines.append("")  # it is no row
+    (tmp_path / name).write_text("\n".join(lines) + "\n")
+    target, report = str(tmp_path / "out"), tmp_path / "report"
+    call = ["write", str(tmp_path / name), target, "--schema", "n=int8,image=bytes?", "--resize", "8"]
+    call += ["--picture-columns", "image", "--where", "n >= 5", "--workers", str(workers)]
+    assert main([*call, "--on-error", "report", "--report", str(report)]) == 0
+    told = [json.loads(line) for line in report.read_text().splitlines()]
+    named = [f"{one['file']}, {one['reason']}" if wrong == "n" else one["file"] for one in told]
+    kept = sorted(line for line, i in bad.items() if wrong == "n" or i % 100 >= 5)
+    assert [line.split(", column")[0] for line in named] == [
+        f"{tmp_path / name}, line {line}" for line in kept
+    ]
+    assert main([*call, "--overwrite", "--on-error", "raise"]) == 1
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -157,9 +156,6 @@ def _each(
 # A batch of a source as what pages store; a value that does not fit is named by its place in the source.
 
 
-_FIRST: Final = re.compile(r"(?:batch at )?row 0(?:, |: )")
-
-
 def encoded_batch(
     encoder: RecordEncoder, schema: Schema, source: Source, unit: Unit, batch: RawBatch, first: int
 ) -> ColumnBatch:
@@ -175,7 +171,8 @@ def encoded_batch(
     if row is None:
         raise SchemaError(f"{unit.name}: {text}")
     number = first + row if batch.numbers is None else int(batch.numbers[row])
-    raise SchemaError(f"{source.place_of(unit, number)}, {_FIRST.sub('', text, count=1)}")
+    (at,) = source.places_of(unit, [number])
+    raise SchemaError(f"{at.name}, {at.why(text)}")
 
 
 def _refused(encoder: RecordEncoder, batch: RawBatch) -> tuple[int, str] | None:

@@ -35,6 +35,7 @@ class AnnotatedPictures(Source):
     units: Sequence[Unit]
 
     item: ClassVar[str] = "picture"
+    path_column: ClassVar[str | None] = "path"
     reads: ClassVar[str] = "a folder"
     picture_sizes: ClassVar[Mapping[str, tuple[str, str]]] = {"image": ("width", "height")}
     pairs: list[PicturePair]

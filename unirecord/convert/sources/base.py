@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ __all__ = [
     "LeftOut",
     "Options",
     "RawBatch",
+    "RowPlace",
     "Source",
     "Unit",
     "WrongSourceError",
@@ -47,6 +48,27 @@ class RawBatch:
     rows: int
     left_out: tuple[LeftOut, ...] = ()
     numbers: npt.NDArray[np.int64] | None = None
+
+
+_ROW_0: Final = re.compile(
+    r"(?:batch at )?row 0(?:, |: )"
+)  # how an encoder begins what it says of a lone row
+
+
+class RowPlace(NamedTuple):
+    """Where a row of a source is: its file or unit, and the line or row there, empty where a row is a whole file."""
+
+    name: str
+    at: str
+
+    def __str__(self) -> str:
+        """Both."""
+        return f"{self.name}, {self.at}" if self.at else self.name
+
+    def why(self, text: str) -> str:
+        """What the encoder says of the row by itself, behind the line or row."""
+        text = _ROW_0.sub("", text, count=1)
+        return f"{self.at}, {text}" if self.at else text
 
 
 @dataclass(frozen=True)
@@ -164,6 +186,7 @@ class Source(ABC):
     read_once: bool = False  # its rows come once, to this process
     # Asked for by its kind, it reads a folder or pattern of files without suffix.
     any_names: ClassVar[bool] = False
+    path_column: ClassVar[str | None] = None  # that names the file that a row is made of, where each has one
     # The modules that read it, where these have ended processes over damaged files: a child process imports them, and
     # looks through it and reads it.
     libraries: ClassVar[tuple[str, ...]] = ()
@@ -216,9 +239,9 @@ class Source(ABC):
         """The files of its kind by their names; where none is called so, all there are."""
         return self.input.files(self.suffixes) or self.input.all_files()
 
-    def place_of(self, unit: Unit, row: int) -> str:
-        """What messages call a row of a unit, counted from 0 over its batches: its line in a file, where it has one."""
-        return f"{unit.name}: row {row}"
+    def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
+        """Where rows of a unit are, counted from 0 over its batches: their lines in a file, where they have some."""
+        return [RowPlace(unit.name, f"row {row}") for row in rows]
 
     def files(self) -> Iterable[str]:
         """Yield the path of each file that its rows are made of; by default those that are called like its kind.

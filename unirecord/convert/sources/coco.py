@@ -57,6 +57,7 @@ class CocoFile(Source):
     kind: ClassVar[str] = "coco"
     about: ClassVar[str] = "COCO annotations (JSON) with their pictures"
     item: ClassVar[str] = "picture"
+    path_column: ClassVar[str | None] = "path"
     reads: ClassVar[str] = "a JSON file"
     suffixes: ClassVar[tuple[str, ...]] = (".json",)
     pixel_columns: ClassVar[tuple[str, ...]] = ("boxes", "areas", "masks", "keypoints")

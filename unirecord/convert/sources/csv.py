@@ -17,7 +17,7 @@ from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from ...progress import Progress
 from .ahead import made_ahead
-from .base import AskedOption, LeftOut, Options, RawBatch, Unit, WrongSourceError, column_names
+from .base import AskedOption, LeftOut, Options, RawBatch, RowPlace, Unit, WrongSourceError, column_names
 from .cell_types import NUMBER, CellEvidence, is_rounded
 from .convert import converted, exact_float, rounding_advice, text_converter
 from .input_path import InputPath
@@ -32,6 +32,7 @@ from .text_files import (
     csv_blocks,
     csv_records,
     first_records,
+    line_places,
     quotes_are_plain,
     read_block,
     text_start,
@@ -501,17 +502,14 @@ class CsvTable(TextFiles):
                                 f"number, and {rounding_advice(names[i])}"
                             )
 
-    def place_of(self, unit: Unit, row: int) -> str:
-        """The file and the line, by reading the block again."""
+    def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
+        """The file and the lines, by reading the block again."""
         number, place = unit.place
         table = self._files[number]
-        before = 0
         data = read_block(table.file, place)
-        for rows, lines, _ in table.chunks(data, place.line, len(table.header), leaves_out=self._leaves_out):
-            if row < before + len(rows):
-                return f"{table.name}, line {lines[row - before]}"
-            before += len(rows)
-        return super().place_of(unit, row)
+        chunks = table.chunks(data, place.line, len(table.header), leaves_out=self._leaves_out)
+        lines = [line for _, some, _ in chunks for line in some]
+        return line_places(table.name, lines, rows)
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found, a few first: that is all that a sample takes."""

@@ -41,6 +41,7 @@ class FileFolder(Source):
     kind: ClassVar[str] = "files"
     about: ClassVar[str] = "a folder of any files"
     item: ClassVar[str] = "file"
+    path_column: ClassVar[str | None] = "path"
     reads: ClassVar[str] = "a folder"
     options: ClassVar[tuple[AskedOption, ...]] = (
         AskedOption(

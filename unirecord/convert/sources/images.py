@@ -220,6 +220,7 @@ class ImageFolder(Source):
     reads_ahead = True
     about: ClassVar[str] = "a folder of pictures (in class folders or flat)"
     item: ClassVar[str] = "picture"
+    path_column: ClassVar[str | None] = "path"
     reads: ClassVar[str] = "a folder"
     options: ClassVar[tuple[AskedOption, ...]] = (
         AskedOption("check_pictures", "decode each picture, and leave out what is damaged"),

@@ -19,13 +19,13 @@ from ...format.values.objects import MAX_DEPTH
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .ahead import made_ahead
-from .base import LeftOut, Options, RawBatch, Unit, column_names
+from .base import LeftOut, Options, RawBatch, RowPlace, Unit, column_names
 from .convert import converted, json_converter, numbers
 from .input_path import InputPath
 from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
 from .partitions import Partitions
-from .text_files import BlockPlace, TextFiles, line_blocks, read_block
+from .text_files import BlockPlace, TextFiles, line_blocks, line_places, read_block
 
 __all__ = [
     "ArrowLines",
@@ -330,15 +330,12 @@ class JsonLines(TextFiles):
             except SchemaError as error:
                 raise SchemaError(f"{self.path}: {error}, such as --schema {key}=string") from None
 
-    def place_of(self, unit: Unit, row: int) -> str:
-        """The file and the line, by reading the block again."""
+    def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
+        """The file and the lines, by reading the block again."""
         number, place = unit.place
-        before = 0
-        for rows, lines, _ in self._chunks(read_block(self._files[number], place), place, unit.name):
-            if row < before + len(rows):
-                return str(_Line(unit.name, lines[row - before]))
-            before += len(rows)
-        return super().place_of(unit, row)
+        data = read_block(self._files[number], place)
+        lines = [line for _, some, _ in self._chunks(data, place, unit.name) for line in some]
+        return line_places(unit.name, lines, rows)
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found."""

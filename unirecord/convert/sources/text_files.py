@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit
+from .base import Options, RawBatch, RowPlace, Source, Unit
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .splits import refuse_split_files
@@ -34,6 +34,7 @@ __all__ = [
     "csv_records",
     "first_records",
     "line_blocks",
+    "line_places",
     "quotes_are_plain",
     "read_block",
     "text_start",
@@ -78,6 +79,11 @@ class Block(NamedTuple):
     offset: int
     data: bytes
     lines: int
+
+
+def line_places(name: str, lines: Sequence[int], rows: Sequence[int]) -> list[RowPlace]:
+    """Where rows of a block are whose rows are at ``lines``; of rows that it has no longer, their numbers."""
+    return [RowPlace(name, f"line {lines[row]}" if row < len(lines) else f"row {row}") for row in rows]
 
 
 def read_block(source: InputPath, place: BlockPlace) -> bytes:
@@ -283,9 +289,9 @@ class TextLines(TextFiles):
                 progress(block.offset + len(block.data), total)
         self.add_units(units)
 
-    def place_of(self, unit: Unit, row: int) -> str:
-        """The file and the line."""
-        return f"{unit.name}, line {unit.place[1].line + row + 1}"
+    def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
+        """The file and the lines."""
+        return [RowPlace(unit.name, f"line {unit.place[1].line + row + 1}") for row in rows]
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the lines of a block."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from ...format.schema import Schema
 from ...format.values import Texts
-from ..sources.base import LeftOut, RawBatch, Unit
+from ..sources.base import LeftOut, RawBatch, RowPlace, Unit
 
-__all__ = ["Change", "Step", "chosen_rows", "pieces"]
+__all__ = ["Change", "Places", "Step", "chosen_rows", "pieces"]
 
 Change = Callable[[RawBatch], RawBatch]
+Places = Callable[[Unit, RawBatch, Sequence[int]], list[RowPlace]]
 
 
 class Step(ABC):
@@ -33,8 +34,11 @@ class Step(ABC):
         return before
 
     @abstractmethod
-    def begin(self, unit: Unit) -> Change:
-        """The change of the batches of one unit, which come in order and have rows; its place is its number."""
+    def begin(self, unit: Unit, places: Places) -> Change:
+        """The change of the batches of one unit, which come in order and have rows; its place is its number.
+
+        ``places``: where rows of such a batch are in the source, to name those that it leaves out.
+        """
 
 
 def pieces(batch: RawBatch, most: int | None) -> Iterator[RawBatch]:

@@ -9,7 +9,7 @@ from ...errors import SchemaError, did_you_mean
 from ...format.column import Column
 from ...format.schema import Schema
 from ..sources.base import RawBatch, Unit, WrongSourceError
-from .base import Change, Step
+from .base import Change, Places, Step
 
 __all__ = ["AddNulls", "Keep", "Rename", "check_columns"]
 
@@ -36,7 +36,7 @@ class Keep(Step):
         """Those columns."""
         return Schema(before[name] for name in self._names)
 
-    def begin(self, unit: Unit) -> Change:
+    def begin(self, unit: Unit, places: Places) -> Change:
         """The same for all units."""
         return self._keep
 
@@ -55,7 +55,7 @@ class AddNulls(Step):
         every = {column.name: column for column in (*before, *self._columns)}
         return Schema(every[name] for name in self._order)
 
-    def begin(self, unit: Unit) -> Change:
+    def begin(self, unit: Unit, places: Places) -> Change:
         """The same for all units."""
         return self._add
 
@@ -83,7 +83,7 @@ class Rename(Step):
         except SchemaError as error:
             raise WrongSourceError(f"--rename: {error}") from None
 
-    def begin(self, unit: Unit) -> Change:
+    def begin(self, unit: Unit, places: Places) -> Change:
         """The same for all units."""
         return self._rename
 

@@ -11,7 +11,7 @@ from ...format.schema import Schema
 from ...format.values import RecordEncoder
 from ..sources.base import LeftOut, RawBatch, Unit
 from ..sources.convert import Misfit
-from .base import Change, Step, chosen_rows
+from .base import Change, Places, Step, chosen_rows
 
 __all__ = ["LeaveOutMisfits", "refuse_left_out"]
 
@@ -22,39 +22,42 @@ class LeaveOutMisfits(Step):
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
 
-    def begin(self, unit: Unit) -> Change:
+    def begin(self, unit: Unit, places: Places) -> Change:
         """Encodes each batch, and where that fails each row."""
         encoder = RecordEncoder(self._schema)
-        first = 0
 
         def keep(batch: RawBatch) -> RawBatch:
-            nonlocal first
-            number, first = first, first + batch.rows
             try:
-                encoder.encode_batch(batch.columns, number)
+                encoder.encode_batch(batch.columns, 0)
             except SchemaError:
-                return self._fitting(batch, number, unit.name)
-            return batch
+                misfits = self._misfits(batch)
+            else:
+                return batch
+            fitting = np.array([i for i in range(batch.rows) if i not in misfits], np.int64)
+            found = zip(places(unit, batch, list(misfits)), misfits.values(), strict=True)
+            left_out = (
+                LeftOut(at.name, why.reason if isinstance(why, Misfit) else at.why(why)) for at, why in found
+            )
+            return chosen_rows(batch, fitting, tuple(left_out))
 
         return keep
 
-    def _fitting(self, batch: RawBatch, first: int, name: str) -> RawBatch:
+    def _misfits(self, batch: RawBatch) -> dict[int, Misfit | str]:
+        """The rows that do not fit, and why: what the source has noticed, or what the encoder says of each alone."""
         encoder = RecordEncoder(self._schema)
-        places, left_out = [], []
+        found: dict[int, Misfit | str] = {}
         for i in range(batch.rows):
             record = {column: batch.columns[column][i] for column in self._schema.names}
             misfit = next((value for value in record.values() if isinstance(value, Misfit)), None)
             if misfit is not None:
-                left_out.append(LeftOut(name, misfit.reason))
+                found[i] = misfit
                 continue
             try:
-                encoder.add(record, first + i)
+                encoder.add(record, 0)
             except SchemaError as error:
-                left_out.append(LeftOut(name, str(error)))
-            else:
-                places.append(i)
+                found[i] = str(error)
             encoder.clear()
-        return chosen_rows(batch, np.array(places, np.int64), tuple(left_out))
+        return found
 
 
 def refuse_left_out(left_out: Iterable[LeftOut]) -> None:

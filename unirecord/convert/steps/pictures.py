@@ -18,7 +18,7 @@ from ...errors import MissingError, PictureError, SchemaError
 from ...format.schema import Schema
 from ...pipeline.pictures import MOST_PIXELS, eight_bits, open_picture, orientation_of, pillow
 from ..sources.base import LeftOut, RawBatch, Unit
-from .base import Change, Step, chosen_rows
+from .base import Change, Places, Step, chosen_rows
 
 __all__ = [
     "ChangePictures",
@@ -261,33 +261,28 @@ class ChangePictures(Step):
             }  # fmt: skip
         return Schema.parse(found)
 
-    def begin(self, unit: Unit) -> Change:
-        """The same for all units, but for the number of the row that a message names."""
-        first = 0
+    def begin(self, unit: Unit, places: Places) -> Change:
+        """The same for all units, but for the places that messages name."""
 
         def change(batch: RawBatch) -> RawBatch:
-            nonlocal first
-            number, first = first, first + batch.rows
-            return self._batch(batch, unit.name, number)
+            columns = {one: list(batch.columns[one]) for one in self._changed_columns(batch)}
+            broken: dict[int, str] = {}
+            for i in range(batch.rows):
+                try:
+                    self._row(columns, i)
+                except PictureError as error:
+                    if self._refuses:
+                        (at,) = places(unit, batch, [i])
+                        raise SchemaError(f"{at}: {error}; --on-error skip leaves it out") from None
+                    broken[i] = str(error)
+            changed = replace(batch, columns={**batch.columns, **columns})
+            if not broken:
+                return changed
+            sound = np.array([i for i in range(batch.rows) if i not in broken], np.int64)
+            found = zip(places(unit, batch, list(broken)), broken.values(), strict=True)
+            return chosen_rows(changed, sound, tuple(LeftOut(str(at), why) for at, why in found))
 
         return change
-
-    def _batch(self, batch: RawBatch, name: str, first: int) -> RawBatch:
-        columns = {one: list(batch.columns[one]) for one in self._changed_columns(batch)}
-        places, left_out = [], []
-        for i in range(batch.rows):
-            try:
-                self._row(columns, i)
-            except PictureError as error:
-                path = batch.columns.get("path")
-                where = path[i] if path is not None else f"{name}, row {first + i}"
-                if self._refuses:
-                    raise SchemaError(f"{where}: {error}; --on-error skip leaves it out") from None
-                left_out.append(LeftOut(str(where), str(error)))
-            else:
-                places.append(i)
-        changed = replace(batch, columns={**batch.columns, **columns})
-        return chosen_rows(changed, np.array(places, np.int64), tuple(left_out))
 
     def _changed_columns(self, batch: RawBatch) -> list[str]:
         sizes = [name for column in self._columns for name in self._sizes.get(column, ())]

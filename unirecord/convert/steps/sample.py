@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...order.randomness import mixed
 from ..sources.base import RawBatch, Unit
-from .base import Change, Step, chosen_rows
+from .base import Change, Places, Step, chosen_rows
 
 __all__ = ["EvenSample"]
 
@@ -35,7 +35,7 @@ class EvenSample(Step):
         """How much of all rows is kept."""
         return self._rows / self._all if self._all else 1.0
 
-    def begin(self, unit: Unit) -> Change:
+    def begin(self, unit: Unit, places: Places) -> Change:
         """Keeps what is drawn of one unit."""
         start = self._starts[unit.place]
 

@@ -16,7 +16,7 @@ from ...format.schema import Schema
 from ...format.values import ColumnData, RecordEncoder
 from ...order.split import Bounds, Cells, Strata, row_hashes, share_of_each
 from ..sources.base import RawBatch, Source, Unit, WrongSourceError
-from .base import Change, Step, chosen_rows
+from .base import Change, Places, Step, chosen_rows
 
 __all__ = [
     "Division",
@@ -82,7 +82,7 @@ class KeepShare(Step):
     def __init__(self, division: Division, number: int) -> None:
         self._division, self._number = division, number
 
-    def begin(self, unit: Unit) -> Change:
+    def begin(self, unit: Unit, places: Places) -> Change:
         """The same for all units, but for the number of the row that an error names."""
         division, first = self._division, 0
         of_rows = _Hashes(division)
@@ -140,7 +140,7 @@ class KeepValue(Step):
     def __init__(self, column: Column, value: str | int) -> None:
         self._column, self._value = column, value
 
-    def begin(self, unit: Unit) -> Change:
+    def begin(self, unit: Unit, places: Places) -> Change:
         """The same for all units, but for the number of the row that an error names."""
         of_rows = _Values(self._column)
 

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import CorruptionError, FormatError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from ..sources.base import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
+from ..sources.base import LeftOut, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
 from .base import Step, pieces
 from .fit import refuse_left_out
 
@@ -71,9 +71,9 @@ class SteppedSource(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Nothing: ``inner`` has been looked through."""
 
-    def place_of(self, unit: Unit, row: int) -> str:
-        """That of ``inner``."""
-        return self.inner.place_of(self.inner.units[unit.place], row)
+    def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
+        """Those of ``inner``."""
+        return self.inner.places_of(self.inner.units[unit.place], rows)
 
     def files(self) -> Iterable[str]:
         """Those of ``inner``."""
@@ -95,11 +95,12 @@ class SteppedSource(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield what the steps make of each batch of a unit."""
-        changes = [step.begin(unit) for step in self.steps]
+        changes = [step.begin(unit, self._places) for step in self.steps]
         most = min((step.rows_at_once for step in self.steps if step.rows_at_once), default=None)
         first = 0
         for batch in self._read_inner(self.inner.units[unit.place]):
-            batch = replace(batch, numbers=np.arange(first, first + batch.rows))
+            if batch.numbers is None:
+                batch = replace(batch, numbers=np.arange(first, first + batch.rows))
             first += batch.rows
             if self._on_error == "raise":
                 refuse_left_out(batch.left_out)
@@ -110,6 +111,13 @@ class SteppedSource(Source):
                     if piece.rows:
                         piece = change(piece)
                 yield piece
+
+    def _places(self, unit: Unit, batch: RawBatch, rows: Sequence[int]) -> list[RowPlace]:
+        column = self.inner.path_column
+        if column is not None and column in batch.columns:
+            return [RowPlace(str(batch.columns[column][i]), "") for i in rows]
+        assert batch.numbers is not None
+        return self.places_of(unit, [int(batch.numbers[i]) for i in rows])
 
     def _asked_for(self, left_out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
         """Those that are not about a column that nobody asked for."""

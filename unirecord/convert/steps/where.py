@@ -14,7 +14,7 @@ from ...format.values import ColumnData, PackedStrings, RecordEncoder
 from ...query.query import Query, compile_query
 from ...query.tree import fields_in
 from ..sources.base import RawBatch, Unit, WrongSourceError
-from .base import Change, Step, chosen_rows
+from .base import Change, Places, Step, chosen_rows
 
 __all__ = [
     "BatchColumns",
@@ -100,7 +100,7 @@ class Where(Step):
         self._schema = Schema(schema[name] for name in self.columns)
         self._places = [schema.names.index(name) for name in self.columns]
 
-    def begin(self, unit: Unit) -> Change:
+    def begin(self, unit: Unit, places: Places) -> Change:
         """The same for all units, but for the number of the row that an error names."""
         encoder = RecordEncoder(self._schema)
         first = 0
