@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numbers_converted import check_refused
 from numbers_source import Numbers, values
+from photographs import jpeg
 
 from unirecord import (
     LeftOutWarning,
@@ -28,6 +29,7 @@ from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import WrongSourceError
+from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.convert.steps.sample import EvenSample
 from unirecord.convert.write_dataset import source_of
 
@@ -183,7 +185,9 @@ def test_bad_rows_end_it_or_are_left_out_and_listed(target: str, tmp_path: Path)
     assert "column 'n'" in listed[1]["reason"]
     with pytest.raises(FileExistsError, match="left-out"):
         write_dataset(source(), tmp_path / "other", on_error="report", report=f"{out}.left-out.jsonl")
-    with pytest.warns(UserWarning, match=r"1 could not be read and were left out, the first row 5"):
+    with pytest.warns(
+        UserWarning, match=r"1 row could not be read or did not fit, left out, the first row 5"
+    ):
         write_dataset(Numbers(tmp_path, UNITS, left_out=frozenset({5})), tmp_path / "third")
 
 
@@ -203,11 +207,12 @@ def test_what_a_source_reduces_is_said_once_with_its_count(
 ) -> None:
     listed = tmp_path / "listed.jsonl"
     with pytest.warns(LeftOutWarning) as warned:
-        assert (
-            write_dataset(Numbers(tmp_path, UNITS, reduces=True), tmp_path / target, report=listed, **options)
-            == ROWS
+        written = write_dataset(
+            Numbers(tmp_path, UNITS, reduces=True), tmp_path / target, report=listed, **options
         )
     (one,) = warned
+    assert written == ROWS
+    assert written.left_out == one.message.left_out
     assert str(one.message).splitlines() == [
         "numbers: this is left out, or not as it is there:",
         "  the title: left out",
@@ -221,6 +226,41 @@ def test_what_a_source_reduces_is_said_once_with_its_count(
         {"file": "pose", "reason": "left out", "rows": 0, "count": ROWS},
     ]
     assert one.filename == __file__
+
+
+@pytest.mark.parametrize("report", [False, True])
+def test_the_command_the_warning_and_the_result_count_the_same(
+    report: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for i in range(5):
+        (folder / f"{i}.jpg").write_bytes(jpeg(16, 16) if i > 1 else b"broken")
+        (folder / f"{i}.txt").write_text("beside it")
+    options: dict[str, Any] = {"report": tmp_path / "list"} if report else {}
+    with pytest.warns(LeftOutWarning) as warned:
+        written = write_dataset(str(folder), tmp_path / "a", **options)
+    command = [
+        "write",
+        str(folder),
+        str(tmp_path / "b"),
+        *(["--report", str(tmp_path / "list2")] if report else []),
+    ]
+    assert main(command) == 1
+    said = capfd.readouterr()
+    assert written == 3
+    assert len([one for one in written.left_out if not one.expected]) == 2
+    assert "2 pictures could not be read or did not fit, left out" in said.err
+    lines = said_of_left_out(written.left_out)
+    assert lines == ["5 files: by name it is no picture"]
+    assert all(f"  {line}" in said.out.splitlines() for line in lines)
+    message = str(warned[0].message)
+    assert all(f"  {line}" in message.splitlines() for line in lines)
+    if report:
+        assert (tmp_path / "list").read_text() == (tmp_path / "list2").read_text()
+    else:
+        assert message.startswith("2 pictures could not be read or did not fit, left out, the first 0.jpg: ")
+        assert set(warned[0].message.left_out) == set(written.left_out)
 
 
 def test_nothing_is_said_of_columns_that_nobody_asked_for(tmp_path: Path) -> None:

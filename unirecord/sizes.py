@@ -1,4 +1,4 @@
-"""Sizes in bytes, as people write and read them: "20GB", "1.5 GiB", 4096."""
+"""Sizes and numbers of things as people write and read them: "20GB", "1.5 GiB", 4096; "1 row", "2 rows"."""
 
 from __future__ import annotations
 
@@ -55,3 +55,12 @@ def format_size(count: int) -> str:
             return f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} EB"
+
+
+def many(number: int, noun: str) -> str:
+    """A number of things: ``1 row``, ``2,000 rows``, ``3 batches``, ``2 copies``."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeou":
+        return f"{number:,} {noun[:-1]}ies"
+    return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"

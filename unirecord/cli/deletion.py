@@ -8,13 +8,13 @@ from dataclasses import asdict
 from typing import Final
 
 from ..errors import QueryError
-from ..sizes import format_size
+from ..sizes import format_size, many
 from ..writing.deleting import delete
 from ..writing.evicting import Evicted, evict
 from ..writing.purging import Purged, purge
 from .progress_bar import ProgressBar
 from .store_options import add_storage_option
-from .terminal import many, print_json, say
+from .terminal import print_json, say
 from .usage import CommandParser, UsageError, size
 
 __all__ = ["delete_command", "evict_command", "purge_command"]

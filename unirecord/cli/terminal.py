@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = [
     "clipped",
     "escaped",
-    "many",
     "paged",
     "print_csv",
     "print_json",
@@ -127,11 +126,6 @@ def say(*lines: str) -> None:
     """Print lines for a person on stdout."""
     for line in () if _silent else lines:
         sys.stdout.write(escaped(line) + "\n")
-
-
-def many(number: int, noun: str) -> str:
-    """``1 row``, ``2 rows``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def warn(*lines: str) -> None:

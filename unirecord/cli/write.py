@@ -31,7 +31,7 @@ from ..convert.sources import (
     open_source,
     source_type,
 )
-from ..convert.sources.left_out import said_of_left_out, write_report
+from ..convert.sources.left_out import said_of_left_out, said_of_unread, write_report
 from ..convert.sources.overrides import TypesThere, parse_overrides
 from ..convert.stored_rows import RowOrder
 from ..convert.task import keep_freed_memory
@@ -45,14 +45,14 @@ from ..frameworks.ray_engine import ray_engine
 from ..parts.part_set import PartSet, Snapshot, resolve
 from ..parts.snapshot import class_difference, classes_of
 from ..parts.versions import located_version, no_directory
-from ..sizes import format_size
+from ..sizes import format_size, many
 from ..storage.registry import location_of, path_on_disk
 from ..writing.arguments import check_free, check_path
 from ..writing.batch_writer import PART_BYTES
 from ..writing.compressing import CodecChoice, choose_codecs
 from .progress_bar import Pace, ProgressBar, ProgressLines, duration
 from .store_options import add_storage_option, refuse_cache
-from .terminal import many, say, table, warn
+from .terminal import say, table, warn
 from .usage import CommandParser, UsageError, count, names, pairs, size, target
 
 __all__ = ["ConversionProgress", "Looking", "split_command", "write_command"]
@@ -836,8 +836,7 @@ def say_left_out(left_out: Sequence[LeftOut], item: str, args: argparse.Namespac
     if not bad:
         return 0
     lines = [f"  {one.name}: {one.reason}" for one in bad[:_SHOWN]]
-    rows = sum(max(one.rows, 1) for one in bad)
-    warn(f"unirecord: {many(rows, item)} could not be read or did not fit, left out:", *lines)
+    warn(f"unirecord: {said_of_unread(left_out, item)}, left out:", *lines)
     if len(bad) > _SHOWN:
         whole = f"are in {args.report}" if args.report else "are listed with --report FILE"
         warn(f"  … and {len(bad) - _SHOWN:,} more; all {whole}")

@@ -741,7 +741,7 @@ def add_columns(
         added = run.run(resume=resume)
     for said in added.said:
         warnings.warn(f"{folder}: {said}", stacklevel=2)
-    warn_of_left_out(run.left_out, "the table", 2)
+    warn_of_left_out(run.left_out, "the table", "row", 2)
     return added
 
 

@@ -25,7 +25,7 @@ from .sources.left_out import warn_of_left_out, write_report
 from .sources.registry import elsewhere
 from .stored_rows import RowOrder
 
-__all__ = ["source_of", "write_dataset"]
+__all__ = ["WrittenRows", "source_of", "write_dataset"]
 
 
 def source_of(
@@ -111,8 +111,11 @@ def write_dataset(
     report: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Any,
-) -> int:
+) -> WrittenRows:
     """Writes whatever ``source`` gives as a dataset, and returns how many rows there are.
+
+    What the source has and the dataset has not, or in another form, is in ``left_out`` of what is returned, and in one
+    `LeftOutWarning`.
 
     Args:
         source: the path of raw data of any kind that ``unirecord write`` reads; a pandas or polars DataFrame, a pyarrow
@@ -182,7 +185,7 @@ def write_dataset(
         }  # fmt: skip
         shares, left_out = write_shares(place, wishes, lambda _, standing: tell(standing))
         _tell_left_out(given, left_out, listed, on_error)
-        return sum(shares.values())
+        return WrittenRows(sum(shares.values()), left_out)
     found = choice.of(given)
     user = found.metadata if metadata is None else metadata
     if place.endswith(".urec"):
@@ -220,7 +223,19 @@ def write_dataset(
         ) as rows:
             written, left_out = write(rows)
     _tell_left_out(given, left_out, listed, on_error)
-    return written
+    return WrittenRows(written, left_out)
+
+
+class WrittenRows(int):
+    """The number of rows that are there, with ``left_out``: what of the source is not, as `LeftOutWarning` has it."""
+
+    left_out: tuple[LeftOut, ...]
+
+    def __new__(cls, rows: int, left_out: Iterable[LeftOut] = ()) -> WrittenRows:
+        """``rows`` as any other number."""
+        made = super().__new__(cls, rows)
+        made.left_out = tuple(left_out)
+        return made
 
 
 class _DroppedParts:
@@ -263,4 +278,4 @@ def _tell_left_out(
 ) -> None:
     if report is not None:
         write_report(report, left_out)
-    warn_of_left_out(left_out, source.path, 3, broken=report is None and on_error is None)
+    warn_of_left_out(left_out, source.path, source.item, 3, broken=report is None and on_error is None)

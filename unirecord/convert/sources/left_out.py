@@ -10,6 +10,7 @@ from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 from ...errors import LeftOutWarning
+from ...sizes import many
 from ...storage.staged import StagedFile
 from ...writing.conversion_journal import left_out_fields
 
@@ -19,6 +20,7 @@ __all__ = [
     "left_out_to_json",
     "reduced",
     "said_of_left_out",
+    "said_of_unread",
     "warn_of_left_out",
     "write_report",
 ]
@@ -65,22 +67,28 @@ def said_of_left_out(left_out: Iterable[LeftOut]) -> list[str]:
             files[one.reason] += 1
         elif one.expected:
             counts[f"{one.name}: {one.reason}"] += one.count
-    lines = [f"{number:,} {'file' if number == 1 else 'files'}: {text}" for text, number in files.items()]
-    lines += [text if number == 1 else f"{text} ({number:,} times)" for text, number in counts.items()]
+    lines = [f"{many(number, 'file')}: {text}" for text, number in files.items()]
+    lines += [text if number == 1 else f"{text} ({many(number, 'time')})" for text, number in counts.items()]
     more = len(lines) - _SHOWN
     return lines if more <= 0 else [*lines[:_SHOWN], f"… and {more:,} more, which a report lists"]
 
 
+def said_of_unread(left_out: Iterable[LeftOut], item: str) -> str | None:
+    """How many rows, each called ``item``, could not be read or did not fit; None where all could and did."""
+    rows = sum(max(one.rows, 1) for one in left_out if not one.expected)
+    return f"{many(rows, item)} could not be read or did not fit" if rows else None
+
+
 def warn_of_left_out(
-    left_out: Sequence[LeftOut], source: str, stacklevel: int, *, broken: bool = True
+    left_out: Sequence[LeftOut], source: str, item: str, stacklevel: int, *, broken: bool = True
 ) -> None:
     """Emit one `LeftOutWarning` if anything is left out; with ``broken`` also of what could not be read."""
-    bad = [one for one in left_out if broken and not one.expected]
+    first = next((one for one in left_out if broken and not one.expected), None)
     lines = said_of_left_out(left_out)
     said = []
-    if bad:
+    if first is not None:
         said.append(
-            f"{len(bad):,} could not be read and were left out, the first {bad[0].name}: {bad[0].reason}; "
+            f"{said_of_unread(left_out, item)}, left out, the first {first.name}: {first.reason}; "
             "on_error='report' lists them, 'skip' says nothing, 'raise' makes it an error"
         )
     if lines:
