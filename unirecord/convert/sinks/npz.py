@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
+from ...format.schema import Schema
 from ...format.values.objects import base64_text, object_text
 from ...loading.batch import RaggedArray, valid_rows
+from ..sources.npy_files import array_names, comment_of, has_shapes
 from .base import Advance, FileSink, batches, refuse_names
 
 __all__ = ["NpzSink"]
@@ -31,7 +33,10 @@ _EPOCH: Final = (
 
 
 class NpzSink(FileSink):
-    """Columns of fixed width as arrays [rows, …]; others as their bytes or elements and where each row's begin."""
+    """Columns of fixed width as arrays [rows, …]; others as their bytes or elements and where each row's begin.
+
+    The types of the columns are in the comment of the archive.
+    """
 
     kind = "npz"
     about = "NumPy .npz"
@@ -40,7 +45,7 @@ class NpzSink(FileSink):
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
         """Return how nulls, text, bytes and ragged arrays are kept."""
         refuse_names(columns, self.kind)
-        made = [name for column in columns for name in _names(column)]
+        made = [name for column in columns for name in array_names(column)]
         twice = sorted({name for name in made if made.count(name) > 1})
         if twice:
             raise SchemaError(
@@ -63,15 +68,20 @@ class NpzSink(FileSink):
                 notes.append(
                     f"{name}: the {what} of row i are {name}[{name}_offsets[i]:{name}_offsets[i + 1]]"
                 )
-            if column.free_dims and column.shape != (-1,):
+            if has_shapes(column):
                 notes.append(f"{name}: flat; the shape of each row is in {name}_shape")
             if column.nullable:
                 notes.append(f"{name}: {name}_valid is False where it is null")
+        if columns and not comment_of(Schema(columns)):
+            notes.append(
+                "the types of so many columns do not fit into the file: it reads back as plain arrays"
+            )
         return notes
 
     def write(self, rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
         """Write the arrays; a column is read once or twice, and ``advance`` is told of rows with the last one."""
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            archive.comment = comment_of(rows.schema)
             for name in rows.column_names:
                 column, one = rows.schema[name], rows.view(columns=[name])
                 tell = advance if name == rows.column_names[-1] else _nothing
@@ -105,7 +115,7 @@ class NpzSink(FileSink):
             cells = [_elements(column, value) for value in _values(batch[column.name])]
             lengths.append(np.array([0 if cell is None else cell.size for cell in cells], np.int64))
             valid.append(np.array([cell is not None for cell in cells], np.bool_))
-            if column.free_dims and column.shape != (-1,):
+            if has_shapes(column):
                 rank = len(column.item_shape)
                 shapes.append(
                     np.array([(0,) * rank if c is None else c.shape for c in cells], np.int64).reshape(
@@ -121,7 +131,7 @@ class NpzSink(FileSink):
                         file.write(memoryview(np.ascontiguousarray(cell)).cast("B"))
                 advance(len(batch[column.name]))
         _whole(archive, f"{column.name}_offsets", offsets)
-        if column.free_dims and column.shape != (-1,):
+        if has_shapes(column):
             rank = len(column.item_shape)
             _whole(archive, f"{column.name}_shape", np.concatenate([np.zeros((0, rank), np.int64), *shapes]))
         if column.nullable:
@@ -130,17 +140,6 @@ class NpzSink(FileSink):
 
 def _nothing(rows: int) -> None:
     """Rows of a column that is not the last are not told."""
-
-
-def _names(column: Column) -> list[str]:
-    endings = [""]
-    if not column.fixed_bytes:
-        endings.append("_offsets")
-    if column.free_dims and column.shape != (-1,):
-        endings.append("_shape")
-    if column.nullable:
-        endings.append("_valid")
-    return [column.name + ending for ending in endings]
 
 
 def _values(values: Any) -> Any:

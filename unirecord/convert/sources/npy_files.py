@@ -1,8 +1,12 @@
-"""NumPy files as records: the arrays of .npy files or of one .npz side by side, a row per entry of their first axis."""
+"""NumPy files as records: the arrays of .npy files or of a .npz side by side, a row per entry of their first axis.
+
+The columns of a .npz that says their types, as `export` writes it, are what they were before.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import math
 import os
 import struct
@@ -10,25 +14,32 @@ import tempfile
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.column import Column
 from ...format.schema import Schema
 from ...format.values.strings import UnicodeRefused, unicode_list
 from ...progress import Progress
 from .base import AskedOption, Options, RawBatch, Source, Unit, column_names
 from .claims import TRUST, refuse_claims
 from .input_path import MAX_SPOOL_BYTES, InputPath
+from .json_text import parse_json
 from .overrides import apply_overrides
 from .parallel_arrays import equally_long, wanted_types
+from .splits import refuse_split_files
 
 __all__ = [
     "NpyFiles",
     "NpyHeader",
+    "array_names",
+    "comment_of",
+    "has_shapes",
     "npy_array",
     "npy_header",
 ]
@@ -90,15 +101,53 @@ def npy_array(data: bytes | memoryview) -> Any:
     return array.astype(header.dtype.newbyteorder("<"), order="C", copy=False)
 
 
+# How the columns of a dataset lie in a .npz: arrays by their names, and the types in the comment of the archive.
+
+
+# What the comment begins with; JSON follows, as `Schema.to_spec` has it.
+_TYPES_MARK: Final = b"unirecord columns "
+_MOST_BYTES: Final = 65_535  # of the comment of a zip archive
+
+
+def has_shapes(column: Column) -> bool:
+    """Whether the shape of each row is in an array of its own: elements and where they begin do not tell it."""
+    return column.free_dims > 0 and column.shape != (-1,)
+
+
+def array_names(column: Column) -> list[str]:
+    """The names of the arrays of a column: its values, where each row's begin, their shapes, and which are there."""
+    endings = [""]
+    if not column.fixed_bytes:
+        endings.append("_offsets")
+    if has_shapes(column):
+        endings.append("_shape")
+    if column.nullable:
+        endings.append("_valid")
+    return [column.name + ending for ending in endings]
+
+
+def comment_of(schema: Schema) -> bytes:
+    """Return the comment that says the types, without annotations where these do not fit; empty where none fits."""
+    for one in (schema, schema.with_annotations_of(Schema(()))):
+        comment = _TYPES_MARK + json.dumps(one.to_spec()).encode()
+        if len(comment) <= _MOST_BYTES:
+            return comment
+    return b""
+
+
+# NumPy files as records.
+
+
 _UNIT_BYTES: Final = 16_000_000
 _HEADER_BYTES: Final = 65_536
 _PIECE: Final = 1 << 20
+_APART: Final = "write them to datasets of their own"
 _LOCAL_HEADER: Final = struct.Struct("<4s22xHH")
 
 
 @dataclass
 class _Array:
-    """One array: the file that holds it, and where."""
+    """One array: the file that holds it, and where; a row per entry of its first axis."""
 
     name: str
     file: InputPath
@@ -107,8 +156,32 @@ class _Array:
     header: NpyHeader
 
     @property
+    def length(self) -> int:
+        """How many rows there are."""
+        return self.header.shape[0]
+
+    @property
     def row_bytes(self) -> int:
-        return self.header.nbytes // max(self.header.shape[0], 1)
+        """Bytes of a row."""
+        return self.header.nbytes // max(self.length, 1)
+
+    def types(self, column: str) -> list[tuple[str, str | None, Any]]:
+        """The columns that it makes: their names, the fields they are, and what gives their types or refuses them."""
+        dtype, shape = self.header.dtype, self.header.shape[1:]
+        if dtype.fields is None:
+            return [(column, None, lambda: _spec(self.name, dtype, shape))]
+        return [(name, name, self._type_of(name)) for name in dtype.names or ()]
+
+    def _type_of(self, field: str) -> Callable[[], Any]:
+        fields = self.header.dtype.fields
+        assert fields is not None
+        inner = fields[field][0]
+        shape = (*self.header.shape[1:], *inner.shape)
+        return lambda: _spec(f"{self.name}: {field}", inner.base, shape)
+
+    def sizes(self, first: int, count: int) -> Any:
+        """Bytes of each of some rows."""
+        return np.full(count, self.row_bytes, np.int64)
 
     def rows(self, first: int, count: int) -> Any:
         """Some entries of the first axis."""
@@ -123,6 +196,110 @@ class _Array:
         if len(data) < count * self.row_bytes:
             raise SchemaError(f"{self.name} has become shorter")
         return np.frombuffer(data, dtype).reshape(count, *shape[1:])
+
+
+@dataclass
+class _StoredColumn:
+    """A column of a .npz that says its type: its values, where each row's begin, their shapes, and which are there."""
+
+    name: str
+    column: Column
+    values: _Array
+    offsets: _Array | None
+    shapes: _Array | None
+    valid: _Array | None
+
+    def __post_init__(self) -> None:
+        """Raises `SchemaError` where the arrays are not those of such a column."""
+        dtype = self.column.dtype or np.dtype(np.uint8)
+        parts = [
+            (self.values, dtype, self.column.item_shape if self.offsets is None else ()),
+            (self.offsets, np.dtype(np.int64), ()),
+            (self.shapes, np.dtype(np.int64), (len(self.column.item_shape),)),
+            (self.valid, np.dtype(np.bool_), ()),
+        ]
+        for array, kind, shape in parts:
+            if array is None:
+                continue
+            found = array.header
+            if found.dtype != kind or found.shape[1:] != tuple(shape) or (found.fortran and shape):
+                raise SchemaError(
+                    f"{array.name} is no array of a column {self.column}, as the archive calls it"
+                )
+            if array not in (self.values, self.offsets) and array.length != self.length:
+                raise SchemaError(f"{array.name} has {array.length:,} entries for {self.length:,} rows")
+
+    @property
+    def length(self) -> int:
+        """How many rows there are."""
+        return self.values.length if self.offsets is None else max(self.offsets.length - 1, 0)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row, about."""
+        arrays = (self.values, self.offsets, self.shapes, self.valid)
+        return sum(one.header.nbytes for one in arrays if one is not None) // max(self.length, 1)
+
+    def types(self, column: str) -> list[tuple[str, str | None, Any]]:
+        """Its own name and type."""
+        return [(column, None, lambda: self.column.spec)]
+
+    def sizes(self, first: int, count: int) -> Any:
+        """Bytes of each of some rows."""
+        if self.offsets is None:
+            return np.full(count, self.row_bytes, np.int64)
+        return np.diff(self._ends(first, count)) * self.values.header.dtype.itemsize
+
+    def rows(self, first: int, count: int) -> Any:
+        """Some rows, as a writer takes them."""
+        there = None if self.valid is None else self.valid.rows(first, count)
+        if self.offsets is None:
+            data = self.values.rows(first, count)
+            if there is None:
+                return data
+            if not self.column.is_blob:
+                return np.ma.MaskedArray(data, mask=~there)
+            return [value if one else None for value, one in zip(data, there.tolist(), strict=True)]
+        ends = self._ends(first, count)
+        data = self.values.rows(int(ends[0]), int(ends[-1] - ends[0]))
+        shapes = None if self.shapes is None else self.shapes.rows(first, count).tolist()
+        found: list[Any] = []
+        for row in range(count):
+            if there is not None and not there[row]:
+                found.append(None)
+                continue
+            cell = data[ends[row] - ends[0] : ends[row + 1] - ends[0]]
+            try:
+                found.append(self._value(cell, None if shapes is None else shapes[row]))
+            except ValueError as error:
+                raise SchemaError(
+                    f"{self.name}, row {first + row}, column {self.column.name!r}: {error}"
+                ) from None
+        return found
+
+    def _ends(self, first: int, count: int) -> Any:
+        """Where some rows begin and end in the values; `SchemaError` where that is outside of them."""
+        assert self.offsets is not None
+        ends = self.offsets.rows(first, count + 1)
+        if ends[0] < 0 or ends[-1] > self.values.length or (np.diff(ends) < 0).any():
+            raise SchemaError(f"{self.offsets.name}: rows from {first} lie outside of the values")
+        return ends
+
+    def _value(self, cell: Any, shape: list[int] | None) -> Any:
+        """The value that elements or bytes are."""
+        if self.column.is_array:
+            return cell if shape is None else cell.reshape([max(d, 0) for d in shape])
+        data = cell.tobytes()
+        if self.column.type == "bytes":
+            return data
+        return parse_json(data.decode()) if self.column.type == "object" else data.decode()
+
+
+class _Table(NamedTuple):
+    """Arrays of one length; ``places``: of each column, which of them it is, and which field of it."""
+
+    arrays: list[_Array | _StoredColumn]
+    places: dict[str, tuple[int, str | None]]
 
 
 class NpyFiles(Source):
@@ -150,67 +327,94 @@ class NpyFiles(Source):
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the headers of the arrays."""
-        self._spools: list[BinaryIO] = []
-        self._columns: list[str] = []
-        arrays: list[_Array] = []
+        self._spool: BinaryIO | None = None
+        self._spooled = 0
+        beside: dict[str, _Array | _StoredColumn] = {}
+        tables: list[tuple[str, dict[str, _Array | _StoredColumn]]] = []
         for file in self.input.files(self.suffixes):
             if file.suffix == ".npz" or file.head(2) == b"PK":
-                arrays += self._of_archive(file, options)
+                tables.append((file.name, self._of_archive(file, options)))
             else:
                 column = os.path.splitext(os.path.basename(file.name))[0]
-                arrays += self._array(column, file.name, file, 0, file.size(), options)
-        if not arrays:
+                place = (file.name, file, 0, file.size())
+                self._add(beside, column, self._array(column, place, file.head(_HEADER_BYTES), options))
+        if beside or not tables:
+            tables.append((self.path, beside))
+        if not any(arrays for _, arrays in tables):
             raise SchemaError(f"{self.path} holds no arrays")
-        lengths = {column: one.header.shape[0] for column, one in zip(self._columns, arrays, strict=True)}
-        kept = set(equally_long(lengths, options, self.path))
-        arrays = [one for column, one in zip(self._columns, arrays, strict=True) if column in kept]
-        self._columns = [column for column in self._columns if column in kept]
-        rows = arrays[0].header.shape[0]
-        self._arrays = arrays
-        self.schema = apply_overrides(self._types(options), options.overrides)
-        refuse_claims(self.input, options, rows, sum(array.row_bytes for array in arrays))
-        step = max(1, _UNIT_BYTES // max(1, sum(array.row_bytes for array in arrays)))
-        self.units = [
-            Unit(f"{self.path}, rows from {start}", start, min(step, rows - start))
-            for start in range(0, rows, step)
-        ]
+        if len(tables) > 1 and not _overlap([arrays for _, arrays in tables]):
+            tables = [(self.path, {name: one for _, arrays in tables for name, one in arrays.items()})]
+        if len(tables) > 1:
+            refuse_split_files(self.path, [name for name, _ in tables])
+        self._tables: list[_Table] = []
+        self.units = []
+        rows = claimed = 0
+        for name, arrays in tables:
+            types, length, width = self._take(name, arrays, options)
+            if len(self._tables) == 1:
+                first, found = name, types
+                self.schema = apply_overrides(types, options.overrides)
+            elif types != found:
+                raise SchemaError(f"{name} has {_shown(types)}, but {first} has {_shown(found)}; {_APART}")
+            rows, claimed = rows + length, max(claimed, width)
+            step = max(1, _UNIT_BYTES // max(1, width))
+            number = len(self._tables) - 1
+            self.units += [
+                Unit(f"{name}, rows from {start}", (number, start), min(step, length - start))
+                for start in range(0, length, step)
+            ]
+        refuse_claims(self.input, options, rows, claimed)
+
+    def _take(
+        self, name: str, arrays: dict[str, _Array | _StoredColumn], options: Options
+    ) -> tuple[dict[str, Any], int, int]:
+        """Add the columns of arrays that lie side by side; return their types, rows, and bytes of a row."""
+        kept = equally_long({column: one.length for column, one in arrays.items()}, options, name)
+        fields = [(i, *one) for i, column in enumerate(kept) for one in arrays[column].types(column)]
+        names, changed = column_names([field[1] for field in fields], name)
+        self.left_out += changed if not self._tables else []
+        named = dict(zip(names, fields, strict=True))
+        types = wanted_types(names, lambda column: named[column][3](), options)
+        places = {column: (named[column][0], named[column][2]) for column in types}
+        self._tables.append(_Table([arrays[column] for column in kept], places))
+        width = sum(arrays[column].row_bytes for column in kept)
+        return types, arrays[kept[0]].length, width
+
+    def _add(
+        self, arrays: dict[str, _Array | _StoredColumn], column: str, found: _Array | _StoredColumn | None
+    ) -> None:
+        if column in arrays:
+            raise SchemaError(
+                f"{self.path} holds two arrays {column!r}, which both make a column: rename one"
+            )
+        if found is not None:
+            arrays[column] = found
 
     def _array(
-        self, column: str, name: str, file: InputPath, start: int, size: int, options: Options
-    ) -> list[_Array]:
-        """The array in a file, from ``start`` on; none where it can be no column, and is not wanted as one."""
+        self, column: str, place: tuple[str, InputPath, int, int], head: bytes, options: Options
+    ) -> _Array | None:
+        """The array at a place (name, file, start, size); None where it can be no column, and is not wanted as one."""
+        name, file, start, size = place
         try:
-            header = _header(name, file, start, size)
+            header = _header(name, head, size)
         except SchemaError:
             if options.wants(column):
                 raise
-            return []
-        self._columns.append(column)
-        return [_Array(name, file, start, size, header)]
+            return None
+        return _Array(name, file, start, size, header)
 
-    def _of_archive(self, file: InputPath, options: Options) -> Iterator[_Array]:
-        """The arrays of a .npz file; compressed ones are copied to unnamed temporary files first."""
-        left = MAX_SPOOL_BYTES
+    def _of_archive(self, file: InputPath, options: Options) -> dict[str, _Array | _StoredColumn]:
+        """The arrays of a .npz file, or its columns where it says their types."""
         try:
             with file.open() as stream, zipfile.ZipFile(stream) as archive:
+                members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+                if archive.comment.startswith(_TYPES_MARK):
+                    return self._stored(file, archive, stream, members, options)
+                found: dict[str, _Array | _StoredColumn] = {}
                 for info in archive.infolist():
-                    name = f"{file.name}, {info.filename}"
                     column = info.filename.removesuffix(".npy")
-                    if info.flag_bits & 1:
-                        raise SchemaError(f"{name} is encrypted")
-                    if info.compress_type == zipfile.ZIP_STORED:
-                        stream.seek(info.header_offset)
-                        mark, names, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
-                        if mark != b"PK\x03\x04":
-                            raise SchemaError(f"{name}: its header is damaged")
-                        start = info.header_offset + _LOCAL_HEADER.size + names + extra
-                        yield from self._array(column, name, file, start, info.file_size, options)
-                        continue
-                    left -= info.file_size
-                    if left < 0:
-                        raise SchemaError(f"{file.name} decompresses to more than {MAX_SPOOL_BYTES:,} bytes")
-                    copy = self._copied(archive, info, name)
-                    yield from self._array(column, name, copy, 0, info.file_size, options)
+                    self._add(found, column, self._member(column, file, archive, stream, info, options))
+                return found
         except (
             zipfile.BadZipFile,
             zlib.error,
@@ -221,51 +425,114 @@ class NpyFiles(Source):
         ) as error:
             raise SchemaError(f"{file.name} is damaged: {error}") from None
 
-    def _copied(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> InputPath:
-        spool = tempfile.TemporaryFile(prefix="unirecord-")  # noqa: SIM115 (kept by the source)
-        self._spools.append(spool)
-        size = 0
+    def _stored(
+        self,
+        file: InputPath,
+        archive: zipfile.ZipFile,
+        stream: BinaryIO,
+        members: dict[str, zipfile.ZipInfo],
+        options: Options,
+    ) -> dict[str, _Array | _StoredColumn]:
+        """The columns that were asked for, of an archive that says their types."""
+        try:
+            schema = Schema.parse(parse_json(archive.comment[len(_TYPES_MARK) :].decode()))
+        except (SchemaError, ValueError) as error:
+            raise SchemaError(f"{file.name} is damaged: the types in its comment: {error}") from None
+        found: dict[str, _Array | _StoredColumn] = {}
+        for column in schema:
+            if not options.wants(column.name):
+                continue
+            arrays: dict[str, _Array | None] = {}
+            for name in array_names(column):
+                if name not in members:
+                    raise SchemaError(
+                        f"{file.name} has no array {name!r}, which its column {column.name!r} is made of"
+                    )
+                arrays[name] = self._member(column.name, file, archive, stream, members[name], options)
+            values = arrays[column.name]
+            assert values is not None  # it is wanted, and would have been refused
+            parts = [arrays.get(f"{column.name}{ending}") for ending in ("_offsets", "_shape", "_valid")]
+            found[column.name] = _StoredColumn(file.name, column, values, *parts)
+        return found
+
+    def _member(
+        self,
+        column: str,
+        file: InputPath,
+        archive: zipfile.ZipFile,
+        stream: BinaryIO,
+        info: zipfile.ZipInfo,
+        options: Options,
+    ) -> _Array | None:
+        """An array of a .npz file; a compressed one is copied to an unnamed temporary file first."""
+        name = f"{file.name}, {info.filename}"
+        if info.flag_bits & 1:
+            raise SchemaError(f"{name} is encrypted")
+        if info.compress_type == zipfile.ZIP_STORED:
+            stream.seek(info.header_offset)
+            mark, names, extra = _LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size))
+            if mark != b"PK\x03\x04":
+                raise SchemaError(f"{name}: its header is damaged")
+            start = info.header_offset + _LOCAL_HEADER.size + names + extra
+            stream.seek(start)
+            head = stream.read(min(_HEADER_BYTES, info.file_size))
+            return self._array(column, (name, file, start, info.file_size), head, options)
+        if self._spooled + info.file_size > MAX_SPOOL_BYTES:
+            raise SchemaError(f"{self.path} decompresses to more than {MAX_SPOOL_BYTES:,} bytes")
+        copy, start, head = self._copied(archive, info, name)
+        return self._array(column, (name, copy, start, info.file_size), head, options)
+
+    def _copied(
+        self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str
+    ) -> tuple[InputPath, int, bytes]:
+        """The copy of a member behind those before it, in one file; where it begins there; its first bytes."""
+        if self._spool is None:
+            self._spool = tempfile.TemporaryFile(prefix="unirecord-")  # noqa: SIM115 (kept by the source)
+        start = self._spooled
+        self._spool.seek(start)
+        size, head = 0, b""
         with archive.open(info) as member:
             while piece := member.read(_PIECE):
+                head = head or piece[:_HEADER_BYTES]
                 size += len(piece)
                 if size > info.file_size:
                     break
-                spool.write(piece)
-        spool.flush()
+                self._spool.write(piece)
+        self._spool.flush()
         if size != info.file_size:
             raise SchemaError(f"{name} is said to have {info.file_size:,} bytes, but has others")
-        return InputPath(name.replace(".", "_"), f"/proc/{os.getpid()}/fd/{spool.fileno()}")
+        self._spooled += size
+        return (
+            InputPath(name.replace(".", "_"), f"/proc/{os.getpid()}/fd/{self._spool.fileno()}"),
+            start,
+            head,
+        )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the temporary files, which other processes reach through this one."""
-        return {**self.__dict__, "_spools": []}
-
-    def _types(self, options: Options) -> dict[str, Any]:
-        fields: list[tuple[str, int, str | None, Any, tuple[int, ...]]] = []
-        for i, (column, array) in enumerate(zip(self._columns, self._arrays, strict=True)):
-            dtype, shape = array.header.dtype, array.header.shape[1:]
-            if dtype.fields is None:
-                fields.append((column, i, None, dtype, shape))
-                continue
-            for name in dtype.names or ():
-                inner = dtype.fields[name][0]
-                fields.append((name, i, name, inner.base, (*shape, *inner.shape)))
-        names, changed = column_names([field[0] for field in fields], self.path)
-        self.left_out += changed
-        named = dict(zip(names, fields, strict=True))
-        types = wanted_types(
-            names, lambda name: _spec(f"{self.path}: {name}", named[name][3], named[name][4]), options
-        )
-        self._places = {name: (named[name][1], named[name][2]) for name in types}
-        return types
+        """All but the temporary file, which other processes reach through this one."""
+        return {**self.__dict__, "_spool": None}
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
-        """Yield a range of rows."""
+        """Yield a range of rows, in pieces where rows of different lengths make them large."""
+        number, start = unit.place
         rows = unit.rows or 0
-        parts = [array.rows(unit.place, rows) for array in self._arrays]
+        table = self._tables[number]
+        sizes = np.zeros(rows, np.int64)
+        for array in table.arrays:
+            sizes += array.sizes(start, rows)
+        piece = np.cumsum(sizes) // (2 * _UNIT_BYTES)
+        cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), rows]
+        for first, stop in pairwise(cuts):
+            yield self._batch(table, start + first, stop - first)
+
+    def _batch(self, table: _Table, start: int, rows: int) -> RawBatch:
+        parts = [array.rows(start, rows) for array in table.arrays]
         columns = {}
-        for name, (number, field) in self._places.items():
+        for name, (number, field) in table.places.items():
             values = parts[number] if field is None else parts[number][field]
+            if isinstance(values, list):
+                columns[name] = values
+                continue
             if values.dtype.kind in "SV":
                 raw = np.ascontiguousarray(values)
                 values = [
@@ -275,18 +542,25 @@ class NpyFiles(Source):
                 try:
                     values = unicode_list(values)
                 except UnicodeRefused as refused:
-                    where = f"{self._arrays[number].name}, row {unit.place + refused.row}"
+                    where = f"{table.arrays[number].name}, row {start + refused.row}"
                     raise SchemaError(f"{where}, column {name!r}: {refused}") from None
             elif values.dtype.byteorder == ">":
                 values = values.astype(values.dtype.newbyteorder("<"))
             columns[name] = values
-        yield RawBatch(columns, rows)
+        return RawBatch(columns, rows)
 
 
-def _header(name: str, file: InputPath, start: int, size: int) -> NpyHeader:
-    with file.open() as stream:
-        stream.seek(start)
-        head = stream.read(min(_HEADER_BYTES, size))
+def _overlap(tables: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a name is in more than one of them, so that they are pieces of the same, and not columns of their own."""
+    return len({name for arrays in tables for name in arrays}) < sum(map(len, tables))
+
+
+def _shown(types: Mapping[str, Any]) -> str:
+    """The columns with their types, in a message."""
+    return ", ".join(f"{column.name} {column}" for column in Schema.parse(types))
+
+
+def _header(name: str, head: bytes, size: int) -> NpyHeader:
     try:
         header = npy_header(head)
     except ValueError as error:
