@@ -115,6 +115,20 @@ def test_a_loaded_state_is_forgotten_when_the_next_pass_has_begun(path: Path) ->
     assert not position.from_state
 
 
+def test_a_state_of_another_place_is_not_taken_for_that_of_the_pass(path: Path) -> None:
+    """A sampler has taken its pass up from a state; the dataset's own follows, of the same checkpoint or of another."""
+    ds = UniRecordDataset(path, shuffle=True)
+    position, run = ds._cursor.position, ds._cursor.plan.order.run(0, 5)
+    position.take_up(run)
+    position.resume(0, 5)
+    assert position.follows(run)
+    for epoch, place in ((0, 7), (1, 5)):
+        position.take_up(run)
+        position.resume(epoch, place)
+        assert not position.follows(run)
+        assert position.next_pass == (epoch, place)
+
+
 def test_a_refused_state_and_an_overtaken_pass_move_nothing(path: Path) -> None:
     ds = UniRecordDataset(path)
     first, second = iter(ds.batches(3)), iter(ds.batches(4))

@@ -19,6 +19,7 @@ from writing import write
 
 import unirecord
 from unirecord import StaleError, UniRecordDataset, Writer
+from unirecord.convert.sample_check import some
 from unirecord.core import Bitmap, add_rows, empty_words
 from unirecord.order.exclusion import Exclusion, Exclusions, Leaving, ranges_of, rows_of_ranges
 from unirecord.order.selection import Selection
@@ -164,6 +165,13 @@ def test_no_dimension_of_a_value_is_cut(tmp_path: Path, shape: tuple[int, int]) 
         assert batch["x"].pad(shape=(30, 30)).sum() == 2 * 60
         with pytest.raises(ValueError, match="fit"):
             batch["x"].pad(shape=(10, 10))
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(0, []), (1, [0]), (2, [0, 1]), (3, [0, 1, 2]), (4, [0, 1, 3]), (11, [0, 5, 10])]
+)
+def test_the_first_a_middle_and_the_last_are_looked_at(count: int, expected: list[int]) -> None:
+    assert some(range(count)) == expected
 
 
 # ---- batches, holes and steps ---------------------------------------------------------------------------------------
@@ -355,6 +363,22 @@ def test_a_condition_holds_at_the_ends_of_zones(
     assert expected
     with UniRecordDataset(folder, where=text) as ds:
         assert ds.row_ids().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        f"{condition} and {rows}"
+        for condition in ("i in (0, 3000, 9000)", "2999 <= i <= 3001")
+        for rows in ("row <= 3000", "row < 3000", "row >= 3000", "row > 3000", "not (3000 <= row <= 3000)")
+    ],
+)
+def test_a_row_that_a_sorted_column_has_found_is_tried_at_both_ends(tmp_path: Path, where: str) -> None:
+    rows = 10_000
+    with Writer(tmp_path / "a.urec", {"i": "int64"}, index=["i"]) as writer:
+        writer.write_batch({"i": np.arange(rows)})
+    with UniRecordDataset(tmp_path / "a.urec", where=where) as ds:
+        assert ds.row_ids().tolist() == [i for i in range(rows) if eval(where, {"row": i, "i": i})]
 
 
 def test_a_list_of_parts_holds_in_each_of_them(zones: tuple[Path, list[int]]) -> None:

@@ -106,6 +106,43 @@ static void other_columns_and_wrong_rows_are_read_as_ever(void) {
   ur_set_release(set);
 }
 
+/* The part of a row is guessed from how many rows parts have on the average. */
+static void parts_of_unequal_rows_are_told_apart(void) {
+  enum { SHORT = 3 };
+  ur_part_ref refs[PARTS];
+  int64_t rows[ALL], expected[ALL], count = 0;
+  for (int i = 0; i < PARTS; i++) {
+    int64_t own = i % 4 == 1 ? ROWS : SHORT;
+    fixture *part = make_part((uint64_t)own, 1, 4);
+    (void)snprintf(paths[i], sizeof paths[i], "%.40s/%d.urec", folder, i);
+    store_part(part, paths[i]);
+    free(part);
+    refs[i] = (ur_part_ref){.data_path = paths[i], .rows = own};
+    for (int64_t r = 0; r < own; r++, count++) {
+      rows[count] = count;
+      expected[count] = r;
+    }
+  }
+  ur_set_options options = {.io = UR_IO_MAP, .verify = UR_VERIFY_FIRST};
+  ur_set *set = NULL;
+  EXPECT_EQUAL(ur_set_open(refs, PARTS, &options, &set, NULL), UR_OK);
+  bool direct = false;
+  for (int i = 0; i < 3; i++) {
+    static uint8_t data[ALL * ARRAY_BYTES];
+    ur_output output = {.column = ARRAY, .data = data, .capacity = sizeof data};
+    ur_read read;
+    memset(data, 0xEE, sizeof data);
+    EXPECT_EQUAL(ur_read_open(&read, set, rows, count, &output, 1, NULL, NULL), UR_OK);
+    direct = read.direct != NULL;
+    EXPECT_EQUAL(ur_read_measure(&read, &output, 1, NULL), UR_OK);
+    EXPECT_EQUAL(ur_read_gather(&read, &output, 1, NULL), UR_OK);
+    ur_read_close(&read);
+    for (int64_t k = 0; k < count * ARRAY_BYTES; k++) EXPECT_EQUAL(data[k], expected[k / ARRAY_BYTES]);
+  }
+  EXPECT(direct);
+  ur_set_release(set);
+}
+
 static void wait_a_tick(void) {
   int64_t now = ur_file_clock();
   while (ur_file_clock() - now < 20000000) (void)usleep(1000); /* more than a tick, and than a look is trusted */
@@ -189,6 +226,7 @@ int main(void) {
   what_has_been_read_is_found_directly();
   rows_of_changing_width_are_not();
   other_columns_and_wrong_rows_are_read_as_ever();
+  parts_of_unequal_rows_are_told_apart();
   a_file_that_changes_is_told_of();
   what_is_wrong_is_never_noted();
   it_ends_and_a_child_begins_anew();
