@@ -260,7 +260,8 @@ def test_a_union_whose_first_batch_is_empty_does_not_end_the_process(
         rows = str(error)
     expected = [{"u": value} for value in union.to_pylist()]
     assert rows == expected * (1 + second) or re.search(
-        rf"{tmp_path}(, at {tmp_path})?/x.arrow cannot be read: its library dies of it", rows
+        rf"{tmp_path}(, at {tmp_path})?/x.arrow, record batch [01] cannot be read: its library dies of it",
+        rows,
     )
 
 
@@ -294,7 +295,8 @@ def test_an_encrypted_parquet_file_is_refused_by_name(
         writer.write_table(table)
     if second:
         pa.parquet.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(SchemaError, match=rf"{path} cannot be read: .*(decrypt|encrypt)"):
+    group = ", row group 0" if plain_footer else ""  # without its footer, nobody knows of row groups
+    with pytest.raises(SchemaError, match=rf"{path}{group} cannot be read: .*(decrypt|encrypt)"):
         open_source(str(tmp_path if second else path))
 
 

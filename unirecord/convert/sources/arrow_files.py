@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,18 +66,23 @@ class ArrowFiles(ArrowSource):
                 opened = self._file(number)
                 fields = opened.schema if fields is None else fields
                 same_fields(fields, opened.schema, self._files[0].name, file.name)
-                first, rows, size = 0, 0, 0
-                for i, batch in enumerate(opened.batches(0)):
+                batches = opened.batches(0)
+            first, rows, size = 0, 0, 0
+            for i in itertools.count():
+                with foreign_call("pyarrow", f"{file.name}, record batch {i}"):
+                    batch = next(batches, None)
+                    if batch is None:
+                        break
                     if sample is None and batch.num_rows:
                         sample = batch.slice(0, 1000)
                     for name, column in zip(fields.names, batch.columns, strict=True):
                         nulls[name] = bool(nulls.get(name) or column.null_count)
                     rows, size = rows + batch.num_rows, size + batch.nbytes
-                    if size >= _UNIT_BYTES:
-                        self._add_unit(number, first, i + 1, row, rows)
-                        row, first, rows, size = row + rows, i + 1, 0, 0
-                self._add_unit(number, first, None, row, rows)
-                row += rows
+                if size >= _UNIT_BYTES:
+                    self._add_unit(number, first, i + 1, row, rows)
+                    row, first, rows, size = row + rows, i + 1, 0, 0
+            self._add_unit(number, first, None, row, rows)
+            row += rows
             if progress is not None:
                 progress(number + 1, len(self._files))
         self._partitions = Partitions(self.input, self._files, fields.names)

@@ -35,6 +35,7 @@ from ...progress import Progress
 from ...sizes import format_size
 from .base import Options, RawBatch, Source, Unit
 from .claims import TRUST, file_sizes, refuse_claims, row_bytes
+from .foreign_calls import ForeignCalls
 from .input_path import InputPath
 
 __all__ = ["looked_through", "main"]
@@ -254,8 +255,10 @@ class _Process:
                 progress(*content)
 
     def place(self, where: str) -> str:
-        """What is read, with the file that it is at."""
-        return f"{where}, at {self._at}" if self._at and self._at not in where else where
+        """What is read, with the file, or the unit of it, that it is at."""
+        if self._at.startswith(where):
+            return self._at
+        return f"{where}, at {self._at}" if self._at not in where else where
 
     def died(self, where: str) -> UniRecordError:
         """The error that says how."""
@@ -328,8 +331,8 @@ class _Serving:
         self._reading: dict[int, Iterator[RawBatch]] = {}
         self._numbers = 0
         self._told = 0.0
-        self._file = ""
-        InputPath.opened = self._at
+        self._place = ""
+        InputPath.opened = ForeignCalls.begun = self._at
         warnings.showwarning = self._warn
 
     def serve(self, message: tuple[Any, ...]) -> None:
@@ -408,8 +411,8 @@ class _Serving:
             self.channel.send(("progress", done, total))
 
     def _at(self, name: str) -> None:
-        if name != self._file:
-            self._file = name
+        if name != self._place:
+            self._place = name
             self.channel.send(("at", name))
 
     def _warn(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

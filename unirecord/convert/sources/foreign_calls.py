@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import ClassVar, Final
 
 from ...errors import SchemaError, UniRecordError
 
-__all__ = ["RAISED", "foreign_call"]
+__all__ = ["RAISED", "ForeignCalls", "foreign_call"]
 
 _LOOKUPS: Final = (KeyError, IndexError, AttributeError)
 _VALUES: Final = (ValueError, TypeError, OverflowError, NotImplementedError)
@@ -25,12 +25,20 @@ RAISED: Final[dict[str, tuple[type[Exception], ...]]] = {
 }
 
 
+class ForeignCalls:
+    """``begun`` is told where each call is, in a process that has to say what it was at when a call ended it."""
+
+    begun: ClassVar[Callable[[str], None] | None] = None
+
+
 @contextmanager
 def foreign_call(library: str, where: str) -> Iterator[None]:
     """Run calls of a library, and nothing else; `SchemaError` names ``where`` when it raises what it does of bad files.
 
     A panic of Rust, which is no Exception, is such an error, too. A file that has gone stays a FileNotFoundError.
     """
+    if ForeignCalls.begun is not None:
+        ForeignCalls.begun(where)
     try:
         yield
     except (UniRecordError, MemoryError):

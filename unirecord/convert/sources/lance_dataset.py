@@ -51,13 +51,16 @@ class LanceDataset(ArrowSource):
         with foreign_call("lance", self.path):
             dataset = self._opened()
             self._version = dataset.version
-            self.units = []
-            row = 0
-            for fragment in dataset.get_fragments():
+            fragments = list(dataset.get_fragments())
+        self.units = []
+        row = 0
+        for fragment in fragments:
+            name = f"{self.path}, fragment {fragment.fragment_id}"
+            with foreign_call("lance", name):
                 rows = fragment.count_rows()
-                place = (fragment.fragment_id, row)
-                self.units.append(Unit(f"{self.path}, fragment {fragment.fragment_id}", place, rows))
-                row += rows
+            self.units.append(Unit(name, (fragment.fragment_id, row), rows))
+            row += rows
+        with foreign_call("lance", self.path):
             fields, self._reading = _without_descriptors(dataset.schema)
             sample = dataset.scanner(limit=_SAMPLE_ROWS, batch_size=_SAMPLE_ROWS, **self._reading).head(
                 _BLOB_ROWS if self._reading else _SAMPLE_ROWS

@@ -60,10 +60,12 @@ class ParquetFiles(ArrowSource):
                 if fields is None:
                     fields = opened.schema_arrow
                 same_fields(fields, opened.schema_arrow, self._files[0].name, file.name)
-                for group in range(opened.metadata.num_row_groups):
+                groups = opened.metadata.num_row_groups
+            for group in range(groups):
+                name = f"{file.name}, row group {group}"
+                with foreign_call("pyarrow", name):
                     found = opened.metadata.row_group(group)
                     _add_nulls(nulls, found)
-                    name = f"{file.name}, row group {group}"
                     self.units.append(Unit(name, (number, group, row), found.num_rows))
                     row += found.num_rows
             if progress is not None:
