@@ -8,9 +8,12 @@ import io
 import lzma
 import os
 import sys
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import brotli
 import pytest
@@ -18,7 +21,9 @@ import snappy
 import zstandard
 from sources import rows_at
 
-from unirecord.convert.sources import open_input, open_source
+from unirecord.convert.sources import Options, input_path, open_input, open_source
+from unirecord.convert.sources.compression import decompressed
+from unirecord.convert.sources.input_path import InputPath
 from unirecord.errors import MissingError, SchemaError
 
 TEXT = b"a,b\n" + b"".join(b"%d,x%d\n" % (i, i) for i in range(500))
@@ -140,3 +145,47 @@ def test_what_unpacks_to_more_than_the_bound_is_refused(tmp_path: Path, suffix: 
     assert path.stat().st_size < 20_000
     with pytest.raises(SchemaError, match=r"delivers more than 1.0 MB, .*--max-spool-bytes"):
         open_source(open_input(str(path), spool_bytes=1_000_000))
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_all_copies_that_lie_on_the_disk_at_once_keep_to_the_bound(
+    threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[BinaryIO] = []
+    most = [0]
+    original = tempfile.TemporaryFile
+
+    def counted(**options: Any) -> BinaryIO:
+        made.append(original(**options))
+        return made[-1]
+
+    def on_disk() -> int:
+        return sum(os.fstat(file.fileno()).st_size for file in made if not file.closed)
+
+    def pieces(name: str, file: BinaryIO) -> Iterator[bytes]:
+        for piece in decompressed(name, file):
+            for start in range(0, len(piece), 10_000):
+                yield piece[start : start + 10_000]
+                most[0] = max(most[0], on_disk())
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", counted)
+    monkeypatch.setattr(input_path, "decompressed", pieces)
+    folder = tmp_path / "csv"
+    folder.mkdir()
+    for i in range(12):
+        (folder / f"{i}.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"%d,2\n" % i * 50_000))
+    source = open_source(open_input(str(folder), spool_bytes=500_000), options=Options(threads=threads))
+    assert sum(batch.rows for batch in source.batches()) == 12 * 50_000
+    assert len(made) > 12
+    assert 200_000 <= most[0] <= 500_000
+    assert sum(not file.closed for file in made) <= 2
+
+
+def test_copies_that_wait_for_each_others_room_are_made_in_turns(tmp_path: Path) -> None:
+    names = [tmp_path / f"{i}.csv.gz" for i in range(4)]
+    for name in names:
+        name.write_bytes(gzip.compress(os.urandom(3_000_000)))
+    files = [open_input(str(name), spool_bytes=4_000_000) for name in names]
+    with ThreadPoolExecutor(len(files)) as pool:
+        assert list(pool.map(InputPath.size, files)) == [3_000_000] * 4
+    assert sum(file._spool is not None for file in files) == 1

@@ -7,9 +7,11 @@ import os
 import re
 import stat
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Any, BinaryIO, ClassVar, Final
 
@@ -30,7 +32,6 @@ _PIECE: Final = 1 << 20
 _HEAD_BYTES: Final = 6
 _PYTHON: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _MOST_COPIES: Final = 4
-_COPIES: Final[list[weakref.ref[InputPath]]] = []  # of compressed files, decompressed, the newest last
 _PEEK: Final = 2_000  # files of a folder that are looked at to tell what it is
 
 
@@ -58,7 +59,7 @@ class InputPath:
         self.path = path
         self._members = members
         self._spool = spool
-        self._spool_bytes = spool_bytes
+        self.spool_bytes = spool_bytes
         self._stamp: tuple[int, int] | None = None
         self._piped = spool is not None
         self.packed = False  # whether it is compressed though its name does not say so
@@ -139,10 +140,13 @@ class InputPath:
         if not self._is_packed:
             return file
         with file:
-            if self._spool is None:
-                self._spool = _copied(self.name, decompressed(self.name, file), self._spool_bytes, None)
-                _note_copy(self)
-        return open(f"/proc/self/fd/{self._spool.fileno()}", "rb")
+            while True:
+                spool = self._spool or _COPIES.made(self, file)
+                with _COPIES.changed:
+                    if not spool.closed:  # as it is where its room was needed meanwhile
+                        self._spool = spool
+                        return open(f"/proc/self/fd/{spool.fileno()}", "rb")
+                file.seek(0)
 
     def local_path(self) -> str:
         """A path that other libraries open, to what `open` gives."""
@@ -167,9 +171,11 @@ class InputPath:
 
     def release(self) -> None:
         """Give back the room of a decompressed copy; `open` makes it anew."""
-        if self._is_packed and self._spool is not None:
-            self._spool.close()
-            self._spool = None
+        with _COPIES.changed:
+            if self._is_packed and self._spool is not None:
+                self._spool.close()
+                self._spool = None
+                _COPIES.forget(id(self))
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the open file; other processes reach that of a pipe through this one."""
@@ -221,7 +227,7 @@ class InputPath:
         if self.is_file:
             return [self]
         if self._members is not None:
-            return [InputPath(name, name, None, self._spool_bytes) for name in self._members]
+            return [InputPath(name, name, None, self.spool_bytes) for name in self._members]
         ends = tuple(suffixes)
         return self._files_at([path for path in self._below() if inner_name(path).lower().endswith(ends)])
 
@@ -237,7 +243,7 @@ class InputPath:
                 f"{self.name.rstrip('/')}/{utf8_name(path)}",
                 os.path.join(self.path, path),
                 None,
-                self._spool_bytes,
+                self.spool_bytes,
             )
             for path in sorted(found, key=natural_order)
         ]
@@ -248,13 +254,94 @@ def _is_mark(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and not os.path.splitext(name)[1])
 
 
-def _note_copy(file: InputPath) -> None:
-    """Give back the room of the oldest copies: few are read side by side, and a folder may have thousands of files."""
-    _COPIES.append(weakref.ref(file))
-    while len(_COPIES) > _MOST_COPIES:
-        oldest = _COPIES.pop(0)()
-        if oldest is not None and oldest is not file:
-            oldest.release()
+class _TakeTurnsError(Exception):
+    """Copies that are being made wait for each other's room."""
+
+
+class _Copies:
+    """The decompressed copies that this process has on the disk: few, and together of no more bytes than were allowed.
+
+    Few are read side by side, and a folder may have thousands of files. The oldest one goes when room is needed; where
+    those that are being made have no room left, one of them begins anew when the others are done.
+    """
+
+    def __init__(self) -> None:
+        self._there: dict[int, tuple[weakref.ref[InputPath], int]] = {}  # by the file's id, the oldest first
+        self._making: dict[int, int] = {}  # bytes so far, by the thread
+        self._waiting = 0
+        self.changed = threading.Condition(threading.RLock())
+        os.register_at_fork(after_in_child=self._alone)
+
+    def made(self, file: InputPath, packed: BinaryIO) -> BinaryIO:
+        """Return what ``packed`` holds as a temporary file; `SchemaError` where that alone is more than is allowed."""
+        thread = threading.get_ident()
+        while True:
+            with self.changed:
+                self._making[thread] = 0
+            try:
+                pieces = self._counted(decompressed(file.name, packed), file.spool_bytes)
+                copy = _copied(file.name, pieces, file.spool_bytes, None)
+            except _TakeTurnsError:
+                packed.seek(0)
+            else:
+                with self.changed:
+                    gone = weakref.ref(file, partial(self._gone, id(file)))
+                    self._there[id(file)] = gone, self._making[thread]
+                    while len(self._there) > _MOST_COPIES:
+                        self._release_oldest(file)
+                return copy
+            finally:
+                with self.changed:
+                    del self._making[thread]
+                    self.changed.notify_all()
+            with self.changed:
+                self.changed.wait_for(lambda: not self._making)
+
+    def forget(self, file: int) -> None:
+        """Told that a file, by its id, has given back the room of its copy, or is no more."""
+        with self.changed:
+            self._there.pop(file, None)
+            self.changed.notify_all()
+
+    def _alone(self) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self._making, self._waiting = {}, 0
+
+    def _gone(self, file: int, _: weakref.ref[InputPath]) -> None:
+        self.forget(file)
+
+    def _counted(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
+        for piece in pieces:
+            self._grow(len(piece), most)
+            yield piece
+
+    def _grow(self, more: int, most: int) -> None:
+        thread = threading.get_ident()
+        with self.changed:
+            self._making[thread] += more
+            while sum(size for _, size in self._there.values()) + sum(self._making.values()) > most:
+                if self._release_oldest(None):
+                    continue
+                if len(self._making) == 1:
+                    return  # `_copied` says that it is too much
+                if self._waiting + 1 == len(self._making):
+                    raise _TakeTurnsError
+                self._waiting += 1
+                try:
+                    self.changed.wait()
+                finally:
+                    self._waiting -= 1
+
+    def _release_oldest(self, kept: InputPath | None) -> bool:
+        for file, _ in list(self._there.values()):
+            found = file()
+            if found is not None and found is not kept:
+                found.release()
+                return True
+        return False
+
+
+_COPIES: Final = _Copies()
 
 
 def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress | None = None) -> InputPath:

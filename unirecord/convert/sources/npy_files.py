@@ -26,9 +26,10 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...format.values.strings import UnicodeRefused, unicode_list
 from ...progress import Progress
+from ...sizes import format_size
 from .base import AskedOption, Options, RawBatch, Source, Unit, column_names
 from .claims import TRUST, refuse_claims
-from .input_path import MAX_SPOOL_BYTES, InputPath
+from .input_path import InputPath
 from .json_text import parse_json
 from .overrides import apply_overrides
 from .parallel_arrays import equally_long, wanted_types
@@ -477,8 +478,11 @@ class NpyFiles(Source):
             stream.seek(start)
             head = stream.read(min(_HEADER_BYTES, info.file_size))
             return self._array(column, (name, file, start, info.file_size), head, options)
-        if self._spooled + info.file_size > MAX_SPOOL_BYTES:
-            raise SchemaError(f"{self.path} decompresses to more than {MAX_SPOOL_BYTES:,} bytes")
+        if self._spooled + info.file_size > file.spool_bytes:
+            raise SchemaError(
+                f"{self.path} decompresses to more than {format_size(file.spool_bytes)}, which is more than is copied "
+                "to a temporary file (--max-spool-bytes)"
+            )
         copy, start, head = self._copied(archive, info, name)
         return self._array(column, (name, copy, start, info.file_size), head, options)
 
