@@ -18,7 +18,7 @@ from sources import plain, refusals, rows_at
 
 import unirecord
 from unirecord import UniRecordDataset
-from unirecord.convert.sources import Options, npy_files, open_source
+from unirecord.convert.sources import Options, npy_files, open_input, open_source
 from unirecord.errors import SchemaError
 
 DTYPES = ["?", "i1", "u2", ">i4", "<i8", "f2", ">f4", "f8", "c8", "c16"]
@@ -113,13 +113,10 @@ def test_a_damaged_archive_is_refused_by_name(tmp_path: Path, save: Any) -> None
     assert refusals(tmp_path / "x.npz", "npy", cuts=15, flips=80) > 15
 
 
-def test_an_archive_that_is_larger_than_it_says_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(npy_files, "MAX_SPOOL_BYTES", 10_000)
+def test_an_archive_that_is_larger_than_it_says_is_refused(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "x.npz", x=np.zeros(5_000))
-    with pytest.raises(SchemaError, match="decompresses to more than 10,000 bytes"):
-        open_source(str(tmp_path / "x.npz"))
+    with pytest.raises(SchemaError, match=r"decompresses to more than 10.0 KB, .*--max-spool-bytes"):
+        open_source(open_input(str(tmp_path / "x.npz"), spool_bytes=10_000))
     head = io.BytesIO()
     np.save(head, np.zeros(2))
     with zipfile.ZipFile(tmp_path / "y.npz", "w", zipfile.ZIP_DEFLATED) as archive:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from queue import SimpleQueue
 from typing import Any, BinaryIO, ClassVar, Final
 
-from ...core import cached_property
+from ...core import Locked, cached_property
 from ...errors import MissingError, SchemaError, StaleError
 from ...progress import Progress
 from ...sizes import format_size
@@ -142,7 +143,7 @@ class InputPath:
         with file:
             while True:
                 spool = self._spool or _COPIES.made(self, file)
-                with _COPIES.changed:
+                with _COPIES.lock:
                     if not spool.closed:  # as it is where its room was needed meanwhile
                         self._spool = spool
                         return open(f"/proc/self/fd/{spool.fileno()}", "rb")
@@ -171,7 +172,7 @@ class InputPath:
 
     def release(self) -> None:
         """Give back the room of a decompressed copy; `open` makes it anew."""
-        with _COPIES.changed:
+        with _COPIES.lock:
             if self._is_packed and self._spool is not None:
                 self._spool.close()
                 self._spool = None
@@ -254,83 +255,89 @@ def _is_mark(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and not os.path.splitext(name)[1])
 
 
-class _TakeTurnsError(Exception):
-    """Copies that are being made wait for each other's room."""
+class _NoRoomError(Exception):
+    """Copies that are being made have not all room at the same time."""
 
 
-class _Copies:
+class _Copies(Locked):
     """The decompressed copies that this process has on the disk: few, and together of no more bytes than were allowed.
 
-    Few are read side by side, and a folder may have thousands of files. The oldest one goes when room is needed; where
-    those that are being made have no room left, one of them begins anew when the others are done.
+    Few are read side by side, and a folder may have thousands of files. The oldest one goes when room is needed; of
+    those that are being made, one for which there is no room begins anew alone.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._there: dict[int, tuple[weakref.ref[InputPath], int]] = {}  # by the file's id, the oldest first
-        self._making: dict[int, int] = {}  # bytes so far, by the thread
-        self._waiting = 0
-        self.changed = threading.Condition(threading.RLock())
-        os.register_at_fork(after_in_child=self._alone)
+        self._making: dict[tuple[int, int], int] = {}  # bytes so far, by process and thread
+        self._alone = Locked()  # held by one that is made alone, and while another begins
+        self._waits: SimpleQueue[None] | None = None  # of one that is to be made alone
 
     def made(self, file: InputPath, packed: BinaryIO) -> BinaryIO:
         """Return what ``packed`` holds as a temporary file; `SchemaError` where that alone is more than is allowed."""
-        thread = threading.get_ident()
-        while True:
-            with self.changed:
-                self._making[thread] = 0
-            try:
-                pieces = self._counted(decompressed(file.name, packed), file.spool_bytes)
-                copy = _copied(file.name, pieces, file.spool_bytes, None)
-            except _TakeTurnsError:
-                packed.seek(0)
-            else:
-                with self.changed:
-                    gone = weakref.ref(file, partial(self._gone, id(file)))
-                    self._there[id(file)] = gone, self._making[thread]
-                    while len(self._there) > _MOST_COPIES:
-                        self._release_oldest(file)
-                return copy
-            finally:
-                with self.changed:
-                    del self._making[thread]
-                    self.changed.notify_all()
-            with self.changed:
-                self.changed.wait_for(lambda: not self._making)
+        with self._alone.lock:
+            self._begin()
+        try:
+            return self._make(file, packed)
+        except _NoRoomError:
+            packed.seek(0)
+        with self._alone.lock:
+            while (others := self._others()) is not None:
+                others.get()
+            self._begin()
+            return self._make(file, packed)
 
     def forget(self, file: int) -> None:
         """Told that a file, by its id, has given back the room of its copy, or is no more."""
-        with self.changed:
+        with self.lock:
             self._there.pop(file, None)
-            self.changed.notify_all()
 
-    def _alone(self) -> None:
-        self.changed = threading.Condition(threading.RLock())
-        self._making, self._waiting = {}, 0
+    def _begin(self) -> None:
+        with self.lock:
+            self._making[_here()] = 0
+
+    def _others(self) -> SimpleQueue[None] | None:
+        """What is put to when one of those that are being made is done; None where there are none."""
+        with self.lock:
+            self._waits = SimpleQueue() if self._sizes() else None
+            return self._waits
+
+    def _make(self, file: InputPath, packed: BinaryIO) -> BinaryIO:
+        try:
+            pieces = self._counted(decompressed(file.name, packed), file.spool_bytes)
+            copy = _copied(file.name, pieces, file.spool_bytes, None)
+            with self.lock:
+                self._there[id(file)] = (
+                    weakref.ref(file, partial(self._gone, id(file))),
+                    self._making[_here()],
+                )
+                while len(self._there) > _MOST_COPIES and self._release_oldest(file):
+                    pass
+            return copy
+        finally:
+            with self.lock:
+                del self._making[_here()]
+                if self._waits is not None:
+                    self._waits.put(None)
 
     def _gone(self, file: int, _: weakref.ref[InputPath]) -> None:
         self.forget(file)
 
     def _counted(self, pieces: Iterator[bytes], most: int) -> Iterator[bytes]:
         for piece in pieces:
-            self._grow(len(piece), most)
+            with self.lock:
+                self._making[_here()] += len(piece)
+                while sum(size for _, size in self._there.values()) + sum(self._sizes()) > most:
+                    if self._release_oldest(None):
+                        continue
+                    if len(self._sizes()) > 1:
+                        raise _NoRoomError
+                    break  # `_copied` says that it is too much
             yield piece
 
-    def _grow(self, more: int, most: int) -> None:
-        thread = threading.get_ident()
-        with self.changed:
-            self._making[thread] += more
-            while sum(size for _, size in self._there.values()) + sum(self._making.values()) > most:
-                if self._release_oldest(None):
-                    continue
-                if len(self._making) == 1:
-                    return  # `_copied` says that it is too much
-                if self._waiting + 1 == len(self._making):
-                    raise _TakeTurnsError
-                self._waiting += 1
-                try:
-                    self.changed.wait()
-                finally:
-                    self._waiting -= 1
+    def _sizes(self) -> list[int]:
+        """The bytes of those that threads of this process are making."""
+        return [size for (process, _), size in self._making.items() if process == os.getpid()]
 
     def _release_oldest(self, kept: InputPath | None) -> bool:
         for file, _ in list(self._there.values()):
@@ -339,6 +346,10 @@ class _Copies:
                 found.release()
                 return True
         return False
+
+
+def _here() -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
 
 
 _COPIES: Final = _Copies()
