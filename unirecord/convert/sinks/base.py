@@ -118,12 +118,17 @@ def is_file_name(name: str) -> bool:
     return bool(name) and not leads_elsewhere and not has_drive and len(os.fsencode(name)) <= _MOST_NAME
 
 
-def refuse_names(columns: Sequence[Column], kind: str) -> None:
-    """Raise the SchemaError for columns whose names can't be those of files, where a kind names files so."""
+def refuse_names(
+    columns: Sequence[Column], kind: str, files: Callable[[Column], Sequence[str]] = lambda column: ()
+) -> None:
+    """Raise the SchemaError for columns whose names can't be those of files, where a kind names files so.
+
+    ``files``: the names that files of a column get, or the longest of them.
+    """
     refuse(
-        columns, kind, lambda c: not is_file_name(c.name),
-        "the files in it are called like the columns, and whoever unpacks them writes to these paths; rename them, or "
-        "leave them out with columns",
+        columns, kind, lambda c: not all(map(is_file_name, (c.name, *files(c)))),
+        "the files in it are called like the columns, and whoever unpacks them writes to these paths, of which a name "
+        f"has {_MOST_NAME} bytes at most; rename them, or leave them out with columns",
     )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ class NpzSink(FileSink):
 
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
         """Return how nulls, text, bytes and ragged arrays are kept."""
-        refuse_names(columns, self.kind)
+        refuse_names(columns, self.kind, lambda c: [f"{name}.npy" for name in array_names(c)])
         made = [name for column in columns for name in array_names(column)]
         twice = sorted({name for name in made if made.count(name) > 1})
         if twice:

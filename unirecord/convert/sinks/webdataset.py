@@ -5,7 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Sequence
 from io import BytesIO
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
@@ -14,6 +14,9 @@ from .jsonl import json_line, json_notes, json_values
 from .value_file import encoded
 
 __all__ = ["WebDatasetSink"]
+
+_LONGEST_KEY: Final = "0" * 19
+_LONGEST_ENDING: Final = ".webmanifest"  # of the media types that Python knows
 
 
 class WebDatasetSink(FileSink):
@@ -25,7 +28,11 @@ class WebDatasetSink(FileSink):
 
     def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
         """Return what becomes of scalars, arrays and objects."""
-        refuse_names([c for c in columns if c.is_blob], self.kind)
+        refuse_names(
+            [c for c in columns if c.is_blob],
+            self.kind,
+            lambda c: [f"{_LONGEST_KEY}.{c.name}{_LONGEST_ENDING}"],
+        )
         notes = [
             f"{c.name}: bfloat16 is written as its bits, uint16" for c in columns if c.type == "bfloat16"
         ]
