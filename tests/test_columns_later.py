@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -263,12 +264,36 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         return numbers(batch)
 
     with faults.unsynced():
-        with pytest.raises(KeyboardInterrupt, match="1 finished column parts"):
+        with pytest.raises(KeyboardInterrupt, match="1 finished column part is kept"):
             unirecord.add_columns(path, {"m": "int64"}, stopped)
         found = unirecord.add_columns(path, {"m": "int64"}, stopped, resume=True)
     assert (found.resumed, calls) == (1, [0, 3, 3, 6])
     assert column(path, "m") == list(range(1, 10))
     assert not [name for name in files(path) if name.endswith(".tmp")]
+
+
+def test_a_full_disk_keeps_finished_column_parts_and_says_how_to_go_on(tmp_path: Path) -> None:
+    path, calls = make(tmp_path / "x", 9, 3), []
+
+    def called(batch: dict[str, Any]) -> dict[str, Any]:
+        calls.append(int(batch["n"][0]))
+        return numbers(batch)
+
+    def full(_: int, name: str) -> None:
+        if calls[1:] and name in ("write", "writev", "pwrite"):
+            raise OSError(errno.ENOSPC, "no space")
+
+    with (
+        faults.system(full),
+        pytest.raises(
+            OSError, match=r"make room; nothing was published, and 1 finished .* --resume"
+        ) as refused,
+    ):
+        unirecord.add_columns(path, {"m": "int64"}, called)
+    assert refused.value.errno == errno.ENOSPC
+    assert str(refused.value.filename).startswith(str(path))
+    assert unirecord.add_columns(path, {"m": "int64"}, called, resume=True).resumed == 1
+    assert column(path, "m") == list(range(1, 10))
 
 
 def stopped_in_the_second(path: Path, values: Any, **options: Any) -> None:
@@ -278,7 +303,7 @@ def stopped_in_the_second(path: Path, values: Any, **options: Any) -> None:
         if done >= 6:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt, match="finished column parts"):
+    with pytest.raises(KeyboardInterrupt, match=r"finished column parts? (is|are) kept"):
         unirecord.add_columns(path, {"m": "int64"}, values, progress=stop, **options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -137,11 +138,15 @@ def test_ctrl_c_in_either_stage_and_another_conversion(
     def stops(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched:
-        patched.setattr(stored_rows.StoredRows, "read", stops)
-        with pytest.raises(Interrupted, match="--resume goes on"):
-            write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
-    assert not (tmp_path / "out").exists()
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "no space")
+
+    for stop, error in ((full, OSError), (stops, Interrupted)):
+        with monkeypatch.context() as patched:
+            patched.setattr(stored_rows.StoredRows, "read", stop)
+            with pytest.raises(error, match=r"rows that were read are kept: .* --resume goes on"):
+                write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
+        assert not (tmp_path / "out").exists()
     for other in ({"where": "n > 3"}, {"columns": ["n"]}, {"on_error": "skip"}):
         [option] = other
         said = rf"another conversion: .*--{option.replace('_', '-')}.* differs?;"

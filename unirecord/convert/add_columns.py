@@ -30,6 +30,7 @@ from ..parts.rearranging import rearranged, state_of_entry
 from ..parts.snapshot import classes_of, state_of_part
 from ..parts.versions import no_directory
 from ..progress import Progress, Tracker
+from ..sizes import many
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from ..writing.arguments import check_indexable, storage_to_write_to
@@ -38,7 +39,7 @@ from ..writing.conversion_journal import entry_from_json, entry_to_json
 from ..writing.part_writer import PartContent, PartSequence
 from ..writing.publisher import Publisher, open_publisher
 from ..writing.row_groups import shape_without_rows
-from .conversion import Interrupted
+from .conversion import say_kept
 from .sources.base import Options, RawBatch, Source, Unit
 from .sources.input_path import InputPath
 from .sources.left_out import LeftOut, warn_of_left_out
@@ -945,20 +946,20 @@ class _Run:
         )
 
     def _give_up(self, claim: Publisher, error: BaseException) -> None:
-        """Leaves finished column parts to a later run where that can go on; Ctrl-C then says how."""
+        """Leaves finished column parts to a later run where that can go on; Ctrl-C and a full disk then say how."""
         wrong_data = isinstance(error, UniRecordError) and type(error) not in (UniRecordError, TransformError)
         if claim.published or wrong_data or not self._made:
             claim.abandon()
             return
         claim.suspend()
         kept = (
-            f"nothing was published, and {len(self._made):,} finished column parts are kept: the same with --resume "
-            "(resume=True in Python) goes on, without it begins anew"
+            f"nothing was published, and {many(len(self._made), 'finished column part')} "
+            f"{'is' if len(self._made) == 1 else 'are'} kept: the same with --resume (resume=True in Python) goes on, "
+            "without it begins anew"
         )
-        if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(f"interrupted; {kept}") from None
         if isinstance(error, TransformError):
             raise TransformError(f"{error}; {kept}") from error.__cause__
+        say_kept(error, kept, self._wish.folder)
 
 
 def _number(entry: PartEntry) -> int:

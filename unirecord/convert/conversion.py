@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -14,6 +13,8 @@ from ..errors import ExistsError, StaleError, UniRecordError
 from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
 from ..parts.manifest import PartEntry, schema_digest
+from ..sizes import many
+from ..storage.local import FULL
 from ..storage.registry import location_of, path_on_disk
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from ..writing.arguments import check_id, check_indexable
@@ -30,7 +31,7 @@ from .sources.left_out import LeftOut, left_out_from_json
 from .task import Job, Settling, batches_of_tasks, begun_task, divide, run_task
 from .workers import run_in_workers
 
-__all__ = ["Conversion", "Engine", "Interrupted", "Standing"]
+__all__ = ["Conversion", "Engine", "Interrupted", "Standing", "say_kept"]
 
 # Runs tasks of a job elsewhere. It tells, by the number of the task, of rows and bytes more and the part they go into,
 # and of each task whose parts are in the job's folder.
@@ -172,14 +173,19 @@ def _give_up(target: DirectoryWriter, error: BaseException) -> None:
         return
     target.suspend()
     kept = (
-        f"nothing was published, and {done:,} finished {'part is' if done == 1 else 'parts are'} "
+        f"nothing was published, and {many(done, 'finished part')} {'is' if done == 1 else 'are'} "
         "kept: the same command with --resume goes on, without it begins anew"
     )
+    say_kept(error, kept, target.path)
+
+
+def say_kept(error: BaseException, kept: str, path: str) -> None:
+    """Raise Ctrl-C and a full disk again, with what is kept and how it goes on; of all else nothing."""
     if isinstance(error, KeyboardInterrupt):
         raise Interrupted(f"interrupted; {kept}") from None
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if isinstance(error, OSError) and error.errno in FULL:
         text = f"{os.strerror(error.errno)}; make room; {kept}"
-        raise type(error)(error.errno, text, error.filename or target.path) from error
+        raise type(error)(error.errno, text, error.filename or path) from error
 
 
 class _Run:

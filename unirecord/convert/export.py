@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..errors import ExistsError, MissingError
 from ..loading.opened import PathLike
 from ..progress import Progress, Tracker
+from ..storage.local import FULL, FULL_ADVICE, located
 from ..storage.registry import path_on_disk
 from ..storage.staged import StagedFile, StagedFolder, check_replaceable
 from .sinks.base import Advance, FileSink, FolderSink, PathSink, Sink, stream_to
@@ -141,6 +144,10 @@ class Exporting:
 
     def run(self, progress: Progress | None = None) -> Exported:
         """Write and publish."""
+        with _full_disk_named(self.path):
+            return self._run(progress)
+
+    def _run(self, progress: Progress | None) -> Exported:
         rows = len(self.rows)
         tell = Tracker(rows, progress).advance
         if self._is_file:
@@ -182,6 +189,18 @@ class Exporting:
     def __exit__(self, *exception: object) -> None:
         """Close the dataset."""
         self.rows.close()
+
+
+@contextmanager
+def _full_disk_named(path: str) -> Iterator[None]:
+    """Raise what a library says of a full disk, in whatever words and without a path, as the OSError of ours."""
+    try:
+        yield
+    except Exception as error:
+        is_full = getattr(error, "errno", None) in FULL or os.strerror(errno.ENOSPC) in str(error)
+        if not is_full or FULL_ADVICE in str(error):
+            raise
+        raise located(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), path) from error
 
 
 def _write_file(sink: Sink, rows: UniRecordDataset, staged: StagedFile, tell: Advance) -> None:

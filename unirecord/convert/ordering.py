@@ -19,7 +19,7 @@ from ..storage import local
 from ..storage.own_directory import check_own_folder
 from ..storage.registry import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile, remove_tree
-from .conversion import Conversion, Interrupted, Standing
+from .conversion import Conversion, Standing, say_kept
 from .resumed_plan import asked_of, difference
 from .source_files import stamps_of
 from .sources.base import Source, WrongSourceError
@@ -90,11 +90,12 @@ def in_order(
             wrong = isinstance(error, UniRecordError) and type(error) is not UniRecordError
             if wrong or target.endswith(".urec"):
                 _remove(place)
-            elif isinstance(error, KeyboardInterrupt):
-                raise Interrupted(
-                    "interrupted; nothing was published, and the rows that were read are kept: the same command "
-                    "with --resume goes on, without it begins anew"
-                ) from None
+            else:
+                kept = (
+                    "nothing was published, and the rows that were read are kept: the same command with --resume "
+                    "goes on, without it begins anew"
+                )
+                say_kept(error, kept, target)
             raise
         rows.close()
     finally:

@@ -16,6 +16,8 @@ from .location import Entry, Location, OpenFile
 from .system import Buffer, Descriptor
 
 __all__ = [
+    "FULL",
+    "FULL_ADVICE",
     "LocalDisk",
     "LocalFile",
     "forget_cached",
@@ -26,6 +28,8 @@ __all__ = [
 # Names of files and directories on a local file system: made, given, made durable, removed.
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL_ADVICE = "nothing has been published; make room and write again"
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 
 
@@ -38,8 +42,8 @@ def temporary_name(path: str) -> str:
 def located(error: OSError, path: str) -> OSError:
     """The same error with the file's name in it, and for a full disk what it means."""
     text = error.strerror or str(error)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        text += " (nothing has been published; make room and write again)"
+    if error.errno in FULL:
+        text += f" ({FULL_ADVICE})"
     return type(error)(error.errno, text, path)
 
 

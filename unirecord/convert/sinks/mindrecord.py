@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import sqlite3
 import struct
@@ -19,6 +20,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
+from ...storage.local import located
 from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, FolderSink, numbered, refuse, refuse_null
 from .jsonl import float32_of_bfloat16, json_notes
@@ -192,8 +194,8 @@ def _index(path: str) -> Iterator[sqlite3.Connection]:
             yield index
     except sqlite3.OperationalError as error:
         full = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL
-        text = "No space left on device (nothing has been published; make room and write again)"
-        raise OSError(errno.ENOSPC if full else errno.EIO, text if full else str(error), path) from error
+        said = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if full else OSError(errno.EIO, str(error))
+        raise located(said, path) from error
 
 
 class _Page:
