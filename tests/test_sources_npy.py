@@ -19,6 +19,7 @@ from sources import plain, refusals, rows_at
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.convert.sources import Options, npy_files, open_input, open_source
+from unirecord.convert.sources.base import WantedColumns
 from unirecord.errors import SchemaError
 
 DTYPES = ["?", "i1", "u2", ">i4", "<i8", "f2", ">f4", "f8", "c8", "c16"]
@@ -180,7 +181,7 @@ def test_an_exported_npz_reads_back_to_the_same_rows_of_the_same_types(
             name: plain(value) for name, value in expected.items()
         }
     assert set(np.load(path).files) >= {"word", "word_offsets", "more_valid", "image_shape"}
-    few = open_source(path, None, Options(wanted=frozenset({"word", "id"})))
+    few = open_source(path, None, Options(wanted=WantedColumns(frozenset({"word", "id"}))))
     assert few.schema.names == ("id", "word")
 
 

@@ -31,6 +31,7 @@ from ..convert.sources import (
     open_source,
     source_type,
 )
+from ..convert.sources.base import WantedColumns
 from ..convert.sources.left_out import said_of_left_out, said_of_unread, write_report
 from ..convert.sources.overrides import TypesThere, parse_overrides
 from ..convert.stored_rows import RowOrder
@@ -250,7 +251,7 @@ def _other_media_types(schema: Schema, before: Schema) -> list[str]:
     return notes
 
 
-def _look_through(args: argparse.Namespace, before: Any, wanted: frozenset[str] | None) -> Source:
+def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns | None) -> Source:
     try:
         overrides: Mapping[str, Any] = parse_overrides(args.schema) if args.schema else {}
     except SchemaError as error:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ..format.schema import Schema
 from ..pipeline.pictures import pillow
 from .shares import SplitChoice
-from .sources.base import Source, WrongSourceError
+from .sources.base import Source, WantedColumns, WrongSourceError
 from .sources.image_header import NotAnImageError, read_image_header
 from .steps.base import Step
 from .steps.columns import AddNulls, Keep, Rename, check_columns
@@ -192,7 +192,7 @@ class RowChoice:
         return found
 
     @property
-    def wanted(self) -> frozenset[str] | None:
+    def wanted(self) -> WantedColumns | None:
         """The columns that `columns` names, and those that say which rows are taken; None for all columns.
 
         Of a condition all words are taken for names: the schema, which tells them apart, is not known yet.
@@ -200,7 +200,8 @@ class RowChoice:
         if self.columns is None:
             return None
         split = () if self.split is None else (self.split.by, self.split.stratify)
-        return frozenset((*self.columns, *re.findall(r"\w+", self.where or ""), *filter(None, split)))
+        names = frozenset((*self.columns, *self.rename, *(self.picture_columns or ()), *filter(None, split)))
+        return WantedColumns(names, frozenset(re.findall(r"\w+", self.where or "")))
 
     def of(self, source: Source) -> Source:
         """The source with what is chosen of it; where rows have to be counted first, they are read for that.

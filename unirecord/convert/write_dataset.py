@@ -20,6 +20,7 @@ from .part_conversion import write_part
 from .row_choice import RowChoice
 from .shares import SplitChoice, check_split_target, share_id, write_shares
 from .sources import LeftOut, Options, Source, open_input, open_source
+from .sources.base import WantedColumns
 from .sources.given import GivenRecords, GivenTable, GivenTables, is_table
 from .sources.left_out import warn_of_left_out, write_report
 from .sources.registry import elsewhere
@@ -36,7 +37,7 @@ def source_of(
     kind: str | None = None,
     threads: int = 1,
     leaves_out: bool = False,
-    wanted: frozenset[str] | None = None,
+    wanted: WantedColumns | None = None,
     **options: Any,
 ) -> Source:
     """Return what a path or an object gives as a source."""

@@ -15,9 +15,8 @@ from ...errors import SchemaError
 from ...format.column import ARROW_KEY, Column
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
-from .base import RawBatch, Source, column_names, reduced
+from .base import Options, RawBatch, Source, column_name, column_names, reduced
 from .foreign_calls import RAISED, foreign_call
-from .overrides import apply_overrides
 from .packages import needed
 
 __all__ = [
@@ -466,7 +465,7 @@ class ArrowSource(Source):
         fields: Any,
         sample: Any,
         nulls: Mapping[str, bool | None],
-        overrides: Mapping[str, Any],
+        options: Options,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Set the schema from an Arrow schema, some of the rows, and whether each column has nulls.
@@ -474,7 +473,7 @@ class ArrowSource(Source):
         ``more``: columns that the rows have not, with their types.
         """
         pa = needed("pyarrow", _NEEDS)
-        names, changed = column_names([*fields.names, *more], self.path)
+        names, changed = column_names([*fields.names, *more], self.path, options)
         self._said_elsewhere = dict(zip(more, names[len(fields.names) :], strict=True))
         names = names[: len(fields.names)]
         self.left_out += changed
@@ -501,7 +500,7 @@ class ArrowSource(Source):
                 classes[name] = labels
             self._note(pa, name, fields.field(i).type, feature)
         found |= {self._said_elsewhere[name]: kind for name, kind in more.items()}
-        self.schema = apply_overrides(found, overrides)
+        self.schema = options.schema(found)
         if classes:
             first = classes.get("label") or next(iter(classes.values()))
             self.metadata = {"classes": first}
@@ -547,18 +546,19 @@ class ArrowSource(Source):
             yield RawBatch(columns, piece.num_rows)
 
 
-def same_fields(first: Any, other: Any, first_name: str, other_name: str) -> None:
-    """Refuse files whose columns differ in name, type or order."""
-    if first.names != other.names:
+def same_fields(first: Any, other: Any, first_name: str, other_name: str, options: Options) -> None:
+    """Refuse files whose columns differ in name, type or order; where some are wanted, in the types of those alone."""
+    names = [name for i, name in enumerate(first.names) if options.wants(column_name(name, i))]
+    if not set(names) <= set(other.names) or (options.wanted is None and first.names != other.names):
         raise SchemaError(
             f"{other_name} has the columns {', '.join(other.names)}, but {first_name} has {', '.join(first.names)}; "
             f"write them to datasets of their own"
         )
-    for i, name in enumerate(first.names):
-        if first.field(i).type != other.field(i).type:
+    for name in names:
+        mine, its = (schema.field(schema.names.index(name)).type for schema in (first, other))
+        if mine != its:
             raise SchemaError(
-                f"{other_name}: column {name!r} is {other.field(i).type}, but {first.field(i).type} in {first_name}; "
-                f"convert one of them"
+                f"{other_name}: column {name!r} is {its}, but {mine} in {first_name}; convert one of them"
             )
 
 

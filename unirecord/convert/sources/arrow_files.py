@@ -65,7 +65,7 @@ class ArrowFiles(ArrowSource):
             with foreign_call("pyarrow", file.name):
                 opened = self._file(number)
                 fields = opened.schema if fields is None else fields
-                same_fields(fields, opened.schema, self._files[0].name, file.name)
+                same_fields(fields, opened.schema, self._files[0].name, file.name, options)
                 batches = opened.batches(0)
             first, rows, size = 0, 0, 0
             for i in itertools.count():
@@ -75,7 +75,7 @@ class ArrowFiles(ArrowSource):
                         break
                     if sample is None and batch.num_rows:
                         sample = batch.slice(0, 1000)
-                    for name, column in zip(fields.names, batch.columns, strict=True):
+                    for name, column in zip(batch.schema.names, batch.columns, strict=True):
                         nulls[name] = bool(nulls.get(name) or column.null_count)
                     rows, size = rows + batch.num_rows, size + batch.nbytes
                 if size >= _UNIT_BYTES:
@@ -86,7 +86,7 @@ class ArrowFiles(ArrowSource):
             if progress is not None:
                 progress(number + 1, len(self._files))
         self._partitions = Partitions(self.input, self._files, fields.names)
-        self.settle(fields, sample, nulls, options.overrides, self._partitions.types)
+        self.settle(fields, sample, nulls, options, self._partitions.types)
 
     def _add_unit(self, number: int, first: int, stop: int | None, row: int, rows: int) -> None:
         name = self._files[number].name

@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -17,6 +18,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .input_path import InputPath
 from .left_out import LeftOut, reduced
+from .overrides import TypesThere, apply_overrides
 
 __all__ = [
     "AskedOption",
@@ -26,7 +28,9 @@ __all__ = [
     "RowPlace",
     "Source",
     "Unit",
+    "WantedColumns",
     "WrongSourceError",
+    "column_name",
     "column_names",
     "reduced",
 ]
@@ -98,12 +102,20 @@ class AskedOption:
     metavar: str | None = None
 
 
+class WantedColumns(NamedTuple):
+    """The columns that are to be written, and the words of a condition, of which some may be columns, too."""
+
+    names: frozenset[str]
+    words: frozenset[str] = frozenset()
+
+
 class Options:
     """What a user asks of a source. All obey ``overrides``; each names in ``takes`` what else it obeys.
 
     ``threads``: how many may look through it at a time; what is found is the same for any number.
     ``leaves_out``: lines that are no rows are left out, where each can be told from the next.
-    ``wanted``: the columns that are to be written, or that say which rows are; None for all.
+    ``wanted``: the columns that are to be written, or that say which rows are; None for all. The others are not read,
+    and nothing about them refuses a conversion.
     ``recognised``: what kind of source it is was found by what lies there, and not asked for by its name.
     """
 
@@ -115,7 +127,7 @@ class Options:
         classes: Sequence[str] | None = None,
         threads: int = 1,
         leaves_out: bool = False,
-        wanted: frozenset[str] | None = None,
+        wanted: WantedColumns | None = None,
         **asked: Any,
     ) -> None:
         """``asked``: the values of `AskedOption`; None and False are the same as not asked."""
@@ -132,7 +144,18 @@ class Options:
 
     def wants(self, column: str) -> bool:
         """Whether a column is needed: one that is not, and cannot be read, is left out rather than refused."""
-        return self.wanted is None or column in self.wanted
+        return self.wanted is None or column in self.wanted.names or column in self.wanted.words
+
+    def schema(self, found: Mapping[str, Any]) -> Schema:
+        """The schema of the columns found, with the types that were asked for; where some are wanted, of those alone.
+
+        Where one that is named is not among them it is of all, so that an error can say which there are.
+        """
+        if self.wanted is None or not self.wanted.names <= found.keys():
+            return apply_overrides(found, self.overrides)
+        asked = self.overrides.asked if isinstance(self.overrides, TypesThere) else self.overrides
+        needed = {name: spec for name, spec in found.items() if self.wants(name) or name in asked}
+        return apply_overrides(needed, self.overrides)
 
     def given(self) -> list[str]:
         """The names of the options that were asked for, without ``overrides``."""
@@ -302,20 +325,27 @@ class Source(ABC):
                     yield number, batch
 
 
-def column_names(given: Sequence[str], where: str) -> tuple[list[str], list[LeftOut]]:
+def column_name(field_name: str, number: int) -> str:
+    """Return the name of the column that a file's own field makes; ``number``: which of the fields it is."""
+    if re.fullmatch(r"[0-9A-Za-z_]+", field_name):
+        return field_name
+    return re.sub(r"[^0-9A-Za-z_]+", "_", field_name.strip()).strip("_") or f"column_{number}"
+
+
+def column_names(given: Sequence[str], where: str, options: Options) -> tuple[list[str], list[LeftOut]]:
     """Return column names made from a file's own field names, and what to say of each that had to change.
 
     Characters other than ASCII letters, digits and underscores become underscores. Raises `SchemaError` when two
-    fields end up with one name.
+    fields end up with one name that is wanted; of one that is not, the second gets another.
     """
     names: dict[str, str] = {}
     changed: list[LeftOut] = []
     for i, field_name in enumerate(given):
-        name = re.sub(r"[^0-9A-Za-z_]+", "_", field_name.strip()).strip("_") or f"column_{i}"
-        if re.fullmatch(r"[0-9A-Za-z_]+", field_name):
-            name = field_name
-        else:
+        name = column_name(field_name, i)
+        if name != field_name:
             changed.append(reduced(f"field {field_name!r}", f"is called {name!r}", column=name))
+        if name in names and not options.wants(name):
+            name = next(one for n in count(i) if (one := f"{name}_{n}") not in names)
         if name in names:
             raise SchemaError(
                 f"{where}: the fields {names[name]!r} and {field_name!r} both make the column name {name!r}; "

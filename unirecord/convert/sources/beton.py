@@ -16,9 +16,8 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import Options, RawBatch, Source, Unit, column_names
+from .base import Options, RawBatch, Source, Unit, column_name, column_names
 from .json_text import parse_json
-from .overrides import apply_overrides
 
 __all__ = ["BetonFile"]
 
@@ -68,24 +67,25 @@ class BetonFile(Source):
         """Read the header, and where the values of all rows lie."""
         with self.input.open() as file:
             self._size = file.seek(0, 2)
-            self._read_header(file)
-            names, changed = column_names([field.name for field in self._fields], self.path)
+            self._read_header(file, options)
+            names, changed = column_names([field.name for field in self._fields], self.path, options)
             self.left_out += changed
             self._by_column = dict(zip(names, range(len(names)), strict=True))
             self._allocations: tuple[Any, Any] | None = None
-            modes, shapes = self._look(file, progress)
+            modes, shapes = self._look(file, options, progress)
         self._modes = modes
         found = {
             name: self._spec(i, modes.get(i, set()), shapes.get(i, set()))
             for name, i in self._by_column.items()
+            if self._fields[i].dtype is not None or self._fields[i].kind not in (_ARRAY, _TENSOR)
         }
-        self.schema = apply_overrides(found, options.overrides)
+        self.schema = options.schema(found)
         self.units = [
             Unit(f"{self.path}, rows from {i}", i, min(_UNIT_ROWS, self._rows - i))
             for i in range(0, self._rows, _UNIT_ROWS)
         ]
 
-    def _read_header(self, file: BinaryIO) -> None:
+    def _read_header(self, file: BinaryIO, options: Options) -> None:
         file.seek(0)
         head = file.read(_HEADER.size)
         if len(head) < _HEADER.size:
@@ -99,7 +99,7 @@ class BetonFile(Source):
         if not fields or self._start > self._size:
             raise SchemaError(f"{self.path} is cut off in the list of its fields")
         said = np.frombuffer(file.read(fields * _FIELD.itemsize), _FIELD)
-        self._fields = [self._field(one) for one in said]
+        self._fields = [self._field(one, i, options) for i, one in enumerate(said)]
         self._layout = np.dtype([("", _PLACES[field.kind]) for field in self._fields], align=True)
         end = self._start + self._rows * self._layout.itemsize
         if (
@@ -112,7 +112,7 @@ class BetonFile(Source):
                 f"into {self._size:,} bytes"
             )
 
-    def _field(self, said: Any) -> _Field:
+    def _field(self, said: Any, number: int, options: Options) -> _Field:
         name = bytes(said["name"]).partition(b"\0")[0].decode("utf-8", "backslashreplace")
         kind = int(said["kind"])
         if kind not in _PLACES:
@@ -121,7 +121,7 @@ class BetonFile(Source):
                 f"{self.path}: field {name!r} is of {what}, which only the program that wrote it can read; write from "
                 f"that with unirecord.write_dataset"
             )
-        if kind not in (_ARRAY, _TENSOR):
+        if kind not in (_ARRAY, _TENSOR) or not options.wants(column_name(name, number)):
             return _Field(name, kind)
         arguments = bytes(said["arguments"])
         try:
@@ -148,7 +148,7 @@ class BetonFile(Source):
         return np.frombuffer(data, self._layout)
 
     def _look(
-        self, file: BinaryIO, progress: Progress | None
+        self, file: BinaryIO, options: Options, progress: Progress | None
     ) -> tuple[dict[int, set[int]], dict[int, set[Any]]]:
         """The ways pictures are kept, and their sizes in pixels (three of many)."""
         modes: dict[int, set[int]] = {}
@@ -163,7 +163,7 @@ class BetonFile(Source):
                 sizes = np.unique(one["height"].astype(np.int64) << 16 | one["width"])[:3].tolist()
                 seen = shapes.setdefault(i, set())
                 seen.update((size >> 16, size & 0xFFFF) for size in sizes if len(seen) < 3)
-                if not modes[i] <= {_JPEG, _RAW}:
+                if not modes[i] <= {_JPEG, _RAW} and options.wants(column_name(self._fields[i].name, i)):
                     raise SchemaError(f"{self.path}: pictures of the field {self._fields[i].name!r} are kept in a way "
                                       f"that is not known: {sorted(modes[i])}")  # fmt: skip
             if progress is not None:

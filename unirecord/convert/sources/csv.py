@@ -17,11 +17,20 @@ from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from ...progress import Progress
 from .ahead import made_ahead
-from .base import AskedOption, LeftOut, Options, RawBatch, RowPlace, Unit, WrongSourceError, column_names
+from .base import (
+    AskedOption,
+    LeftOut,
+    Options,
+    RawBatch,
+    RowPlace,
+    Unit,
+    WrongSourceError,
+    column_name,
+    column_names,
+)
 from .cell_types import NUMBER, CellEvidence, is_rounded
 from .convert import converted, exact_float, rounding_advice, text_converter
 from .input_path import InputPath
-from .overrides import apply_overrides
 from .partitions import Partitions
 from .text_files import (
     Block,
@@ -417,22 +426,20 @@ class CsvTable(TextFiles):
         self._leaves_out = options.leaves_out
         asked = CsvFormat.of(options)
         self._files: list[CsvFile] = []
+        # Of each file, in which of its cells each column of the first file is; None where it has not that column.
+        self._places: list[list[int | None]] = []
         self.units = []
         evidence: list[CellEvidence] = []
         rows = 0
         for file, tell in self.each_file(progress):
             table = CsvFile(file, asked)
-            if self._files and table.header != self._files[0].header:
-                raise SchemaError(
-                    f"{table.name} has the columns {', '.join(table.header)}, but {self._files[0].name} has "
-                    f"{', '.join(self._files[0].header)}; write them to datasets of their own"
-                )
-            evidence = evidence or [CellEvidence() for _ in table.header]
             self._files.append(table)
+            self._places.append(self._places_in(table, options))
+            evidence = evidence or [CellEvidence() for _ in table.header]
             rows += self._look_through_file(len(self._files) - 1, evidence, options.threads, tell)
         self._partitions = Partitions(self.input, [one.file for one in self._files], self._files[0].header)
         header = [*self._files[0].header, *self._partitions.types]
-        every, changed = column_names(header, self.path)
+        every, changed = column_names(header, self.path, options)
         names = every[: len(self._files[0].header)]
         self._said_elsewhere = dict(zip(header[len(names) :], every[len(names) :], strict=True))
         self.left_out += changed
@@ -443,18 +450,36 @@ class CsvTable(TextFiles):
         self._exact = frozenset(
             name
             for name, column in zip(names, evidence, strict=True)
-            if column.inexact and column.type() in ("float64", "float64?") and name not in options.overrides
+            if column.inexact
+            and column.type() in ("float64", "float64?")
+            and name not in options.overrides
+            and options.wants(name)
         )
         if self._exact and not self._leaves_out:
             self._refuse_rounded([i for i, name in enumerate(names) if name in self._exact], names)
-        self.schema = apply_overrides(found, options.overrides)
-        self._of_cells = Schema(self.schema[name] for name in names)
+        self.schema = options.schema(found)
+        columns = {column.name: column for column in self.schema}
+        self._of_cells = [columns.get(name) for name in names]
+
+    def _places_in(self, table: CsvFile, options: Options) -> list[int | None]:
+        """Where the columns of the first file are in another, which has the same, or those that are wanted."""
+        first = self._files[0].header
+        wanted = [name for i, name in enumerate(first) if options.wants(column_name(name, i))]
+        if table.header != first and (options.wanted is None or not set(wanted) <= set(table.header)):
+            raise SchemaError(
+                f"{table.name} has the columns {', '.join(table.header)}, but {self._files[0].name} has "
+                f"{', '.join(first)}; write them to datasets of their own"
+            )
+        if table.header == first:
+            return list(range(len(first)))
+        return [table.header.index(name) if name in table.header else None for name in first]
 
     def _look_through_file(
         self, number: int, evidence: list[CellEvidence], threads: int, progress: Progress | None
     ) -> int:
         """Take the rows of a file into account, add its units, and return how many rows it has."""
-        table, width = self._files[number], len(evidence)
+        table, places = self._files[number], self._places[number]
+        width = len(table.header)
         total, line, row = table.file.size(), table.lines, 0
         units = [Unit(table.name, (number, BlockPlace(table.start, None, line, 0)), 0)]
 
@@ -467,11 +492,12 @@ class CsvTable(TextFiles):
         for i, (block, found) in enumerate(made_ahead(look, blocks, threads)):
             place = BlockPlace(block.offset, len(block.data), line, row)
             if found is None:
-                row += self._look_at(table, block.data, line, evidence)
+                row += self._look_at(number, block.data, line, evidence)
             else:
                 row += found[0]
-                for column, cells in zip(evidence, found[1], strict=True):
-                    column.take(cells)
+                for column, at in zip(evidence, places, strict=True):
+                    if at is not None:
+                        column.take(found[1][at])
             line += block.lines
             units[i:] = [Unit(table.name, (number, place), row - place.row)]
             if progress is not None:
@@ -479,26 +505,30 @@ class CsvTable(TextFiles):
         self.add_units(units)
         return row
 
-    def _look_at(self, table: CsvFile, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
+    def _look_at(self, number: int, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
         """Take a block into account cell by cell, and return how many rows it has."""
         many = 0
-        for rows, _, left_out in table.chunks(data, line, len(evidence), leaves_out=self._leaves_out):
+        table, places = self._files[number], self._places[number]
+        for rows, _, left_out in table.chunks(data, line, len(table.header), leaves_out=self._leaves_out):
             many += len(rows) + len(left_out)
-            for column, cells in zip(evidence, zip(*rows, strict=True), strict=True):
-                column.add(cells)
+            cells = list(zip(*rows, strict=True))
+            for column, at in zip(evidence, places, strict=True):
+                if at is not None and cells:
+                    column.add(cells[at])
         return many
 
     def _refuse_rounded(self, columns: Sequence[int], names: Sequence[str]) -> None:
         """Raise `SchemaError` about the first whole number of these columns of float64 that would be rounded."""
         for unit in self.units:
             number, place = unit.place
-            table = self._files[number]
-            for rows, lines, _ in table.chunks(read_block(table.file, place), place.line, len(names)):
+            table, places = self._files[number], self._places[number]
+            for rows, lines, _ in table.chunks(read_block(table.file, place), place.line, len(table.header)):
                 for row, line in zip(rows, lines, strict=True):
                     for i in columns:
-                        if is_rounded(row[i]):
+                        cell = row[at] if (at := places[i]) is not None else ""
+                        if is_rounded(cell):
                             raise SchemaError(
-                                f"{table.name}, line {line}, column {names[i]!r}: {row[i].strip()[:60]} is a whole "
+                                f"{table.name}, line {line}, column {names[i]!r}: {cell.strip()[:60]} is a whole "
                                 f"number, and {rounding_advice(names[i])}"
                             )
 
@@ -518,40 +548,49 @@ class CsvTable(TextFiles):
         first, rest = first_records(read_block(table.file, place), table.dialect)
         places = [(first, place.line), (rest, place.line + count_lines(first))]
         for data, line in places if rest else places[:1]:
-            for batch in self._read(table, data, line):
+            for batch in self._read(number, data, line):
                 batch.columns.update(self._partitions.columns(number, batch.rows, self._said_elsewhere))
                 yield batch
 
-    def _read(self, table: CsvFile, data: bytes, line: int) -> Iterator[RawBatch]:
+    def _read(self, number: int, data: bytes, line: int) -> Iterator[RawBatch]:
         """Yield the rows of whole records; lines before them are for messages."""
-        cells_of = self._of_cells
-        convert = [exact_float(c) if c.name in self._exact else text_converter(c) for c in cells_of]
-        width = len(table.header)
-        block = self._block(table, data, convert)
+        table = self._files[number]
+        needed = [
+            (at, column, exact_float(column) if column.name in self._exact else text_converter(column))
+            for at, column in zip(self._places[number], self._of_cells, strict=True)
+            if column is not None and at is not None
+        ]
+        block = self._block(table, data, needed)
         if block is not None:
             if block.rows:
                 yield block
             return
+        width = len(table.header)
         for rows, lines, left_out in table.chunks(data, line, width, leaves_out=self._leaves_out):
-            cells = zip(*rows, strict=True) if rows else iter([()] * width)
+            cells = list(zip(*rows, strict=True)) if rows else [()] * width
             columns = {
-                c.name: converted(values, f, c, lines, table.name, keep=self.keeps_misfits)
-                for c, f, values in zip(cells_of, convert, cells, strict=True)
+                c.name: converted(cells[at], f, c, lines, table.name, keep=self.keeps_misfits)
+                for at, c, f in needed
             }
             yield RawBatch(columns, len(rows), left_out)
 
-    def _block(self, table: CsvFile, data: bytes, convert: Sequence[Callable[[Any], Any]]) -> RawBatch | None:
+    def _block(
+        self, table: CsvFile, data: bytes, needed: Sequence[tuple[int, Column, Callable[[Any], Any]]]
+    ) -> RawBatch | None:
         """The rows by pyarrow; None where it does not read them, or where the line of a cell is to be named."""
-        texts = {name: "string?" if self.schema[name].nullable else "string" for name in self._exact}
-        block = arrow_block(data, Schema.parse({**self._of_cells.to_spec(), **texts}), table.dialect)
+        types: dict[int, Any] = dict.fromkeys(range(len(table.header)), "string")
+        for at, column, _ in needed:
+            exact = "string?" if column.nullable else "string"
+            types[at] = exact if column.name in self._exact else column.spec
+        block = arrow_block(data, Schema.parse({f"c{at}": kind for at, kind in types.items()}), table.dialect)
         if block is None:
             return None
         columns = {}
-        for i, column in enumerate(self._of_cells):
-            values = None if column.name in self._exact else block.values(i, column)
+        for at, column, convert in needed:
+            values = None if column.name in self._exact else block.values(at, column)
             if values is None:
                 try:
-                    values = converted(block.texts(i), convert[i], column, range(block.rows), table.name)
+                    values = converted(block.texts(at), convert, column, range(block.rows), table.name)
                 except SchemaError:
                     return None
             columns[column.name] = values

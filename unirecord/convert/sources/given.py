@@ -259,7 +259,7 @@ class GivenTable(ArrowSource):
             )
             for start in range(0, rows, _TABLE_UNIT_ROWS)
         ]
-        self.settle(fields, sample, nulls, options.overrides)
+        self.settle(fields, sample, nulls, options)
 
     def _has_nulls(self, name: str) -> bool | None:
         """Of the whole table below a Hugging Face dataset, from which rows may have been chosen."""
@@ -315,7 +315,7 @@ class GivenTables(ArrowSource):
         }
         self.read_once = True
         self.units = [Unit(self.path, None, None)]
-        self.settle(fields, self._table, nulls, options.overrides)
+        self.settle(fields, self._table, nulls, options)
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: the tables stay with the process that has them."""

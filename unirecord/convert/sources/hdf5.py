@@ -16,7 +16,6 @@ from .claims import TRUST, refuse_claims
 from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .media_types import annotated
-from .overrides import apply_overrides
 from .packages import needed
 from .parallel_arrays import equally_long, wanted_types
 
@@ -78,7 +77,7 @@ class Hdf5File(Source):
             raise SchemaError(f"{self.path} holds no datasets with rows")
         self.left_out += [reduced(f"dataset {name!r}", "a single value, left out") for name in scalars]
         found = [one for one in found if one[2]]
-        names, changed = column_names([name for name, *_ in found], self.path)
+        names, changed = column_names([name for name, *_ in found], self.path, options)
         self.left_out += changed
         arrays = dict(zip(names, found, strict=True))
         together = equally_long({n: one[2][0] for n, one in arrays.items()}, options, self.path)
@@ -93,7 +92,7 @@ class Hdf5File(Source):
         )
         self.metadata = {"attributes": of_file[0]} if of_file[0] else None
         self.left_out += said_of_attributes({"the file": ({}, of_file[1])})
-        self.schema = apply_overrides(types, options.overrides)
+        self.schema = options.schema(types)
         width = sum(one[1].itemsize * int(np.prod(one[2][1:], dtype=np.int64)) for one in arrays.values())
         step = max(1, _UNIT_BYTES // max(1, width))
         many = next(iter(arrays.values()))[2][0]
@@ -137,6 +136,7 @@ class Hdf5File(Source):
             columns = {
                 column: self._guard(lambda name=name: _values(file[name], unit.place, stop))
                 for column, name in self._names.items()
+                if column in self.schema
             }
         yield RawBatch(columns, unit.rows or 0)
 

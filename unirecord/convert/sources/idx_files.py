@@ -16,7 +16,6 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
-from .overrides import apply_overrides
 from .splits import SPLITS
 
 __all__ = ["IdxFiles"]
@@ -78,14 +77,14 @@ class IdxFiles(Source):
                 raise SchemaError(
                     f"{array.file.name} has {array.shape[0]:,} rows, but {first.file.name} has {first.shape[0]:,}"
                 )
-        names, changed = column_names([array.name for array in self._arrays], self.path)
+        names, changed = column_names([array.name for array in self._arrays], self.path, options)
         self.left_out += changed
         self._names = names
         types: dict[str, Any] = {}
         for name, array in zip(names, self._arrays, strict=True):
             kind = array.dtype.newbyteorder("<").name
             types[name] = {"type": kind, "shape": list(array.shape[1:])} if array.shape[1:] else kind
-        self.schema = apply_overrides(types, options.overrides)
+        self.schema = options.schema(types)
         rows = first.shape[0]
         step = max(1, _UNIT_BYTES // max(1, sum(array.row_bytes for array in self._arrays)))
         self.units = [

@@ -248,17 +248,23 @@ class JsonLines(TextFiles):
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
         self._partitions = Partitions(self.input, self._files, self._keys)
-        every, changed = column_names([*self._keys, *self._partitions.types], path)
+        every, changed = column_names([*self._keys, *self._partitions.types], path, options)
         names, elsewhere = every[: len(self._keys)], every[len(self._keys) :]
         self._said_elsewhere = dict(zip(self._partitions.types, elsewhere, strict=True))
         self.left_out += changed
         types: dict[str, Any] = {}
         for name, column in zip(names, evidence.values(), strict=True):
             column.missing = column.missing or column.seen < row - self._unread
-            types[name] = fixed[name] if name in fixed else column.spec(path)
+            try:
+                types[name] = fixed[name] if name in fixed else column.spec(path)
+            except SchemaError:
+                if options.wants(name):
+                    raise
+                types[name] = "object"
         types |= {self._said_elsewhere[name]: kind for name, kind in self._partitions.types.items()}
-        self.schema = apply_overrides(types, fixed)
-        self._of_keys = Schema(self.schema[name] for name in names)
+        self.schema = options.schema(types)
+        every_type = apply_overrides(types, fixed)
+        self._of_keys = Schema(every_type[name] for name in names)
 
     def _look_through_file(
         self,
@@ -353,14 +359,14 @@ class JsonLines(TextFiles):
         found = self._kept.pop((number, place.offset), None)
         if found is None or found.kinds != kinds or place.size is None:
             found = arrow_lines(data, kinds)
-        pairs = list(zip(self._keys, self._of_keys, strict=True))
+        pairs = [(key, c) for key, c in zip(self._keys, self._of_keys, strict=True) if c.name in self.schema]
         if found is not None and all(column.nullable or not found.nulls(key) for key, column in pairs):
             yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
             return
-        convert = [json_converter(c) for c in self._of_keys]
+        convert = [json_converter(column) for _, column in pairs]
         for rows, lines, left_out in self._chunks(data, place, file.name):
             columns = {}
-            for key, column, function in zip(self._keys, self._of_keys, convert, strict=True):
+            for (key, column), function in zip(pairs, convert, strict=True):
                 values = [record.get(key) for record in rows]
                 columns[column.name] = converted(
                     values, function, column, lines, file.name, keep=self.keeps_misfits

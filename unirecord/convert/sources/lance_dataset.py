@@ -66,7 +66,7 @@ class LanceDataset(ArrowSource):
                 _BLOB_ROWS if self._reading else _SAMPLE_ROWS
             )
             nulls = {field.name: self._has_nulls(dataset, field) for field in fields}
-        self.settle(fields, sample if sample.num_rows else None, nulls, options.overrides)
+        self.settle(fields, sample if sample.num_rows else None, nulls, options)
 
     def _has_nulls(self, dataset: Any, field: Any) -> bool | None:
         """Whether a column has nulls; None where counting them would read large values."""

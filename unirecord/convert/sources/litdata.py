@@ -22,7 +22,6 @@ from .input_path import InputPath
 from .json_file import json_object
 from .json_text import parse_json
 from .mds import listed_files, picture_pixels
-from .overrides import apply_overrides
 from .packages import needed
 from .packed_rows import add_cells, cut_cells, ranges
 
@@ -303,7 +302,7 @@ class LitDataChunks(Source):
             file.release()
             if progress is not None:
                 progress(number + 1, len(self._files))
-        names, changed = column_names([leaf.name for leaf in self._leaves], self.path)
+        names, changed = column_names([leaf.name for leaf in self._leaves], self.path, options)
         self.left_out += changed
         self._by_column = {column: i for i, column in enumerate(names)}
         if looked < row and any(leaf.is_array for leaf in self._leaves):
@@ -312,7 +311,7 @@ class LitDataChunks(Source):
         if kept:
             self.notes.append(f"{', '.join(kept)}: pickles, written as they are")
         types = {column: self._leaves[i].spec() for column, i in self._by_column.items()}
-        self.schema = apply_overrides(types, options.overrides)
+        self.schema = options.schema(types)
 
     def _read_config(self, name: str, config: dict[str, Any]) -> None:
         loader, formats = config.get("item_loader"), config.get("data_format")

@@ -19,12 +19,12 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .base import Options, RawBatch, Source, Unit, WrongSourceError, column_names, reduced
+from .base import Options, RawBatch, Source, Unit, WrongSourceError, column_name, column_names, reduced
 from .input_path import InputPath
 from .json_file import json_object
 from .json_text import parse_json
-from .overrides import apply_overrides
 from .packed_rows import add_cells, cut_cells, ranges
+from .parallel_arrays import wanted_types
 
 __all__ = [
     "MdsField",
@@ -102,8 +102,8 @@ class MdsField:
     name: str
     encoding: str
 
-    def __init__(self, name: str, encoding: str) -> None:
-        self.name, self.encoding = name, encoding
+    def __init__(self, name: str, encoding: str, *, is_wanted: bool = True) -> None:
+        self.name, self.encoding, self.is_wanted = name, encoding, is_wanted
         self._longest = 0
         self._whole = True  # whether all integers seen fit 64 bits
         self._values = ColumnEvidence(name)
@@ -115,10 +115,14 @@ class MdsField:
     def is_open(self) -> bool:
         """Whether values say more of the type than the encoding does."""
         kind = self.encoding.partition(":")[0]
-        return kind in ("str", "str_int", "pil") or (kind == "ndarray" and self._shape is None)
+        return (self.is_wanted and kind in ("str", "str_int", "pil")) or (
+            kind == "ndarray" and self._shape is None
+        )
 
     def add(self, cell: memoryview, row: int) -> None:
         """Take one value into account; ``ValueError`` where it is damaged."""
+        if not self.is_wanted:
+            return
         if self.encoding == "str":
             self._longest = max(self._longest, len(cell))
         elif self.encoding == "str_int":
@@ -148,6 +152,8 @@ class MdsField:
             return "int64" if self._whole else "string"
         if kind in ("int", "str_float"):
             return "int64" if kind == "int" else "float64"
+        if not is_encoding(kind):
+            raise SchemaError(f"column {self.name!r} has the encoding {kind!r}, which is none of MDS's")
         return self._values.spec()
 
     def values(self, cells: Sequence[memoryview], column: Column) -> Any:
@@ -306,7 +312,11 @@ class MdsShards(Source):
                 ends, found = _header(stream, shard)
                 if columns is None:
                     columns = found
-                    self._fields = [MdsField(name, encoding) for name, encoding, _ in found]
+                    self._fields = [
+                        MdsField(name, encoding, is_wanted=options.wants(column_name(name, i)))
+                        for i, (name, encoding, _) in enumerate(found)
+                    ]
+                    _refuse_unknown(shard.file.name, self._fields)
                     self._sizes = [size for _, _, size in found]
                 elif columns != found:
                     raise SchemaError(
@@ -324,7 +334,7 @@ class MdsShards(Source):
                 progress(number + 1, len(self._shards))
         if not row:
             raise SchemaError(f"{self.path} holds no samples")
-        names, changed = column_names([field.name for field in self._fields], self.path)
+        names, changed = column_names([field.name for field in self._fields], self.path, options)
         self.left_out += changed
         self._by_column = {name: i for i, name in enumerate(names)}
         if looked < row and any(field.is_open for field in self._fields):
@@ -337,8 +347,8 @@ class MdsShards(Source):
             for field in self._fields
             if field.encoding == "list[pil]"
         ]
-        found_types = {name: self._fields[i].spec() for name, i in self._by_column.items()}
-        self.schema = apply_overrides(found_types, options.overrides)
+        found_types = wanted_types(names, lambda name: self._fields[self._by_column[name]].spec(), options)
+        self.schema = options.schema(found_types)
 
     def _indexed(self) -> list[_Shard]:
         """The shards that the folder's index lists; without one, those that lie there."""
@@ -456,14 +466,26 @@ def _columns(where: str, names: Any, encodings: Any, sizes: Any) -> Columns:
         raise SchemaError(f"{where}: the lists of its columns do not fit together")
     found: Columns = []
     for name, encoding, size in zip(*lists, strict=True):
-        if not isinstance(name, str) or not isinstance(encoding, str) or not is_encoding(encoding):
+        if not isinstance(name, str) or not isinstance(encoding, str):
             raise SchemaError(
                 f"{where}: column {name!r} has the encoding {encoding!r}, which is none of MDS's"
             )
-        if size != encoded_size(encoding):
+        if not is_encoding(encoding):
+            if size is not None and (type(size) is not int or size < 0):
+                raise SchemaError(f"{where}: column {name!r}, {encoding}, is said to have {size!r} bytes")
+        elif size != encoded_size(encoding):
             raise SchemaError(f"{where}: column {name!r}, {encoding}, is said to have {size!r} bytes")
         found.append((name, encoding, size))
     return found
+
+
+def _refuse_unknown(name: str, fields: Sequence[MdsField]) -> None:
+    for field in fields:
+        if field.is_wanted and not is_encoding(field.encoding):
+            raise SchemaError(
+                f"{name}: column {field.name!r} has the encoding {field.encoding!r}, which is none of MDS's; --columns "
+                f"chooses others"
+            )
 
 
 def _shown(columns: Columns) -> str:

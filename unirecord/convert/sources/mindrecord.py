@@ -18,7 +18,6 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
-from .overrides import apply_overrides
 
 __all__ = [
     "DecodeError",
@@ -187,7 +186,7 @@ class MindRecordFiles(Source):
         self.indexed = first.indexed
         if len(self._files) > 1 and self.input.is_file:
             self.notes.append(f"all {len(self._files)} files of the set are read")
-        self.schema = apply_overrides(first.types, options.overrides)
+        self.schema = options.schema(first.types)
 
     def _whole_set(self, file: InputPath) -> list[InputPath]:
         """The files that the header lists, when this one is among them; else it alone, which was renamed."""

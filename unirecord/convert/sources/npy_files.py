@@ -31,7 +31,6 @@ from .base import AskedOption, Options, RawBatch, Source, Unit, column_names
 from .claims import TRUST, refuse_claims
 from .input_path import InputPath
 from .json_text import parse_json
-from .overrides import apply_overrides
 from .parallel_arrays import equally_long, wanted_types
 from .splits import refuse_split_files
 
@@ -354,7 +353,7 @@ class NpyFiles(Source):
             types, length, width = self._take(name, arrays, options)
             if len(self._tables) == 1:
                 first, found = name, types
-                self.schema = apply_overrides(types, options.overrides)
+                self.schema = options.schema(types)
             elif types != found:
                 raise SchemaError(f"{name} has {_shown(types)}, but {first} has {_shown(found)}; {_APART}")
             rows, claimed = rows + length, max(claimed, width)
@@ -372,7 +371,7 @@ class NpyFiles(Source):
         """Add the columns of arrays that lie side by side; return their types, rows, and bytes of a row."""
         kept = equally_long({column: one.length for column, one in arrays.items()}, options, name)
         fields = [(i, *one) for i, column in enumerate(kept) for one in arrays[column].types(column)]
-        names, changed = column_names([field[1] for field in fields], name)
+        names, changed = column_names([field[1] for field in fields], name, options)
         self.left_out += changed if not self._tables else []
         named = dict(zip(names, fields, strict=True))
         types = wanted_types(names, lambda column: named[column][3](), options)
@@ -530,9 +529,11 @@ class NpyFiles(Source):
             yield self._batch(table, start + first, stop - first)
 
     def _batch(self, table: _Table, start: int, rows: int) -> RawBatch:
-        parts = [array.rows(start, rows) for array in table.arrays]
+        used = {table.places[name][0] for name in self.schema.names}
+        parts: dict[int, Any] = {i: table.arrays[i].rows(start, rows) for i in used}
         columns = {}
-        for name, (number, field) in table.places.items():
+        for name in self.schema.names:
+            number, field = table.places[name]
             values = parts[number] if field is None else parts[number][field]
             if isinstance(values, list):
                 columns[name] = values

@@ -59,7 +59,7 @@ class ParquetFiles(ArrowSource):
                 opened = self._parquet(number)
                 if fields is None:
                     fields = opened.schema_arrow
-                same_fields(fields, opened.schema_arrow, self._files[0].name, file.name)
+                same_fields(fields, opened.schema_arrow, self._files[0].name, file.name, options)
                 groups = opened.metadata.num_row_groups
             for group in range(groups):
                 name = f"{file.name}, row group {group}"
@@ -74,7 +74,7 @@ class ParquetFiles(ArrowSource):
             if nulls.get(name) is None and fields.field(name).nullable:
                 nulls[name] = None if pa.types.is_nested(fields.field(name).type) else True
         self._partitions = Partitions(self.input, self._files, fields.names)
-        self.settle(fields, self._sample(), nulls, options.overrides, self._partitions.types)
+        self.settle(fields, self._sample(), nulls, options, self._partitions.types)
 
     def _sample(self) -> Any:
         """The first rows of the first file that has any."""

@@ -17,7 +17,6 @@ from .arrow_columns import nullable
 from .base import Options, RawBatch, Source, Unit, column_names
 from .convert import Misfit
 from .input_path import InputPath
-from .overrides import apply_overrides
 from .splits import refuse_split_files
 
 __all__ = [
@@ -399,6 +398,7 @@ class ExampleRecords(Source):
         self._files = self.record_files()
         refuse_split_files(self.path, [file.name for file in self._files])
         self.units = []
+        self._takes_all = options.wanted is None
         evidence: dict[str, FeatureEvidence] = {}
         seen = row = 0
         self._raw = False
@@ -421,13 +421,13 @@ class ExampleRecords(Source):
             self._raw = True
         if self._raw:
             self.notes.append("its records are no tf.train.Example, so they are written as they are")
-        found = {_RAW: "bytes"} if self._raw else self._types(evidence, seen)
+        found = {_RAW: "bytes"} if self._raw else self._types(evidence, seen, options)
         if sampled and not self._raw:
             self.notes.append(f"the types are those of {seen:,} records; --schema replaces them")
-        self.schema = apply_overrides(found, options.overrides)
+        self.schema = options.schema(found)
 
-    def _types(self, evidence: dict[str, FeatureEvidence], seen: int) -> dict[str, Any]:
-        names, changed = column_names(sorted(evidence), self.path)
+    def _types(self, evidence: dict[str, FeatureEvidence], seen: int, options: Options) -> dict[str, Any]:
+        names, changed = column_names(sorted(evidence), self.path, options)
         self.left_out += changed
         self._features = dict(zip(names, sorted(evidence), strict=True))
         return {name: evidence[feature].spec(seen) for name, feature in self._features.items()}
@@ -494,8 +494,9 @@ class ExampleRecords(Source):
                 values.append(feature_value(features.pop(name, None), column))
             except ValueError as error:
                 raise SchemaError(f"{where}, feature {name!r}: {error}") from None
-        if features:
+        unknown = features.keys() - set(self._features.values()) if self._takes_all else ()
+        if unknown:
             raise SchemaError(
-                f"{where} has the feature {next(iter(features))!r}, which the records that were looked at have not"
+                f"{where} has the feature {min(unknown)!r}, which the records that were looked at have not"
             )
         return values

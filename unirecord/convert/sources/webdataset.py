@@ -21,7 +21,6 @@ from .input_path import InputPath
 from .json_text import parse_json
 from .media_types import annotated, media_type
 from .npy_files import npy_array
-from .overrides import apply_overrides
 from .read_ahead import ReadAhead
 from .splits import refuse_split_files
 from .tar_members import Member, tar_members
@@ -98,11 +97,11 @@ class WebDatasetShards(Source):
             raise SchemaError(f"{self.path} holds no files that make rows, such as 0001.jpg and 0001.cls")
         if looked < rows:
             self.notes.append(f"the types are those of {looked:,} rows; --schema replaces them")
-        names, changed = column_names([_KEY_COLUMN, *endings], self.path)
+        names, changed = column_names([_KEY_COLUMN, *endings], self.path, options)
         self.left_out += changed
         self._endings = dict(zip(names[1:], endings, strict=True))
         found = {name: endings[ending].spec(rows) for name, ending in self._endings.items()}
-        self.schema = apply_overrides({_KEY_COLUMN: "string", **found}, options.overrides)
+        self.schema = options.schema({_KEY_COLUMN: "string", **found})
 
     def _count(
         self, sample: _Sample, endings: dict[str, _Ending], look: bool, file: ReadAhead, row: int

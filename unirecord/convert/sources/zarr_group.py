@@ -18,7 +18,6 @@ from .claims import TRUST, refuse_claims
 from .foreign_calls import foreign_call
 from .input_path import InputPath
 from .media_types import annotated
-from .overrides import apply_overrides
 from .packages import needed
 from .parallel_arrays import equally_long, wanted_types
 
@@ -76,7 +75,7 @@ class ZarrGroup(Source):
         scalars = [name for name, array in found.items() if not array.shape]
         self.left_out += [reduced(f"array {name!r}", "a single value, left out") for name in scalars]
         kept = [name for name, array in found.items() if array.shape]
-        names, changed = column_names(kept, self.path)
+        names, changed = column_names(kept, self.path, options)
         self.left_out += changed
         named = dict(zip(names, kept, strict=True))
         lengths = {column: found[name].shape[0] for column, name in named.items()}
@@ -91,7 +90,7 @@ class ZarrGroup(Source):
         of_group = plain_attributes({} if self._alone else self._of_group)
         self.metadata = {"attributes": of_group[0]} if of_group[0] else None
         self.left_out += said_of_attributes({**attributes, "the group": ({}, of_group[1])})
-        self.schema = apply_overrides(types, options.overrides)
+        self.schema = options.schema(types)
         width = sum(
             found[name].dtype.itemsize * int(np.prod(found[name].shape[1:], dtype=np.int64)) for name in kept
         )
@@ -172,7 +171,8 @@ class ZarrGroup(Source):
         """Yield a range of rows."""
         rows = unit.rows or 0
         columns: dict[str, Any] = {}
-        for column, name in self._names.items():
+        for column in self.schema.names:
+            name = self._names[column]
             with foreign_call("zarr", f"{unit.name}, array {name!r}"):
                 columns[column] = _values(self._opened()[name][unit.place : unit.place + rows])
         yield RawBatch(columns, rows)
