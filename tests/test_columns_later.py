@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,20 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     assert (found.resumed, calls) == (1, [0, 3, 3, 6])
     assert column(path, "m") == list(range(1, 10))
     assert not [name for name in files(path) if name.endswith(".tmp")]
+
+
+def drawn(batch: dict[str, Any]) -> dict[str, Any]:
+    draws = np.array([(np.random.random(), random.random()) for _ in batch["n"]])
+    return {"a": draws[:, 0], "b": draws[:, 1]}
+
+
+def test_no_worker_draws_the_numbers_of_another_from_global_generators(tmp_path: Path) -> None:
+    found = []
+    path = make(tmp_path / "x", 30, 6)
+    for _ in range(2):
+        unirecord.add_columns(path, dict.fromkeys("ab", "float64"), drawn, workers=2, replace=True)
+        found += [column(path, name) for name in "ab"]
+    assert all(len(set(found[i] + found[i + 2])) == 60 for i in range(2))
 
 
 def test_a_full_disk_keeps_finished_column_parts_and_says_how_to_go_on(tmp_path: Path) -> None:
