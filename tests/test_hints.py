@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shlex
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,30 @@ def split_folders(folder: Path) -> None:
         (folder / "in" / f"{name}.csv").write_text("k\n1\n2\n")
 
 
+def no_kind(folder: Path) -> None:
+    csv(folder)
+    (folder / "a.csv").rename(folder / "a.what")
+
+
+def empty_cell(folder: Path) -> None:
+    (folder / "a.csv").write_text("k,n\n1,10\n2,\n")
+
+
+def rounded(folder: Path) -> None:
+    (folder / "a.csv").write_text(f"k,n\n1,{2**60 + 1}\n2,0.5\n")
+
+
+def broken_picture(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "in" / "a.png").write_bytes(picture(8, 8))
+    (folder / "in" / "b.png").write_bytes(picture(8, 8)[:60])
+
+
+def no_index(folder: Path) -> None:
+    dataset(folder)
+    (folder / "out.urec.idx").unlink()
+
+
 ADD = "add-columns out some.csv --key k --columns"
 HINTS = {
     "there already: overwrite": Hint(
@@ -137,6 +162,62 @@ HINTS = {
         unpaired, "write in out", "(--from images) takes the folders as classes", "write in out {}", 2
     ),
     "not UTF-8": Hint(not_utf8, "write a.txt out", "(--schema text=bytes) takes it", "write a.txt out {}", 2),
+    "an index": Hint(dataset, "inspect out.urec.idx", "name the part itself: (out.urec)", "inspect {}", 3),
+    "a manifest": Hint(dataset, "inspect out/manifest.json", "name the directory: (out)$", "inspect {}", 3),
+    "no kind": Hint(
+        no_kind, "write a.what out", "say so with --from .*(csv)", "write a.what out --from {}", 3
+    ),
+    "a part of a split": Hint(
+        csv,
+        "write a.csv new.urec --split a=0.5,b=0.5",
+        "choose a name without .urec",
+        "write a.csv out --split a=0.5,b=0.5",
+        3,
+    ),
+    "seed without sample": Hint(
+        csv,
+        "write a.csv out --seed 3",
+        "says which rows (--sample) draws",
+        "write a.csv out --seed 3 {} 2",
+        2,
+    ),
+    "row numbers of raw data": Hint(
+        csv, "write a.csv out --where 'row < 2'", "(--limit) takes the first rows", "write a.csv out {} 2", 2
+    ),
+    "rename what is not chosen": Hint(
+        csv,
+        "write a.csv out --columns k --rename n=m",
+        "'n' is not among --columns k",
+        "write a.csv out --columns k,n --rename n=m",
+        3,
+    ),
+    "no row is too many": Hint(
+        dataset,
+        "delete out --rows x",
+        "write numbers and ranges, as (17,1000-1999)",
+        "delete out --rows 0,1-1",
+        1,
+    ),
+    "an empty cell": Hint(
+        empty_cell,
+        "write a.csv out --schema n=int32",
+        r'the type "(int32\?)" allows that',
+        "write a.csv out --schema 'n={}'",
+        2,
+    ),
+    "a number that would be rounded": Hint(
+        rounded, "write a.csv out", "--schema (n=string)", "write a.csv out --schema {}", 2
+    ),
+    "pictures that cannot be decoded": Hint(
+        broken_picture,
+        "write in out --resize 4 --on-error raise",
+        "(--on-error skip) leaves it out",
+        "write in out --resize 4 {}",
+        1,
+    ),
+    "an index that is missing": Hint(
+        no_index, "inspect out.urec", "run `unirecord (repair out.urec)`", "{}", 3
+    ),
     "a split": Hint(split_folders, "write in out", r"`unirecord (write 'in/train\*') train`", "{} out", 2),
 }
 
@@ -160,8 +241,197 @@ def test_what_an_error_advises_works(
     assert found, error
     then = hint.then.replace("{}", *found.groups()) if found.groups() else hint.then
     assert main(shlex.split(then)) == 0, capsys.readouterr().err
-    with UniRecordDataset("out.urec" if "out.urec" in then else "out") as ds:
+    made = "out.urec" if "out.urec" in then else ["out/a", "out/b"] if "--split" in then else "out"
+    with UniRecordDataset(made) as ds:
         assert len(ds) == hint.rows
+
+
+# A condition that is refused, what is said of it, and the one that it advises, with the rows that this finds.
+CONDITIONS = [
+    ("", "write a condition, such as (label == 3)", "k == 3", 1),
+    ("maybe == null", "write '(is null)' or 'is not null'", "maybe is null", 2),
+    ("maybe in (1, null)", "add 'or … (is null)'", "maybe in (1) or maybe is null", 3),
+    ("'k' == 1", "to name the column, write (k) without quotes", "k == 1", 1),
+    ("name == 2", r"write it as it is stored, in quotes, as ('2')", "name == '2'", 1),
+    ("k", "write (k != 0)", "k != 0", 3),
+    ("name", "write (name != '')", "name != ''", 2),
+    ("flag == 1", "a bool is compared with (true) or false", "flag == true", 1),
+    ("flag < true", "compare them with (==) or !=", "flag == true", 1),
+    ("nam == 'a'", "did you mean '(name)'", "name == '2'", 1),
+]
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hints") / "rows"
+    with unirecord.Writer(
+        path, {"k": "int64", "name": "string", "maybe": "int32?", "flag": "bool"}
+    ) as writer:
+        for k, name in ((1, ""), (2, "2"), (3, "c")):
+            writer.write({"k": k, "name": name, "maybe": 1 if k == 1 else None, "flag": k == 2})
+    return path
+
+
+@pytest.mark.parametrize(("asked", "said", "then", "found"), CONDITIONS, ids=[one[0] for one in CONDITIONS])
+def test_the_condition_that_an_error_advises_is_one(
+    rows: Path, asked: str, said: str, then: str, found: int
+) -> None:
+    with pytest.raises(unirecord.QueryError) as refused:
+        UniRecordDataset(rows, where=asked)
+    match = re.search(said, str(refused.value))
+    assert match, str(refused.value)
+    assert match.group(1) in then or "label" in match.group(1) or match.group(1) in ("name",)
+    assert len(UniRecordDataset(rows, where=then)) == found
+
+
+def write(schema: dict[str, Any], **options: Any) -> Callable[[Path, dict[str, Any]], Any]:
+    def call(path: Path, row: dict[str, Any]) -> None:
+        with unirecord.Writer(path / "w.urec", schema, overwrite=True) as writer:
+            writer.write(row, **options)
+
+    return call
+
+
+def opened(path: Path, **options: Any) -> UniRecordDataset:
+    return UniRecordDataset(path / "rows", **options)
+
+
+def written(path: Path, rows: list[dict[str, Any]], **options: Any) -> None:
+    with unirecord.Writer(path / "w.urec", overwrite=True, **options) as writer:
+        for row in rows:
+            writer.write(row)
+
+
+def doubled(sample: dict[str, Any]) -> dict[str, Any]:
+    return sample
+
+
+# A call that is refused, what it says, and the call that is advised: each is given a folder with the dataset ``rows``.
+CALLS: dict[str, tuple[Callable[[Path], Any], str, Callable[[Path], Any]]] = {
+    "columns as a string": (
+        lambda at: opened(at, columns="k"), r"write columns=\['k'\]", lambda at: opened(at, columns=["k"])[0]
+    ),
+    "one shard": (
+        lambda at: opened(at, num_shards=2), "give both", lambda at: opened(at, num_shards=2, shard_id=0)[0]
+    ),
+    "a mask": (
+        lambda at: opened(at)[np.array([True, False, True])],
+        r"select\(mask\), or np.flatnonzero\(mask\)",
+        lambda at: (
+            opened(at).select(np.array([True, False, True]))[1],
+            opened(at)[np.flatnonzero(np.array([True, False, True]))],
+        ),
+    ),
+    "a field that is no column": (
+        lambda at: write({"k": "int8"})(at, {"k": 1, "more": 2}), 'pass extra="ignore"',
+        lambda at: unirecord.Writer(at / "e.urec", {"k": "int8"}, extra="ignore").close(),
+    ),
+    "a number for a bool": (
+        lambda at: write({"k": "bool"})(at, {"k": 1}), "pass True or False",
+        lambda at: write({"k": "bool"})(at, {"k": True}),
+    ),
+    "an int that is rounded": (
+        lambda at: write({"k": "float32"})(at, {"k": 2**24 + 1}), r"pass float\(value\) to round it",
+        lambda at: write({"k": "float32"})(at, {"k": float(2**24 + 1)}),
+    ),
+    "an array for bytes": (
+        lambda at: write({"k": "bytes"})(at, {"k": np.zeros(3)}), r"pass value.tobytes\(\), or make it an array",
+        lambda at: write({"k": "bytes"})(at, {"k": np.zeros(3).tobytes()}),
+    ),
+    "an array of another dtype": (
+        lambda at: write({"k": "float32[3]"})(at, {"k": np.zeros(3)}), r"value.astype\('?float32'?\)",
+        lambda at: write({"k": "float32[3]"})(at, {"k": np.zeros(3).astype("float32")}),
+    ),
+    "a list for an array": (
+        lambda at: write({"k": "float32[3]"})(at, {"k": [0, "x", 0]}), r"np.asarray\(value, 'float32'\)",
+        lambda at: write({"k": "float32[3]"})(at, {"k": np.asarray([0, 1, 0], "float32")}),
+    ),
+    "no records": (
+        lambda at: unirecord.write_dataset([], at / "none"), "pass schema=",
+        lambda at: unirecord.write_dataset([], at / "none", schema={"k": "int8"}),
+    ),
+    "an export that is there": (
+        lambda at: [unirecord.export(at / "rows", at / "e.jsonl", overwrite=again) for again in (True, False)],
+        "pass overwrite=True",
+        lambda at: unirecord.export(at / "rows", at / "e.jsonl", overwrite=True),
+    ),
+    "an export of no kind": (
+        lambda at: unirecord.export(at / "rows", at / "e"), "say so with to=: .*jsonl",
+        lambda at: unirecord.export(at / "rows", at / "e", to="jsonl"),
+    ),
+    "an export with nulls": (
+        lambda at: unirecord.export(at / "rows", at / "mr", to="mindrecord"), r"\(where: maybe is not null\)",
+        lambda at: unirecord.export(at / "rows", at / "mr", to="mindrecord", where="maybe is not null"),
+    ),
+    "a map behind batch": (
+        lambda at: opened(at).pipeline().batch(2).map(doubled), "use map_batch",
+        lambda at: list(opened(at).pipeline().batch(2).map_batch(doubled)),
+    ),
+    "a map_batch before batch": (
+        lambda at: opened(at).pipeline().map_batch(doubled), r"call batch\(\) first",
+        lambda at: list(opened(at).pipeline().batch(2).map_batch(doubled)),
+    ),
+    "threads and processes": (
+        lambda at: opened(at).pipeline().map(doubled, threads=2, processes=2), "give one of threads= and processes=",
+        lambda at: list(opened(at).pipeline().map(doubled, threads=2)),
+    ),
+    "random without a transform": (
+        lambda at: opened(at).batches(2, random=True), "give transform=",
+        lambda at: list(opened(at).batches(2, random=True, transform=lambda sample, generator: sample)),
+    ),
+    "a mixture that stops after a number": (
+        lambda at: unirecord.mix({"a": opened(at), "b": opened(at)}, stop=4), "give samples=",
+        lambda at: unirecord.mix({"a": opened(at), "b": opened(at)}, samples=4),
+    ),
+    "columns of a table as a string": (
+        lambda at: opened(at).to_pandas(columns="k"), r"write \['k'\]", lambda at: opened(at).to_pandas(columns=["k"])
+    ),
+    "nothing to shuffle": (
+        lambda at: write({"k": {"type": "bytes", "codec": "shuffle+zstd"}})(at, {"k": b"x"}), 'use "zstd"',
+        lambda at: write({"k": {"type": "bytes", "codec": "zstd"}})(at, {"k": b"x"}),
+    ),
+    "a writer without a schema": (
+        lambda at: unirecord.Writer(at / "new.urec").close(), "pass schema=",
+        lambda at: unirecord.Writer(at / "new.urec", schema={"k": "int8"}).close(),
+    ),
+    "nothing but None": (
+        lambda at: written(at, [{"k": None}]), "give a schema",
+        lambda at: written(at, [{"k": None}], schema={"k": "int8?"}),
+    ),
+    "a field that comes later": (
+        lambda at: written(at, [{"k": 1}, {"k": 2, "m": 3}]), "use None for no value",
+        lambda at: written(at, [{"k": 1, "m": None}, {"k": 2, "m": 3}]),
+    ),
+    "a field that is missing": (
+        lambda at: written(at, [{"k": 1, "m": 3}, {"k": 2}]), "use None for no value",
+        lambda at: written(at, [{"k": 1, "m": 3}, {"k": 2, "m": None}]),
+    ),
+    "no dataset to append to": (
+        lambda at: unirecord.append(at / "new"), "use Writer to make one",
+        lambda at: (unirecord.Writer(at / "new", {"k": "int8"}).close(), unirecord.append(at / "new").close()),
+    ),
+    "a dataset that is there": (
+        lambda at: unirecord.Writer(at / "rows", {"k": "int8"}), "overwrite=True",
+        lambda at: unirecord.Writer(at / "rows", {"k": "int8"}, overwrite=True).close(),
+    ),
+    "merged into a part": (
+        lambda at: unirecord.merge([at / "rows"], at / "m.urec"), "choose a name without .urec",
+        lambda at: unirecord.merge([at / "rows"], at / "m"),
+    ),
+    "a column that is there": (
+        lambda at: unirecord.add_columns(at / "rows", {"k": "int8"}, {"k": [1, 2, 3]}), "replace=True",
+        lambda at: unirecord.add_columns(at / "rows", {"k": "int8"}, {"k": [1, 2, 3]}, replace=True),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_call_that_an_error_advises_works(tmp_path: Path, rows: Path, name: str) -> None:
+    refused, said, advised = CALLS[name]
+    shutil.copytree(rows, tmp_path / "rows")
+    with pytest.raises(Exception, match=said):
+        refused(tmp_path)
+    advised(tmp_path)
 
 
 @pytest.mark.parametrize(
