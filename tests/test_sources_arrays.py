@@ -247,6 +247,35 @@ def test_hdf5_datasets_are_columns(tmp_path: Path) -> None:
         open_source(str(tmp_path / "z.h5"))
 
 
+def test_hdf5_files_of_one_layout_are_one_dataset(tmp_path: Path) -> None:
+    for i in (10, 2):
+        with h5py.File(tmp_path / f"part-{i}.h5", "w") as file:
+            file["id"] = np.arange(i, i + 3)
+            file["id"].attrs["units"] = f"of {i}"
+            file["group/x"] = np.full((3, 2), i, "f4")
+    assert [row["id"] for row in rows_at(tmp_path)] == [2, 3, 4, 10, 11, 12]
+    assert open_source(str(tmp_path)).schema["id"].annotations == {"unit": "of 2"}
+    with h5py.File(tmp_path / "part-11.h5", "w") as file:
+        file["id"], file["group/x"] = np.arange(2.0), np.zeros((2, 2), "f4")
+    with pytest.raises(SchemaError, match=r"part-11.h5 has .*id float64.* but .*part-2.h5 has .*id int64"):
+        open_source(str(tmp_path))
+    (tmp_path / "part-11.h5").unlink()
+    (tmp_path / "part-2.h5").rename(tmp_path / "train.h5")
+    (tmp_path / "part-10.h5").rename(tmp_path / "test.h5")
+    with pytest.raises(SchemaError, match="parts of a split"):
+        open_source(str(tmp_path))
+
+
+def test_names_of_the_values_of_hdf5_are_classes_or_named_as_left_out(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for name, values in (("kind", {"dog": 1, "cat": 0}), ("flags", {"low": 1, "high": 4})):
+            file.create_dataset(name, data=[1, 1], dtype=h5py.enum_dtype(values, basetype="u1"))
+    source = open_source(str(tmp_path / "x.h5"))
+    assert source.schema["kind"].annotations == {"classes": ["cat", "dog"]}
+    why = "left out: they do not number the values from 0 without a gap"
+    assert said_of_left_out(source.left_out) == [f"the names of the values of flags: {why}"]
+
+
 def test_a_heap_that_hdf5_never_gets_through_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

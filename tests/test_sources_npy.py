@@ -264,3 +264,16 @@ def test_compressed_archives_share_one_temporary_file(tmp_path: Path) -> None:
     assert [x for batch in source.batches() for x in batch.columns["x"]] == [
         i + j for i in range(40) for j in range(3)
     ]
+
+
+def test_structures_in_structures_are_columns_by_the_names_of_both(tmp_path: Path) -> None:
+    point = np.dtype([("x", "f4"), ("at", [("lat", "f8"), ("name", "U3")])])
+    array = np.array([(1, (1.5, (2.5, "ab"))), (3, (3.5, (4.5, "c")))], [("id", "i4"), ("point", point)])
+    np.save(tmp_path / "x.npy", array)
+    assert rows_at(tmp_path / "x.npy") == [
+        {"id": 1, "point_x": 1.5, "point_at_lat": 2.5, "point_at_name": "ab"},
+        {"id": 3, "point_x": 3.5, "point_at_lat": 4.5, "point_at_name": "c"},
+    ]
+    np.save(tmp_path / "x.npy", np.zeros(2, [("a", [("b", "i4")], (3,))]))
+    with pytest.raises(SchemaError, match="which no column type holds"):
+        open_source(str(tmp_path / "x.npy"))

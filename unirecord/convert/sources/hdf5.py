@@ -1,4 +1,4 @@
-"""HDF5 files as records: the datasets of one length side by side, by h5py."""
+"""HDF5 files as records: the datasets of one length side by side, file after file, by h5py."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .input_path import InputPath
 from .media_types import annotated
 from .packages import needed
 from .parallel_arrays import equally_long, wanted_types
+from .splits import refuse_split_files
 
 __all__ = ["Hdf5File"]
 
@@ -27,7 +28,10 @@ _MOST: Final = 10_000  # datasets of a file
 
 
 class Hdf5File(Source):
-    """An HDF5 file whose datasets have one length, a row per entry of the first axis; groups are part of the names."""
+    """HDF5 files whose datasets have one length, a row per entry of the first axis; groups are part of the names.
+
+    Several files have the same datasets, and what is said of these is what the first says.
+    """
 
     schema: Schema
     units: Sequence[Unit]
@@ -36,72 +40,101 @@ class Hdf5File(Source):
     metadata: dict[str, Any] | None
 
     kind: ClassVar[str] = "hdf5"
-    about: ClassVar[str] = "an HDF5 file"
-    reads: ClassVar[str] = "a file"
-    suffixes: ClassVar[tuple[str, ...]] = (".h5", ".hdf5", ".he5")
+    about: ClassVar[str] = "HDF5 files"
+    suffixes: ClassVar[tuple[str, ...]] = (".h5", ".hdf5", ".he5", ".nc", ".nc4")
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
     libraries: ClassVar[tuple[str, ...]] = ("h5py",)
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
-        """By the name, or by the first bytes."""
-        return source.is_file and (source.suffix in cls.suffixes or source.head(8) == _MAGIC)
+        """By the names, or by the first bytes."""
+        return source.holds(cls.suffixes) or source.head(8) == _MAGIC
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
-        """Any file."""
-        return source.is_file
+        """Files, and folders of them."""
+        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
-        """Read what the file says of its datasets."""
+        """Read what the files say of their datasets."""
+        self._files = self.files_to_read()
+        refuse_split_files(self.path, [file.name for file in self._files])
+        self.units = []
+        rows = width = 0
+        for number, file in enumerate(self._files):
+            types, many, row_bytes = self._look(number, options)
+            if number == 0:
+                self.schema = options.schema(self._said_by_first)
+                first = types
+            elif types != first:
+                raise SchemaError(
+                    f"{file.name} has {_shown(types)}, but {self._files[0].name} has {_shown(first)}; write them to "
+                    f"datasets of their own"
+                )
+            rows, width = rows + many, max(width, row_bytes)
+            refuse_claims(self.input, options, rows, width)
+            step = max(1, _UNIT_BYTES // max(1, row_bytes))
+            self.units += [
+                Unit(f"{file.name}, rows from {i}", (number, i), min(step, many - i))
+                for i in range(0, many, step)
+            ]
+            if progress is not None:
+                progress(number + 1, len(self._files))
+
+    def _look(self, number: int, options: Options) -> tuple[dict[str, Any], int, int]:
+        """The types of the columns of a file, its rows, and the bytes of one."""
         h5py = needed("h5py", "an HDF5 file")
+        path = self._files[number].name
         found: list[tuple[str, Any, tuple[int, ...], Any]] = []
 
         def take(name: str, one: Any) -> None:
             if isinstance(one, h5py.Dataset):
                 if len(found) >= _MOST:
-                    raise SchemaError(f"{self.path} holds more than {_MOST:,} datasets")
+                    raise SchemaError(f"{path} holds more than {_MOST:,} datasets")
                 if one.is_virtual or one.external:
-                    raise SchemaError(f"{self.path}: {name!r} is kept in other files, which are not read")
+                    raise SchemaError(f"{path}: {name!r} is kept in other files, which are not read")
                 found.append((name, one.dtype, one.shape or (), h5py.check_string_dtype(one.dtype)))
 
         attributes: dict[str, tuple[dict[str, Any], list[str]]] = {}
-        with self._opened() as file:
-            self._guard(lambda: file.visititems(take))
-            self.left_out += self._guard(lambda: _links(h5py, file))
-            of_file = self._guard(lambda: plain_attributes(file.attrs))
+        with self._opened(number) as file:
+            self._guard(lambda: file.visititems(take), path)
+            self.left_out += self._guard(lambda: _links(h5py, file), path)
+            of_file = self._guard(lambda: plain_attributes(file.attrs), path)
             for name, *_ in found:
-                attributes[name] = self._guard(lambda name=name: annotations_of_attributes(file[name].attrs))
+                attributes[name] = self._guard(
+                    lambda name=name: annotations_of_attributes(file[name].attrs), path
+                )
         scalars = [name for name, _, shape, _ in found if not shape]
         if len(scalars) == len(found):
-            raise SchemaError(f"{self.path} holds no datasets with rows")
+            raise SchemaError(f"{path} holds no datasets with rows")
         self.left_out += [reduced(f"dataset {name!r}", "a single value, left out") for name in scalars]
         found = [one for one in found if one[2]]
-        names, changed = column_names([name for name, *_ in found], self.path, options)
-        self.left_out += changed
+        names, changed = column_names([name for name, *_ in found], path, options)
         arrays = dict(zip(names, found, strict=True))
-        together = equally_long({n: one[2][0] for n, one in arrays.items()}, options, self.path)
-        types = wanted_types(together, lambda column: self._spec(h5py, *arrays[column]), options)
+        together = equally_long({n: one[2][0] for n, one in arrays.items()}, options, path)
+        types = wanted_types(together, lambda column: self._spec(h5py, path, *arrays[column]), options)
         arrays = {column: arrays[column] for column in types}
-        self._names = {column: one[0] for column, one in arrays.items()}
-        types = {
-            column: annotated(spec, **attributes[self._names[column]][0]) for column, spec in types.items()
-        }
-        self.left_out += said_of_attributes(
-            {column: attributes[name] for column, name in self._names.items()}
-        )
-        self.metadata = {"attributes": of_file[0]} if of_file[0] else None
-        self.left_out += said_of_attributes({"the file": ({}, of_file[1])})
-        self.schema = options.schema(types)
+        for column, (_, dtype, *_) in arrays.items():
+            classes = _classes(h5py.check_enum_dtype(dtype))
+            if classes is not None:
+                types[column] = annotated(types[column], classes=classes)
+            elif h5py.check_enum_dtype(dtype) and number == 0:
+                why = "left out: they do not number the values from 0 without a gap"
+                self.left_out.append(reduced(f"the names of the values of {column}", why, column=column))
+        if number == 0:
+            self._names = {column: one[0] for column, one in arrays.items()}
+            self._said_by_first = {
+                column: annotated(spec, **attributes[self._names[column]][0])
+                for column, spec in types.items()
+            }
+            self.left_out += changed
+            self.left_out += said_of_attributes({c: attributes[name] for c, name in self._names.items()})
+            self.metadata = {"attributes": of_file[0]} if of_file[0] else None
+            self.left_out += said_of_attributes({"the file": ({}, of_file[1])})
         width = sum(one[1].itemsize * int(np.prod(one[2][1:], dtype=np.int64)) for one in arrays.values())
-        step = max(1, _UNIT_BYTES // max(1, width))
-        many = next(iter(arrays.values()))[2][0]
-        refuse_claims(self.input, options, many, width)
-        self.units = [
-            Unit(f"{self.path}, rows from {i}", i, min(step, many - i)) for i in range(0, many, step)
-        ]
+        return types, next(iter(arrays.values()))[2][0], width
 
-    def _spec(self, h5py: Any, name: str, dtype: Any, shape: tuple[int, ...], text: Any) -> Any:
+    def _spec(self, h5py: Any, path: str, name: str, dtype: Any, shape: tuple[int, ...], text: Any) -> Any:
         inner = h5py.check_vlen_dtype(dtype)
         if text is not None and len(shape) == 1:
             return "string"
@@ -117,28 +150,39 @@ class Hdf5File(Source):
             return {"type": kind, "shape": list(shape[1:])} if shape[1:] else kind
         if dtype.kind in "SV" and len(shape) == 1 and dtype.fields is None:
             return "bytes"
-        raise SchemaError(
-            f"{self.path}: {name!r} is {dtype} of shape {list(shape)}, which no column type holds"
-        )
+        raise SchemaError(f"{path}: {name!r} is {dtype} of shape {list(shape)}, which no column type holds")
 
-    def _opened(self) -> Any:
-        h5py = needed("h5py", "an HDF5 file")
-        return self._guard(lambda: h5py.File(self.input.local_path(), "r"))
+    def _opened(self, number: int) -> Any:
+        h5py, file = needed("h5py", "an HDF5 file"), self._files[number]
+        return self._guard(lambda: h5py.File(file.local_path(), "r"), file.name)
 
-    def _guard(self, call: Any) -> Any:
-        with foreign_call("h5py", self.path):
+    def _guard(self, call: Any, path: str) -> Any:
+        with foreign_call("h5py", path):
             return call()
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of rows."""
-        stop = unit.place + (unit.rows or 0)
-        with self._opened() as file:
+        number, start = unit.place
+        path, stop = self._files[number].name, start + (unit.rows or 0)
+        with self._opened(number) as file:
             columns = {
-                column: self._guard(lambda name=name: _values(file[name], unit.place, stop))
+                column: self._guard(lambda name=name: _values(file[name], start, stop), path)
                 for column, name in self._names.items()
                 if column in self.schema
             }
         yield RawBatch(columns, unit.rows or 0)
+
+
+def _classes(numbers: dict[str, int] | None) -> list[str] | None:
+    """The names of the values of an enum, where these are 0, 1, 2 …; None of anything else."""
+    if not numbers or sorted(numbers.values()) != list(range(len(numbers))):
+        return None
+    return sorted(numbers, key=numbers.__getitem__)
+
+
+def _shown(types: dict[str, Any]) -> str:
+    """The columns with their types, in a message."""
+    return ", ".join(f"{column.name} {column}" for column in Schema.parse(types))
 
 
 def _links(h5py: Any, file: Any) -> list[LeftOut]:

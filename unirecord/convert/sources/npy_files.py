@@ -165,19 +165,16 @@ class _Array:
         """Bytes of a row."""
         return self.header.nbytes // max(self.length, 1)
 
-    def types(self, column: str) -> list[tuple[str, str | None, Any]]:
+    def types(self, column: str) -> list[tuple[str, tuple[str, ...], Any]]:
         """The columns that it makes: their names, the fields they are, and what gives their types or refuses them."""
         dtype, shape = self.header.dtype, self.header.shape[1:]
         if dtype.fields is None:
-            return [(column, None, lambda: _spec(self.name, dtype, shape))]
-        return [(name, name, self._type_of(name)) for name in dtype.names or ()]
+            return [(column, (), lambda: _spec(self.name, dtype, shape))]
+        return [(name, path, self._type_of(name, inner)) for name, path, inner in _fields(dtype)]
 
-    def _type_of(self, field: str) -> Callable[[], Any]:
-        fields = self.header.dtype.fields
-        assert fields is not None
-        inner = fields[field][0]
-        shape = (*self.header.shape[1:], *inner.shape)
-        return lambda: _spec(f"{self.name}: {field}", inner.base, shape)
+    def _type_of(self, field: str, dtype: np.dtype[Any]) -> Callable[[], Any]:
+        shape = (*self.header.shape[1:], *dtype.shape)
+        return lambda: _spec(f"{self.name}: {field}", dtype.base, shape)
 
     def sizes(self, first: int, count: int) -> Any:
         """Bytes of each of some rows."""
@@ -240,9 +237,9 @@ class _StoredColumn:
         arrays = (self.values, self.offsets, self.shapes, self.valid)
         return sum(one.header.nbytes for one in arrays if one is not None) // max(self.length, 1)
 
-    def types(self, column: str) -> list[tuple[str, str | None, Any]]:
+    def types(self, column: str) -> list[tuple[str, tuple[str, ...], Any]]:
         """Its own name and type."""
-        return [(column, None, lambda: self.column.spec)]
+        return [(column, (), lambda: self.column.spec)]
 
     def sizes(self, first: int, count: int) -> Any:
         """Bytes of each of some rows."""
@@ -299,7 +296,7 @@ class _Table(NamedTuple):
     """Arrays of one length; ``places``: of each column, which of them it is, and which field of it."""
 
     arrays: list[_Array | _StoredColumn]
-    places: dict[str, tuple[int, str | None]]
+    places: dict[str, tuple[int, tuple[str, ...]]]
 
 
 class NpyFiles(Source):
@@ -357,13 +354,13 @@ class NpyFiles(Source):
             elif types != found:
                 raise SchemaError(f"{name} has {_shown(types)}, but {first} has {_shown(found)}; {_APART}")
             rows, claimed = rows + length, max(claimed, width)
+            refuse_claims(self.input, options, rows, claimed)
             step = max(1, _UNIT_BYTES // max(1, width))
             number = len(self._tables) - 1
             self.units += [
                 Unit(f"{name}, rows from {start}", (number, start), min(step, length - start))
                 for start in range(0, length, step)
             ]
-        refuse_claims(self.input, options, rows, claimed)
 
     def _take(
         self, name: str, arrays: dict[str, _Array | _StoredColumn], options: Options
@@ -533,8 +530,10 @@ class NpyFiles(Source):
         parts: dict[int, Any] = {i: table.arrays[i].rows(start, rows) for i in used}
         columns = {}
         for name in self.schema.names:
-            number, field = table.places[name]
-            values = parts[number] if field is None else parts[number][field]
+            number, path = table.places[name]
+            values = parts[number]
+            for field in path:
+                values = values[field]
             if isinstance(values, list):
                 columns[name] = values
                 continue
@@ -553,6 +552,18 @@ class NpyFiles(Source):
                 values = values.astype(values.dtype.newbyteorder("<"))
             columns[name] = values
         return RawBatch(columns, rows)
+
+
+def _fields(
+    dtype: np.dtype[Any], before: tuple[str, ...] = ()
+) -> Iterator[tuple[str, tuple[str, ...], np.dtype[Any]]]:
+    """The fields of a structure, those of structures in it too: the column's name, the way to it, and its type."""
+    for name in dtype.names or ():
+        inner, path = dtype[name], (*before, name)
+        if inner.fields is None:
+            yield "_".join(path), path, inner
+        else:
+            yield from _fields(inner, path)
 
 
 def _overlap(tables: Sequence[Mapping[str, Any]]) -> bool:
