@@ -21,6 +21,8 @@ import unirecord
 from unirecord import StaleError, UniRecordDataset, Writer
 from unirecord.convert.sample_check import some
 from unirecord.core import Bitmap, add_rows, empty_words
+from unirecord.format.schema import Schema
+from unirecord.format.value_rules import Values, filled_nulls
 from unirecord.order.exclusion import Exclusion, Exclusions, Leaving, ranges_of, rows_of_ranges
 from unirecord.order.selection import Selection
 from unirecord.order.spec import JobSteps
@@ -387,6 +389,34 @@ def test_a_list_of_parts_holds_in_each_of_them(zones: tuple[Path, list[int]]) ->
         assert ds.row_ids().tolist() == [*range(a), *range(b, c)]
     with UniRecordDataset(folder, where="part not in (0, 2)") as ds:
         assert ds.row_ids().tolist() == [*range(a, b)]
+
+
+@pytest.mark.parametrize("sizes", [[3, 1, 5, 2], [1, 1, 4], [6, 2, 3]])
+def test_batches_of_unequal_rows_make_one_group(tmp_path: Path, sizes: list[int]) -> None:
+    cells = np.arange(sum(sizes) * 6, dtype=np.int16).reshape(-1, 6)
+    with Writer(tmp_path / "a.urec", {"x": {"type": "int16", "shape": [6]}, "s": "string"}) as writer:
+        for start, stop in pairwise([0, *np.cumsum(sizes).tolist()]):
+            writer.write_batch({"x": cells[start:stop], "s": [f"{i}" for i in range(start, stop)]})
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        assert [(sample["x"].tolist(), sample["s"]) for sample in ds] == [
+            (cell.tolist(), f"{i}") for i, cell in enumerate(cells)
+        ]
+
+
+@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("which", range(3))
+def test_a_byte_of_a_null_is_seen_wherever_it_stands(which: int, place: int) -> None:
+    """In the first null or the last, in its first byte or its last; of cells of one width, and of others."""
+    rows, starts = np.array([2, 5, 9]), np.array([0, 8, 16])
+    data = np.zeros(24, np.uint8)
+    data[4:8] = 7  # of a row between them that is not null
+    data[starts[which] + place] = 1
+    [wide] = Schema.parse({"x": {"type": "uint8?", "shape": [4]}})
+    sizes = np.full(3, 4)
+    assert filled_nulls(wide, Values(rows, data, starts, sizes, sizes > 0)).tolist() == [rows[which]]
+    [free] = Schema.parse({"x": "bytes?"})
+    sizes = np.where(np.arange(3) == which, place + 1, 0)
+    assert filled_nulls(free, Values(rows, data, starts, sizes, sizes >= 0)).tolist() == [rows[which]]
 
 
 def test_rows_of_several_groups_have_their_nulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
