@@ -16,13 +16,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import hypothesis as hypothesis
+import hypothesis
 import numpy as numpy
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_name("mutants.txt")
 SECONDS = 600  # a change may make what it is tried with run for ever
+# One failing example is enough: nobody reads the smallest one, which takes minutes to find.
+hypothesis.settings.register_profile("mutants", phases=(hypothesis.Phase.explicit, hypothesis.Phase.generate))
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def is_one_failing(tests: Sequence[str], tree: Path) -> bool:
 
 
 def fails(run: Callable[[], int], tree: Path) -> bool:
-    """Whether that, in a child in the tree, gives something else than 0, or nothing.
+    """Whether that, in a child in the tree, gives something else than 0, or nothing; TimeoutError when it does not end.
 
     A child has the libraries of the tests already, which take longer to import than most tests to run; the package,
     which is another one in each tree, only this has.
@@ -114,6 +116,7 @@ def fails(run: Callable[[], int], tree: Path) -> bool:
         try:
             signal.alarm(SECONDS)
             os.chdir(tree)
+            hypothesis.settings.load_profile("mutants")
             # plugins that other packages bring import these in every child
             os.environ.update(
                 PYTHONPATH=str(tree), TMPDIR=str(tree / "tmp"), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1"
@@ -125,6 +128,8 @@ def fails(run: Callable[[], int], tree: Path) -> bool:
         finally:
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == -signal.SIGALRM:
+        raise TimeoutError
     if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
         raise RuntimeError("one of the tests is not there")
     return code != 0
@@ -152,6 +157,10 @@ def main(words: list[str]) -> int:
                     said = "killed" if is_one_failing(mutant.tests, tree) else "SURVIVED"
                 except subprocess.CalledProcessError:
                     said = "does not compile"
+                except (
+                    TimeoutError
+                ):  # which says no more than that something hangs, and takes as long each time
+                    said = f"has no test that ends in {SECONDS} seconds"
                 write(file, text, len(chosen) + at)
             print(f"{at}/{len(chosen)} {said}: {mutant}", flush=True)
             if said != "killed":
