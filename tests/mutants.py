@@ -116,6 +116,7 @@ def fails(run: Callable[[], int], tree: Path) -> bool:
         try:
             signal.alarm(SECONDS)
             os.chdir(tree)
+            tempfile.tempdir = str(tree / "tmp")  # else the one that this process has asked for already
             hypothesis.settings.load_profile("mutants")
             # plugins that other packages bring import these in every child
             os.environ.update(

@@ -21,6 +21,7 @@ from unirecord.errors import CorruptionError, FormatError, UniRecordError
 from unirecord.format.schema import Schema
 from unirecord.parts import manifest
 from unirecord.parts.manifest import Manifest, PartEntry, find_parts
+from unirecord.parts.snapshot import ListedRefs
 
 SCHEMA = Schema.parse({"x": "int32", "b": {"type": "float32", "shape": [-1, 4]}})
 DIGEST = manifest.schema_digest(SCHEMA)
@@ -126,6 +127,11 @@ def test_parts_found_all_at_once_are_a_sequence_like_any_other() -> None:
         (entry(1),),
         (entry(6), entry(1)),
     )
+    paths = ListedRefs("/data", found).paths
+    every = ["/data/" + entry(1).name, "/data/" + entry(6).name]
+    assert [list(paths[some]) for some in (slice(None), slice(1, None), slice(0, 1), slice(5, None))] == [
+        every, every[1:], every[:1], []
+    ]  # fmt: skip
     assert list(found) == [entry(1), entry(6)]
     assert list(reversed(found)) == [entry(6), entry(1)]
     assert found == (entry(1), entry(6))

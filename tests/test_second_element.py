@@ -368,19 +368,54 @@ def test_a_condition_holds_at_the_ends_of_zones(
 
 
 @pytest.mark.parametrize(
-    "where",
+    "rows", ["row <= {r}", "row < {r}", "row >= {r}", "row > {r}", "not ({r} <= row <= {r})"]
+)
+@pytest.mark.parametrize("condition", ["i in ({a}, {b}, {c})", "{b} <= i <= {b} + 2"])
+def test_a_row_that_a_sorted_column_has_found_is_tried_at_both_ends(
+    tmp_path: Path, condition: str, rows: str
+) -> None:
+    count, r = 5 * 8192, 20_000  # so many that they are looked up
+    numbers = np.arange(count) * 7919 % count
+    a, b, c = numbers[r - 1 : r + 2].tolist()
+    where = f"{condition} and {rows}".format(a=a, b=b, c=c, r=r).replace(f"{b} + 2", f"{b + 2}")
+    with Writer(tmp_path / "a.urec", {"i": "int64"}, index=["i"]) as writer:
+        writer.write_batch({"i": numbers})
+    expected = [row for row, i in enumerate(numbers.tolist()) if eval(where, {"row": row, "i": i})]
+    with UniRecordDataset(tmp_path / "a.urec", where=where) as ds:
+        assert ds.row_ids().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "of_nan"),
     [
-        f"{condition} and {rows}"
-        for condition in ("i in (0, 3000, 9000)", "2999 <= i <= 3001")
-        for rows in ("row <= 3000", "row < 3000", "row >= 3000", "row > 3000", "not (3000 <= row <= 3000)")
+        ("0 <= x <= 5", False),
+        ("not (0 <= x <= 5)", True),
+        ("x == 1", False),
+        ("x != 1", True),
+        ("x > 0", False),
     ],
 )
-def test_a_row_that_a_sorted_column_has_found_is_tried_at_both_ends(tmp_path: Path, where: str) -> None:
-    rows = 10_000
-    with Writer(tmp_path / "a.urec", {"i": "int64"}, index=["i"]) as writer:
-        writer.write_batch({"i": np.arange(rows)})
+def test_what_all_values_of_a_zone_meet_its_nan_and_its_null_do_not(
+    tmp_path: Path, where: str, of_nan: bool
+) -> None:
+    values: list[float | None] = [1.0] * 3 * 8192
+    values[8191], values[8192] = float("nan"), None  # the last of the first zone, the first of the second
+    with Writer(tmp_path / "a.urec", {"x": "float32?"}) as writer:
+        writer.write_batch({"x": values})
     with UniRecordDataset(tmp_path / "a.urec", where=where) as ds:
-        assert ds.row_ids().tolist() == [i for i in range(rows) if eval(where, {"row": i, "i": i})]
+        found = ds.row_ids().tolist()
+    assert found == ([8191] if of_nan else [row for row in range(len(values)) if row not in (8191, 8192)])
+
+
+def test_a_zone_of_one_string_is_that_of_a_long_list(tmp_path: Path) -> None:
+    words = ["k04"] * 8192 + [f"k{i % 80:02d}" for i in range(8192)] + ["k05"] * 100
+    wanted = [f"k{i:02d}" for i in range(0, 80, 2)]  # no two of which are neighbours in the dictionary
+    with Writer(tmp_path / "a.urec", {"s": "string"}) as writer:
+        writer.write_batch({"s": words})
+    for negated in ("", "not "):
+        with UniRecordDataset(tmp_path / "a.urec", where=f"s {negated}in {tuple(wanted)}") as ds:
+            expected = [row for row, word in enumerate(words) if (word in wanted) != bool(negated)]
+            assert ds.row_ids().tolist() == expected
 
 
 def test_a_list_of_parts_holds_in_each_of_them(zones: tuple[Path, list[int]]) -> None:
