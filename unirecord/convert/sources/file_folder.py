@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -10,7 +11,7 @@ from typing import Any, ClassVar, Final
 from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit
+from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, reduced
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .images import FOLDERS_ARE_CLASSES, Layout, layout_of, same_classes, some
@@ -22,6 +23,7 @@ __all__ = ["FileFolder"]
 
 _UNIT_FILES: Final = 256
 _BATCH_BYTES: Final = 16_000_000
+_HEAD: Final = 256  # bytes of a text, for its first word
 _TEXTS: Final = (".txt", ".text", ".md")
 
 
@@ -121,7 +123,19 @@ class FileFolder(Source):
             for path in self._files
             if path not in taken
         ]
+        clips = {Path(path).stem for path in media}
+        lists = [
+            path for path in self._files if path.lower().endswith(_TEXTS) and self._first_word(path) in clips
+        ]
+        if lists:
+            why = "left out: a table beside the files, metadata.csv with file_name and text, has them as a column"
+            self.left_out.append(reduced("a list of what is said in the files", why, len(lists)))
         self._files = media
+
+    def _first_word(self, path: str) -> str | None:
+        """The word that a text begins with; a transcript, as of LibriSpeech, begins with the name of a clip."""
+        head = InputPath(path, os.path.join(self.input.path, path)).head(_HEAD).split(maxsplit=1)
+        return head[0].decode("utf-8", "replace") if head else None
 
     def _layout_of(self, options: Options) -> Layout:
         """The classes and parts of a split that the folders are; none where files lie beside folders."""
