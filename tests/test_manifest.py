@@ -127,7 +127,7 @@ def test_parts_found_all_at_once_are_a_sequence_like_any_other() -> None:
         (entry(1),),
         (entry(6), entry(1)),
     )
-    paths = ListedRefs("/data", found).paths
+    paths = ListedRefs("/data/", found).paths
     every = ["/data/" + entry(1).name, "/data/" + entry(6).name]
     assert [list(paths[some]) for some in (slice(None), slice(1, None), slice(0, 1), slice(5, None))] == [
         every, every[1:], every[:1], []
