@@ -119,7 +119,7 @@ def test_a_cache_is_listed_checked_pinned_and_cleared(tmp_path: Path, capsys: An
         fetched(parts, ranges((0, 500), (9_000, 700)))
         parts.close()
     assert main(["cache", "ls", folder]) == 0
-    assert re.findall(r"(s3://b/.)  .*2 ranges of 1 files", capsys.readouterr().out) == [
+    assert re.findall(r"(s3://b/.)  .*2 ranges of 1 file", capsys.readouterr().out) == [
         "s3://b/a",
         "s3://b/b",
     ]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unirecord.sizes import format_size, parse_size
+from unirecord.sizes import format_size, many, parse_size
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,12 @@ def test_sizes_are_written_with_one_decimal(count: int, text: str) -> None:
 @given(st.integers(0, 10**18))
 def test_a_written_size_reads_back_within_its_precision(count: int) -> None:
     assert parse_size(format_size(count)) == pytest.approx(count, rel=0.051, abs=0)
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "said"),
+    [(1, "row", "1 row"), (0, "row", "0 rows"), (2_000, "row", "2,000 rows"), (2, "batch", "2 batches"),
+     (3, "class", "3 classes"), (2, "copy", "2 copies"), (2, "day", "2 days"), (1, "copy", "1 copy")],
+)  # fmt: skip
+def test_one_thing_has_no_plural(number: int, noun: str, said: str) -> None:
+    assert many(number, noun) == said

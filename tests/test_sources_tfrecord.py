@@ -189,7 +189,7 @@ def test_a_late_record_that_does_not_fit_is_named(tmp_path: Path, monkeypatch: p
     ):
         (tmp_path / "x.tfrecord").write_bytes(record(example(a=[1])) + record(example(**late)))
         source = open_source(str(tmp_path / "x.tfrecord"))
-        assert "the types are those of 1 records" in source.notes[-1]
+        assert "the types are those of 1 record;" in source.notes[-1]
         with pytest.raises(SchemaError, match=said):
             list(source.batches())
         (tmp_path / "x.tfrecord").write_bytes(

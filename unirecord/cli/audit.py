@@ -13,7 +13,7 @@ from ..inspection.audit import AuditedEpoch, AuditedOrder, AuditReport, audit
 from ..inspection.markup import write_page
 from ..inspection.run_report import ranks_named, run_report, saved_stats
 from ..order.coverage import PositionRange
-from ..sizes import format_size
+from ..sizes import format_size, many
 from .terminal import print_json, print_table, say, warn
 from .trace import mixture_of_state, named_path, options_of
 from .usage import CommandParser, UsageError
@@ -127,7 +127,7 @@ def _print_order(order: AuditedOrder) -> None:
     kind = (order.order.get("drawn") or {}).get("rule", order.order["shuffle"])
     seed = "" if order.order["shuffle"] == "sequential" else f", seed {order.order['seed']}"
     what = f"order {kind}{seed}, remainder {order.order['remainder']}"
-    say(f"{order.samples:,} samples an epoch, {what}")
+    say(f"{many(order.samples, 'sample')} an epoch, {what}")
     rows = [
         [
             datetime.fromtimestamp(one.time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S"),

@@ -22,7 +22,7 @@ from ..errors import UniRecordError
 from ..parts.part_set import Io, resolve
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.stats import PipelineStats
-from ..sizes import format_size
+from ..sizes import format_size, many
 from ..storage import local
 from ..storage.registry import location_of
 from .store_options import add_cache_options, add_storage_option
@@ -215,7 +215,7 @@ def _print_verdict(
         say(f"Reading keeps up with steps of {shortest:,.3g} ms or more. --step-ms T judges your job's.")
         return
     asked = f"{need.samples_per_s:,.0f} samples/s, as many reads/s, {need.bytes_per_s / 1e6:,.0f} MB/s"
-    say(f"The job needs   {asked}   ({args.batch:,} samples every {args.step_ms:g} ms)")
+    say(f"The job needs   {asked}   ({many(args.batch, 'sample')} every {args.step_ms:g} ms)")
     say(
         f"Reading gives   {auto.samples_per_s:,.0f} samples/s, {auto.bytes_per_s / 1e6:,.0f} MB/s   (io {auto.used})"
     )

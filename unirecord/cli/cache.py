@@ -8,7 +8,7 @@ from typing import Final
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
-from ..sizes import format_size
+from ..sizes import format_size, many
 from ..storage.cache import CacheDirectory, check_segments, is_cache
 from ..storage.registry import location_of
 from .progress_bar import ProgressBar
@@ -65,7 +65,7 @@ def _list(args: argparse.Namespace, directory: CacheDirectory) -> int:
         )
         return 0
     for segment in segments:
-        told = [format_size(segment.bytes), f"{segment.ranges:,} ranges of {segment.objects:,} files"]
+        told = [format_size(segment.bytes), f"{segment.ranges:,} ranges of {many(segment.objects, 'file')}"]
         told += ["pinned"] * segment.pinned + [f"{segment.damaged:,} damaged records"] * (segment.damaged > 0)
         say(f"{segment.url}  {', '.join([segment.problem] if segment.problem else told)}")
     say(f"{args.directory}: {format_size(directory.used())} in all")
@@ -155,7 +155,7 @@ def _run_fetch(args: argparse.Namespace) -> int:
     full = "; the disk takes no more" + left if stats.stopped else "; the cache is full" + left
     full = full if stats.stopped or (stats.full and left) else ""
     say(
-        f"{args.path}: {rows:,} of {total:,} rows; {format_size(stats.fetched_bytes)} fetched, "
+        f"{args.path}: {rows:,} of {many(total, 'row')}; {format_size(stats.fetched_bytes)} fetched, "
         f"{format_size(stats.kept_bytes)} of it kept, {format_size(stats.hit_bytes)} were there{full}"
     )
     return code

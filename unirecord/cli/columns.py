@@ -14,6 +14,7 @@ from typing import Any, Final
 from ..convert.add_columns import ColumnsAdded, add_columns
 from ..convert.sources.overrides import parse_overrides
 from ..errors import SchemaError, UniRecordError
+from ..sizes import many
 from ..writing.changing_columns import ColumnsChanged, drop_columns, rename_columns
 from .progress_bar import ProgressBar
 from .store_options import add_storage_option
@@ -138,13 +139,13 @@ def _say(args: argparse.Namespace, found: ColumnsAdded) -> None:
     parts = "1 column part" if found.parts == 1 else f"{found.parts:,} column parts"
     resumed = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
     say(f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}")
-    say(f"{found.rows:,} rows in {parts}{resumed}")
+    say(f"{many(found.rows, 'row')} in {parts}{resumed}")
     if found.without:
         what = "keep their values" if args.keep else "are null"
         way = "; --keep leaves them their values" if args.replace and not args.keep else ""
-        say(f"{found.without:,} rows {what}, which the table has no row for{way}")
+        say(f"{many(found.without, 'row')} {what}, which the table has no row for{way}")
     if found.unused:
-        say(f"{found.unused:,} rows of the table go with no row of the dataset")
+        say(f"{many(found.unused, 'row')} of the table go with no row of the dataset")
     say(*found.said)
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Final
 
 from ..progress import Progress
-from ..sizes import format_size, parse_size
+from ..sizes import format_size, many, parse_size
 from ..writing.compacting import Relaid, compact, reshard
 from ..writing.merging import merge
 from ..writing.reordering import sort
@@ -85,7 +85,7 @@ def run_layout(args: argparse.Namespace, label: str, work: Callable[[Progress], 
         say(f"{args.path}: its {_parts(found.parts_before)} stay as they are; nothing was published")
     else:
         would = "would have" if args.dry_run else "has"
-        copied = f"{_parts(found.written)} of {found.rows:,} rows, {format_size(found.bytes)}"
+        copied = f"{_parts(found.written)} of {many(found.rows, 'row')}, {format_size(found.bytes)}"
         say(
             f"{args.path}: version {found.version} {would} {_parts(found.parts_after)} in place of "
             f"{found.parts_before:,}; {copied}, {'would be' if args.dry_run else 'are'} new"
@@ -94,7 +94,7 @@ def run_layout(args: argparse.Namespace, label: str, work: Callable[[Progress], 
 
 
 def _parts(count: int) -> str:
-    return "1 part" if count == 1 else f"{count:,} parts"
+    return many(count, "part")
 
 
 _RESHARD_DESCRIPTION: Final = """\
@@ -206,6 +206,6 @@ def _run_merge(args: argparse.Namespace) -> int:
     how = (
         f"{found.linked:,} linked, {found.parts - found.linked:,} copied" if not args.dry_run else "not made"
     )
-    parts = "1 part" if found.parts == 1 else f"{found.parts:,} parts"
-    say(f"{args.target}: {found.rows:,} rows in {parts} ({how}), {size}")
+    parts = many(found.parts, "part")
+    say(f"{args.target}: {many(found.rows, 'row')} in {parts} ({how}), {size}")
     return 0

@@ -22,7 +22,7 @@ from ..errors import MissingError, UniRecordError
 from ..inspection.extract import extract
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
-from ..sizes import format_size
+from ..sizes import format_size, many
 from .cells import cell_json, cell_text
 from .store_options import add_cache_options, add_storage_option
 from .terminal import print_csv, print_json, print_json_list, print_table, say
@@ -410,7 +410,9 @@ class Job:
         place, found = self.sources.index(source), _number(number)
         ends = (*self.first_rows[1:], self.ds._cursor.plan.order.selection.rows)
         if found >= ends[place] - self.first_rows[place]:
-            raise UsageError(f"--row {text}: {source} has {ends[place] - self.first_rows[place]} rows")
+            raise UsageError(
+                f"--row {text}: {source} has {many(ends[place] - self.first_rows[place], 'row')}"
+            )
         return self.first_rows[place] + found
 
 

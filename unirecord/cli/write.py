@@ -935,7 +935,7 @@ class ConversionProgress:
             rate = self._pace.rate(standing.bytes, standing.resumed_bytes)
             notes.append(f"{format_size(standing.bytes)}, {format_size(int(rate))}/s")
         if standing.all_tasks > 1:
-            notes.append(f"{standing.tasks:,} of {standing.all_tasks:,} parts done")
+            notes.append(f"{standing.tasks:,} of {many(standing.all_tasks, 'part')} done")
             if standing.parts:
                 others = len(standing.parts) - 1
                 notes.append(f"at {standing.parts[0]}" + (f" and {others} more" if others else ""))

@@ -204,7 +204,8 @@ class ColumnSource(Source):
         for name, values in made.items():
             if len(values) != len(rows):
                 raise SchemaError(
-                    f"{self.path}: column {name!r} has {len(values):,} values for {len(rows):,} rows ({rows[0]} to "
+                    f"{self.path}: column {name!r} has {many(len(values), 'value')} for "
+                    f"{many(len(rows), 'row')} ({rows[0]} to "
                     f"{rows[-1]})"
                 )
         return dict(made)
@@ -304,7 +305,8 @@ def join_table(
         places = _places_by_key(parts, there, keys, _keys_of(found, keys, table.path), table.path)
     elif rows != len(there):
         raise SchemaError(
-            f"{table.path}: it has {rows:,} rows, and the dataset {len(there):,}; without key= they go together row by "
+            f"{table.path}: it has {many(rows, 'row')}, and the dataset {len(there):,}; without "
+            f"key= they go together row by "
             "row"
         )
     else:
@@ -316,7 +318,8 @@ def join_table(
             if column.name in parts.schema:  # where that would replace values by nulls
                 way = "keep=True (--keep) leaves those rows their values"
             raise SchemaError(
-                f"{table.path}: it has no row for {len(lacking):,} rows of the dataset, first row {lacking[0]}, and "
+                f"{table.path}: it has no row for {many(len(lacking), 'row')} of the dataset, first "
+                f"row {lacking[0]}, and "
                 f"column {column.name!r} ({column}) cannot be null: {way}, or add the rows"
             )
     every = np.full(parts.rows, -1, np.int64)
@@ -912,7 +915,8 @@ class _Run:
                 entry = entries[part.id]
                 if entry is not None and entry.rows != part.rows:
                     raise StaleError(
-                        f"{folder}: what is there for {part.name} has {entry.rows:,} rows, and the part {part.rows:,}; "
+                        f"{folder}: what is there for {part.name} has {many(entry.rows, 'row')}, "
+                        f"and the part {part.rows:,}; "
                         "without resume it begins anew"
                     )
             whole, places = _placed(before.schema, schema)

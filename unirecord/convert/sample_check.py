@@ -13,6 +13,7 @@ from ..errors import CorruptionError
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData
 from ..parts.part_set import ColumnResult, PartSet, resolve
+from ..sizes import many
 from ..writing.row_groups import slice_batch
 from .task import Job, encoded_batches
 
@@ -47,7 +48,8 @@ def compare(path: str, first: int, expected: ColumnBatch, schema: Schema, source
     for column, data, result in zip(schema, expected.columns, found, strict=True):
         if not _same(data, result):
             raise CorruptionError(
-                f"{path}: column {column.name!r} of the {expected.rows} rows from {first:,} on is not what {source} "
+                f"{path}: column {column.name!r} of the {many(expected.rows, 'row')} from {first:,} "
+                f"on is not what {source} "
                 "has: the source has changed since, or memory or disk are faulty; nothing was published",
                 path=path,
                 column=column.name,

@@ -18,6 +18,7 @@ from ..format.layout import Shape, check_shape
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..parts.manifest import PartEntry
+from ..sizes import many
 from ..writing.batch_writer import BatchWriter
 from ..writing.conversion_journal import Journal, entry_from_json, entry_to_json
 from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, at_once, stays
@@ -472,7 +473,8 @@ def _rest(
         skip = max(skip - batch.rows, 0)
     if skip:
         raise StaleError(
-            f"{job.source.units[begun.unit].name} has {skip:,} rows fewer than when its first parts were written; "
+            f"{job.source.units[begun.unit].name} has {many(skip, 'row')} fewer than when its first "
+            f"parts were written; "
             "without resume it begins anew"
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..sizes import many
 from .library import ffi, lib
 
 Rows = npt.NDArray[np.int64]
@@ -84,7 +85,7 @@ class Bitmap:
         """The rows of ``count`` ones from number ``start`` on."""
         rows = np.empty(max(count, 0), np.int64)
         if lib.ur_bitmap_range(self.pointer, start, count, _i64(rows)) != lib.UR_OK:
-            raise IndexError(f"there are no {count} rows from {start} on: {self.ones} are selected")
+            raise IndexError(f"there are no {many(count, 'row')} from {start} on: {self.ones} are selected")
         return rows
 
     def contains(self, rows: Rows) -> npt.NDArray[np.bool_]:
@@ -97,7 +98,7 @@ class Bitmap:
         out = ffi.new("uint64_t *")
         if lib.ur_bitmap_digest(self.pointer, start, step, count, seed, out) != lib.UR_OK:
             raise IndexError(
-                f"there are no {count} rows {step} apart from {start} on: {self.ones} are selected"
+                f"there are no {many(count, 'row')} {step} apart from {start} on: {self.ones} are selected"
             )
         return int(out[0])
 

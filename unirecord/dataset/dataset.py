@@ -18,6 +18,7 @@ from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, s
 from ..parts.cache import CacheOptions, CacheStats
 from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
 from ..parts.versions import path_of_version
+from ..sizes import many
 from ..storage.storage_options import storage_of, use_storage
 from .cursor import Cursor
 from .draws import DatasetDrawing
@@ -288,9 +289,11 @@ class UniRecordDataset(DatasetDrawing[Given]):
 
     def __repr__(self) -> str:
         plan = self._cursor.plan
-        shown = [f"{len(plan.order):,} of {plan.data.snapshot.rows:,} rows"]
+        shown = [f"{len(plan.order):,} of {many(plan.data.snapshot.rows, 'row')}"]
         if plan.order.rule is not None:
-            shown = [f"{plan.order.rule.name} of {self.num_rows:,} rows, {len(plan.order):,} samples"]
+            shown = [
+                f"{plan.order.rule.name} of {many(self.num_rows, 'row')}, {many(len(plan.order), 'sample')}"
+            ]
         if self.num_shards > 1:
             shown.append(f"shard {self.shard_id} of {self.num_shards}")
         if plan.where is not None:

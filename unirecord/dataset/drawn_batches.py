@@ -12,6 +12,7 @@ from ..elsewhere import OF_DRAWS, no_attribute
 from ..format.schema import Schema
 from ..loading.options import LoaderOptions, ReadAhead, check_callable
 from ..order.spec import JobSteps, Sharding
+from ..sizes import many
 from .batch_loader import BatchLoader
 from .cursor import Cursor
 from .order_queries import delivery_table
@@ -82,7 +83,7 @@ class DrawnBatches:
     def __repr__(self) -> str:
         rule = self._cursor.plan.order.rule
         assert rule is not None
-        return f"DrawnBatches({rule.name}, {rule.samples:,} batches of {rule.rows:,} rows: {self._source!r})"
+        return f"DrawnBatches({rule.name}, {many(rule.samples, 'batch')} of {many(rule.rows, 'row')}: {self._source!r})"
 
     def batches(
         self,

@@ -15,6 +15,7 @@ from ..loading.streams import StreamData
 from ..order.permutation import BatchRule
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
 from ..order.spec import check_integer
+from ..sizes import many
 from .cursor import Cursor
 from .drawn_batches import DrawnBatches
 from .loaders import DatasetLoaders
@@ -65,7 +66,7 @@ class DatasetDrawing(DatasetLoaders[Given]):
         if given.dtype.kind not in "iufb" or given.shape != (self._cursor.plan.order.rows_in_play,):
             raise ValueError(
                 f"weights are {given.dtype} of shape {given.shape}; they must be numbers, one for each of the "
-                f"{self._cursor.plan.order.rows_in_play} rows"
+                f"{many(self._cursor.plan.order.rows_in_play, 'row')}"
             )
         numbers = given.astype(np.float64)
         total = float(numbers.sum())
@@ -114,7 +115,8 @@ class DatasetDrawing(DatasetLoaders[Given]):
         found, class_of = np.unique(np.asarray(values), return_inverse=True)
         if len(found) < classes:
             raise ValueError(
-                f"column {column!r} has {len(found)} classes in these rows, and a batch is to have {classes}"
+                f"column {column!r} has {many(len(found), 'class')} in these rows, and a batch is "
+                f"to have {classes}"
             )
         if batches is None:
             batches = -(-len(class_of) // (classes * per_class))

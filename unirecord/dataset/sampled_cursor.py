@@ -9,6 +9,7 @@ from typing import Any
 from ..loading.plan import Plan
 from ..order.permutation import EpochRun
 from ..order.sampling import SampledOrder
+from ..sizes import many
 from .cursor import Cursor
 from .position import Position
 from .state import ResumeState
@@ -52,7 +53,8 @@ class SampledCursor(Cursor):
         if start and (order.taken, order.digests[order.taken]) != (start, self._loaded):
             order.raise_failure()
             raise ValueError(
-                f"the state was taken after {start} batches, and the batch sampler's first {order.taken} are others "
+                f"the state was taken after {many(start, 'batch')}, and the batch sampler's first "
+                f"{order.taken} are others "
                 "now: seed it, and set its epoch, as it was then"
             )
         self._order = order

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from ..core import end_with_parent
 from ..errors import BusyError, ClosedError, StaleError, UniRecordError
 from ..order.randomness import seed_globals
-from ..sizes import parse_size
+from ..sizes import many, parse_size
 from ..storage.claim import lock
 from ..storage.own_directory import own_directory, own_file
 from ..storage.samples_folder import SamplesFolder
@@ -141,7 +141,8 @@ class SamplesCache:
         gone = sorted(set(names) - set(self._folder.names()))
         if gone:
             raise StaleError(
-                f"{self._folder.path}: {len(gone):,} parts of epoch {epoch} have been evicted since, {gone[0]} first: "
+                f"{self._folder.path}: {many(len(gone), 'part')} of epoch {epoch} have been evicted "
+                f"since, {gone[0]} first: "
                 "an epoch can be resumed until the one after it has begun"
             )
         paths = [os.path.join(self._folder.path, name) for name in names]

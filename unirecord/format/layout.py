@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
+from ..sizes import many
 
 VERSION = 1
 DATA_MAGIC = b"\x89UREC\r\n\x1a"
@@ -227,7 +228,7 @@ def unpack_file_header(raw: bytes) -> FileHeader:
     if not optional and any(raw[72:112]):
         raise _refuse("reserved bytes of the file header are not zero")
     if not 1 <= columns <= MAX_COLUMNS:
-        raise _refuse(f"it claims {columns} columns; 1 to {MAX_COLUMNS} are possible")
+        raise _refuse(f"it claims {many(columns, 'column')}; 1 to {MAX_COLUMNS} are possible")
     if size != _check_head_size(HEADER_BYTES + COLUMN_BYTES * columns, metadata_bytes):
         raise _refuse(f"header_bytes is {size}, which is not what its fields add up to")
     shape = Shape(a, k, group, row)

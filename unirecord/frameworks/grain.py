@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.drawn_batches import DrawnBatches
 from ..order.spec import check_integer
+from ..sizes import many
 
 if TYPE_CHECKING:
     import grain
@@ -39,7 +40,9 @@ class Source:
         self._first = ds.epoch
         self._epochs = check_integer("epochs", epochs, 1)
         if len(ds) * self._epochs > sys.maxsize:
-            raise ValueError(f"{len(ds)} samples in {epochs} epochs have more numbers than a length can say")
+            raise ValueError(
+                f"{many(len(ds), 'sample')} in {epochs} epochs have more numbers than a length can say"
+            )
 
     def __len__(self) -> int:
         return len(self._ds) * self._epochs

@@ -15,6 +15,7 @@ from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
 from ..loading.loader import Delivered, Stage
 from ..loading.options import LoaderOptions
+from ..sizes import many
 from .array_trees import with_arrays
 from .batch_options import batch_options
 from .valid_names import check_valid_names
@@ -106,11 +107,12 @@ class _GlobalLoader(BatchLoader[Any]):
         size = self._options.batch_size
         whole, rest = divmod(samples, size)
         if whole:
-            self._check_rows(size, f"batches of {size} rows: give another batch_size")
+            self._check_rows(size, f"batches of {many(size, 'row')}: give another batch_size")
         if rest and not self._options.drop_last:
             self._check_rows(
                 rest,
-                f"the last batch, which has {rest} rows of {samples}: give drop_last=True, or a batch_size that "
+                f"the last batch, which has {many(rest, 'row')} of {samples}: give drop_last=True, "
+                f"or a batch_size that "
                 "leaves no such rest",
             )
 

@@ -11,6 +11,7 @@ from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..loading.batch import RaggedArray, valid_rows
+from ..sizes import many
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def to_tf(
         if whole != full or (told is not None and len(loader) != told):
             raise StaleError(
                 f"{ds._cursor.plan.path}: since to_tf the dataset has been refreshed, or a state has been loaded: the "
-                f"next pass has {len(loader)} batches, and tf.data has been told of {full}; call to_tf again"
+                f"next pass has {many(len(loader), 'batch')}, and tf.data has been told of {full}; "
+                f"call to_tf again"
             )
         for batch in loader:
             yield tuple(part for output in outputs for part in output.parts(batch[output.column.name]))

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ..dataset.dataset import UniRecordDataset
 from ..errors import FormatError
 from ..order.coverage import Coverage, PositionRange, Stretch, coverage
+from ..sizes import many
 from .receipts import (
     JobPass,
     Launch,
@@ -204,7 +205,8 @@ def _under_way(found: Sequence[Launch], problems: list[str]) -> JobPass | None:
     if missing and any(part.samples > last.head.batch_size for part in last.ranks.values()):
         named = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
         problems.append(
-            f"epoch {last.epoch}: of {last.head.ranks} ranks, these have no receipts since position {last.start:,}: "
+            f"epoch {last.epoch}: of {many(last.head.ranks, 'rank')}, these have no receipts since "
+            f"position {last.start:,}: "
             f"{named}"
         )
     return last

@@ -15,7 +15,7 @@ from ..errors import MissingError
 from ..format.schema import Schema
 from ..loading.batch import RaggedArray, valid_rows
 from ..parts.part_set import PartSet
-from ..sizes import format_size
+from ..sizes import format_size, many
 from .describe import Description
 from .example_cells import cells_of_row, example
 from .html_report import table_of_columns
@@ -210,7 +210,8 @@ def _columns_left(columns: int) -> Markup:
 def description_html(found: Description) -> str:
     """What `describe` found: the whole in a line, and the columns as a table."""
     said = (
-        f"{found.path}: {found.rows:,} rows, {len(found.parts):,} {'part' if len(found.parts) == 1 else 'parts'}, "
+        f"{found.path}: {many(found.rows, 'row')}, {len(found.parts):,} "
+        f"{'part' if len(found.parts) == 1 else 'parts'}, "
         f"{format_size(found.data_bytes)} data, {format_size(found.index_bytes)} index"
     )
     deleted = element("p", found.said_of_deleted) if found.deleted else join()

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ..loading.stats import STATS_SUFFIX
 from ..order.coverage import PositionRange
-from ..sizes import format_size
+from ..sizes import format_size, many
 from ..storage.registry import location_of
 from .audit import AuditedEpoch, AuditedOrder, AuditReport
 from .markup import Markup, element, join, meter, page
@@ -216,7 +216,9 @@ def _result(found: AuditReport) -> Markup:
 def _order(found: AuditedOrder) -> Markup:
     kind = (found.order.get("drawn") or {}).get("rule", found.order["shuffle"])
     seed = "" if found.order["shuffle"] == "sequential" else f", seed {found.order['seed']}"
-    says = f"{found.samples:,} samples an epoch, order {kind}{seed}, remainder {found.order['remainder']}"
+    says = (
+        f"{many(found.samples, 'sample')} an epoch, order {kind}{seed}, remainder {found.order['remainder']}"
+    )
     launches = [
         [
             element("span", _utc(one.time_ns), class_="time"),

@@ -21,6 +21,7 @@ from ..parts.layouts import is_column_part
 from ..parts.manifest import Manifest, schema_digest
 from ..parts.part_set import Decoders, PartSet
 from ..progress import Progress, Tracker
+from ..sizes import many
 from ..storage.registry import location_of
 from .content import Finding, check_group
 from .history import damaged_versions
@@ -211,7 +212,7 @@ class _Part:
 
     def _all_rows(self) -> str:
         entry = self.target.entry
-        return f"all {entry.rows} rows of the part" if entry is not None else "all rows of the part"
+        return f"all {many(entry.rows, 'row')} of the part" if entry is not None else "all rows of the part"
 
     def _check_data(self, data: DataFile, pool: LeavablePool, workers: int) -> None:
         try:
@@ -229,7 +230,7 @@ class _Part:
             self.report.rows += 0 if self.target.is_column_part else end.rows
             entry = self.target.entry
             if entry is not None and entry.rows != end.rows:
-                what = f"the part has {end.rows} rows, the manifest says {entry.rows}"
+                what = f"the part has {many(end.rows, 'row')}, the manifest says {entry.rows}"
                 self.problem(what, "nothing in the files", _RESTORE, offset=end.offset)
         self._check_index(data, head, end, len(self.report.problems) == before)
 

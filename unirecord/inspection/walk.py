@@ -13,6 +13,7 @@ from ..format import layout
 from ..format.layout import PageHeader
 from ..format.page import cell_lengths, padded
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
+from ..sizes import many
 
 __all__ = [
     "Ancillary",
@@ -152,7 +153,8 @@ def _read(
             or offset + layout.PAGE_HEADER_BYTES != data.size
         ):
             raise CorruptionError(
-                f"the end page at {offset} counts {header.rows} rows in {header.group} groups, not what it ends",
+                f"the end page at {offset} counts {many(header.rows, 'row')} in "
+                f"{many(header.group, 'group')}, not what it ends",
                 offset=offset,
             )
         return End(offset, header.rows, header.group, header.payload_digest)
@@ -165,7 +167,7 @@ def _read(
     even = head.header.shape.group_rows
     if even and (header.rows > even or header.first_row != header.group * even):
         raise CorruptionError(
-            f"the page at {offset} has {header.rows} rows; row groups have {even}", offset=offset
+            f"the page at {offset} has {many(header.rows, 'row')}; row groups have {even}", offset=offset
         )
     if header.first_row % max(head.header.shape.unit_rows, 1):
         raise CorruptionError(

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Order, xxh3_64
+from ..sizes import many
 from .permutation import ShardOrder, Vectorised
 from .randomness import splitmix64
 from .spec import OrderSpec, check_integer
@@ -329,7 +330,7 @@ class MixedOrder(Vectorised):
         self._begin = spec.epoch * self.rows
         if self._begin + self.rows > _MOST_TURNS:
             raise ValueError(
-                f"epoch {spec.epoch} of a mixture of {self.rows} samples lies behind sample 2^62"
+                f"epoch {spec.epoch} of a mixture of {many(self.rows, 'sample')} lies behind sample 2^62"
             )
         self._orders: OrderedDict[tuple[int, int], Order] = OrderedDict()
 

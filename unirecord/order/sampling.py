@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
+from ..sizes import many
 from .permutation import BatchOrder, BatchRule, Vectorised, grouped, whole_numbers
 from .randomness import splitmix64
 from .spec import OrderSpec
@@ -248,7 +249,7 @@ class BalancedOrder(BatchOrder):
         self.largest: int = rule.classes * rule.per_class
         self._begin = spec.epoch * rule.samples
         if self._begin + rule.samples > _MOST_BATCHES:
-            raise ValueError(f"epoch {spec.epoch} of {rule.samples} batches lies behind batch 2^62")
+            raise ValueError(f"epoch {spec.epoch} of {many(rule.samples, 'batch')} lies behind batch 2^62")
 
     def batches(self, positions: Numbers) -> tuple[Numbers, Numbers]:
         """(the rows of these batches one after the other, where each ends)."""
@@ -567,6 +568,7 @@ class SampledOrder(BatchOrder):
         wrong = places[(places < -self._places) | (places >= self._places)]
         if len(wrong):
             raise IndexError(
-                f"the batch sampler's list {self._taken} has {wrong[0]}, and there are {self._places} samples"
+                f"the batch sampler's list {self._taken} has {wrong[0]}, and there are "
+                f"{many(self._places, 'sample')}"
             )
         return np.where(places < 0, places + self._places, places)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from ..core import Bitmap, Order, add_rows, bitmap_bytes, empty_words, xxh3_64
+from ..sizes import many
 from .spec import OrderSpec, check_integer
 from .split import split_bounds, with_rest
 
@@ -63,7 +64,7 @@ def indexes_of(rows: Any, length: int) -> Rows:
         raise ValueError(f"rows must be a flat sequence of row numbers, not of shape {given.shape}")
     if given.dtype == np.bool_:
         if len(given) != length:
-            raise ValueError(f"the mask has {len(given)} values, but there are {length} rows")
+            raise ValueError(f"the mask has {many(len(given), 'value')}, but there are {many(length, 'row')}")
         return np.flatnonzero(given)
     if len(given) == 0:
         return np.empty(0, np.int64)
@@ -71,7 +72,7 @@ def indexes_of(rows: Any, length: int) -> Rows:
         raise TypeError(f"rows must be integers, not {given.dtype}")
     outside = np.flatnonzero((given < -length) | (given >= length))
     if len(outside):
-        raise IndexError(f"row {given[outside[0]]} is out of range: there are {length} rows")
+        raise IndexError(f"row {given[outside[0]]} is out of range: there are {many(length, 'row')}")
     indexes = given.astype(np.int64)
     return np.where(indexes < 0, indexes + length, indexes)
 
@@ -119,7 +120,7 @@ def row_numbers(rows: Any, total: int) -> Numbers:
         raise TypeError(f"rows are integers, not {given}{hint}")
     outside = asked[(asked < 0) | (asked >= total)]
     if len(outside):
-        raise IndexError(f"there is no row {outside[0]}: the dataset has {total} rows")
+        raise IndexError(f"there is no row {outside[0]}: the dataset has {many(total, 'row')}")
     return asked.astype(np.int64)
 
 
@@ -259,7 +260,7 @@ class Selection:
         kind = f"start={self.start}, step={self.step}"
         if not self.is_range:
             kind = "array" if self.bitmap is None else f"bitmap, {kind}"
-        return f"Selection({self.length} of {self.rows} rows, {kind})"
+        return f"Selection({self.length} of {many(self.rows, 'row')}, {kind})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         array, bitmap = self.array, self.bitmap
@@ -321,7 +322,7 @@ class Selection:
     def __getitem__(self, index: int) -> int:
         length = self.length
         if not -length <= index < length:
-            raise IndexError(f"row {index} is out of range: there are {length} rows")
+            raise IndexError(f"row {index} is out of range: there are {many(length, 'row')}")
         index = index + length if index < 0 else index
         if self.array is not None:
             return int(self.array[index])
@@ -368,7 +369,7 @@ class Selection:
     def _check_range(self, rows: range) -> None:
         for row in (rows[0], rows[-1]) if len(rows) else ():
             if not -self.length <= row < self.length:
-                raise IndexError(f"row {row} is out of range: there are {self.length} rows")
+                raise IndexError(f"row {row} is out of range: there are {many(self.length, 'row')}")
 
     def _at_progression(self, first: int, step: int, length: int) -> Selection:
         if self.array is None:
@@ -403,7 +404,8 @@ class Selection:
             found = np.ascontiguousarray(found, dtype=np.int64)
             if len(found) and not 0 <= found[0] <= found[-1] < self.rows:
                 raise IndexError(
-                    f"rows {found[0]} … {found[-1]} are not all among the {self.rows} rows of the dataset"
+                    f"rows {found[0]} … {found[-1]} are not all among the {many(self.rows, 'row')} "
+                    f"of the dataset"
                 )
         if self.is_all:
             return Selection._of(self.rows, found)

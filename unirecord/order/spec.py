@@ -11,6 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..sizes import many
+
 __all__ = [
     "JobSteps",
     "MODES",
@@ -83,7 +85,7 @@ class Sharding:
             )
         if self.num_shards > max(self.rows, 1):
             raise ValueError(
-                f"num_shards={self.num_shards} is more than the {self.rows} rows there are to share: "
+                f"num_shards={self.num_shards} is more than the {many(self.rows, 'row')} there are to share: "
                 "a shard would be empty"
             )
         if self.remainder not in REMAINDERS:
@@ -111,7 +113,8 @@ class Sharding:
         length = self.length
         if not -length <= i < length:
             raise IndexError(
-                f"sample {i} is out of range: shard {self.shard_id} of {self.num_shards} has {length} samples"
+                f"sample {i} is out of range: shard {self.shard_id} of {self.num_shards} has "
+                f"{many(length, 'sample')}"
             )
         return (self.first + (i + length if i < 0 else i) * self.num_shards) % self.rows
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core.digests import digest_ranges
+from ..sizes import many
 from .randomness import mixed
 from .spec import check_integer
 
@@ -50,7 +51,9 @@ def split_bounds(sizes: Sequence[float], length: int) -> list[int]:
         if sum(counts) == length:
             return [sum(counts[:k]) for k in range(len(counts) + 1)]
         if counts != [1]:
-            raise ValueError(f"split() has sizes that sum to {sum(counts)}, but there are {length} rows")
+            raise ValueError(
+                f"split() has sizes that sum to {sum(counts)}, but there are {many(length, 'row')}"
+            )
     exact = [Fraction(float(size)).limit_denominator(10**9) for size in sizes]
     total = sum(exact, Fraction(0))
     if min(exact) < 0 or abs(total - 1) > Fraction(1, 10**6):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..core import Bitmap, add_rows, empty_words, xxh3_64
 from ..errors import CorruptionError, MissingError
+from ..sizes import many
 from ..storage.registry import read_file
 
 __all__ = [
@@ -118,7 +119,7 @@ def _pieces(deletion: Deletion, part_id: bytes, part_rows: int) -> Iterator[Rows
         seen += len(rows)
         yield rows
     if seen != count:
-        raise _wrong(deletion, f"it names {seen:,} rows, and says {count:,}")
+        raise _wrong(deletion, f"it names {many(seen, 'row')}, and says {count:,}")
 
 
 def _checked(deletion: Deletion, part_id: bytes, part_rows: int) -> tuple[int, int, memoryview]:

@@ -10,6 +10,7 @@ from ..core import xxh3_64
 from ..format.column import Column
 from ..format.metadata import packed_types
 from ..format.schema import Schema
+from ..sizes import many
 from .manifest_fields import checked_hex, checked_number, checked_part
 
 __all__ = [
@@ -110,7 +111,7 @@ def _decode_layout(found: Any, number: int, schema: Schema) -> Layout:
         raise ValueError(f"layout {number} does not have 1 to {_MOST_FILES:,} files")
     files = tuple(Schema.from_wire(wire) for wire in wires)
     if not isinstance(places, list) or len(places) != len(schema):
-        raise ValueError(f"layout {number} does not have the {len(schema)} columns of the schema")
+        raise ValueError(f"layout {number} does not have the {many(len(schema), 'column')} of the schema")
     columns = tuple(_decode_place(place, number, files) for place in places)
     if len(set(columns)) != len(columns):
         raise ValueError(f"layout {number} has two columns in one place")

@@ -18,6 +18,7 @@ from ..errors import CorruptionError, FormatError
 from ..format.metadata import CREATED_BY, checked_index
 from ..format.schema import Schema
 from ..format.values import unpack_object
+from ..sizes import many
 from ..storage.registry import read_file
 from .layouts import (
     COLUMN_FILES,
@@ -608,7 +609,8 @@ def _decode_deleted(part: dict[str, Any], name: str, part_rows: int) -> DeletedR
     )
     if rows > part_rows or size > 8 * part_rows + 64:
         raise ValueError(
-            f"{rows} rows in {size} bytes cannot have been deleted of a part of {part_rows} rows"
+            f"{many(rows, 'row')} in {size} bytes cannot have been deleted of a part of "
+            f"{many(part_rows, 'row')}"
         )
     file = found["name"]
     if type(file) is not str or not re.fullmatch(rf"{re.escape(name)}\.del-[0-9]{{6,18}}", file):

@@ -10,6 +10,7 @@ from ..core import PartRefs, xxh3_64
 from ..errors import SchemaError
 from ..format.column import other_meaning
 from ..format.schema import Schema
+from ..sizes import many
 from ..storage.storage_options import StorageOptions
 from .deletions import Deletion
 from .layouts import Layout
@@ -50,7 +51,7 @@ def class_difference(expected: Sequence[str], found: Sequence[str]) -> str:
     for number, (a, b) in enumerate(zip(expected, found, strict=False)):
         if a != b:
             return f"label {number} is {b!r}, not {a!r}"
-    return f"{len(found):,} classes, not {len(expected):,}"
+    return f"{many(len(found), 'class')}, not {len(expected):,}"
 
 
 # The parts of a snapshot, by their paths: one by one, or as columns where a manifest lists them alike.
@@ -316,7 +317,7 @@ def _difference(expected: Schema, found: Schema) -> str:
     for i, (a, b) in enumerate(zip(expected, found, strict=False)):
         if a != b:
             return f"column {i} is {b.name!r} ({b.spec}), expected {a.name!r} ({a.spec})"
-    return f"{len(found)} columns, expected {len(expected)}"
+    return f"{many(len(found), 'column')}, expected {len(expected)}"
 
 
 def _digest(content: bytes) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..errors import TransformError
 from ..loading.batch import collate, split_batch
 from ..order.randomness import child_key, generator, operator_key
+from ..sizes import many
 from .chunk import HOLE, Chunk, Note, Place
 from .operators import InPlace, InPlaceTogether, Operator, SkipSample
 
@@ -195,7 +196,8 @@ def _on_columns(
             return {**sample, columns[0]: made}
         if not isinstance(made, (tuple, list)) or len(made) != len(columns):
             raise TypeError(
-                f"it must return a tuple of {len(columns)} values for {list(columns)}, not {made!r:.100}"
+                f"it must return a tuple of {many(len(columns), 'value')} for {list(columns)}, not "
+                f"{made!r:.100}"
             )
         return {**sample, **dict(zip(columns, made, strict=True))}
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..order.spec import check_integer
+from ..sizes import many
 from .budget import Budget, waited_for_cores
 from .scheduler import StageQueue
 
@@ -173,9 +174,9 @@ class Tuner:
         self._frozen = frozen
         self.workers: int = plan.workers if plan is not None else budget.cpus
         self.reasons: list[str] = [
-            f"{self.workers} threads, as " + ("planned" if frozen else "before")
+            f"{many(self.workers, 'thread')}, as " + ("planned" if frozen else "before")
             if plan
-            else f"{self.workers} threads: one for each core"
+            else f"{many(self.workers, 'thread')}: one for each core"
         ]
         self.cores_used: float = 0.0
         self.counts_reading: bool = (
@@ -264,7 +265,7 @@ class Tuner:
         self.counts_reading = self.counts_reading or (too_many and not self._whole)
         if too_many and self.workers > self._cpus:
             self._change(max(self._cpus, int(self.workers * self._cpus / self.cores_used)))
-            self.reasons.append(f"{self.workers} threads: more would use over {self._cpus} cores")
+            self.reasons.append(f"{many(self.workers, 'thread')}: more would use over {self._cpus} cores")
         elif self._trial is not None:
             self._go_on(self._trial, rate, now)
         else:
@@ -291,12 +292,15 @@ class Tuner:
         if kept:
             self._change(trial.tried)
             self._rates = rates_tried[-_KNOWN_LOOKS:]
-            self.reasons.append(f"{trial.tried} threads: {growth:.2f} times the rate of {trial.before}")
+            self.reasons.append(
+                f"{many(trial.tried, 'thread')}: {growth:.2f} times the rate of {trial.before}"
+            )
         else:
             self._change(trial.before)
             self._rates = rates_before[-_KNOWN_LOOKS:]
             self.reasons.append(
-                f"{trial.before} threads again: with {trial.tried} the rate was {growth:.2f} times theirs"
+                f"{many(trial.before, 'thread')} again: with {trial.tried} the rate was "
+                f"{growth:.2f} times theirs"
             )
         known = self.workers, (trial.tried > trial.before) is not kept
         _, wait = self._refused.get(known, (0, 0))

@@ -17,6 +17,7 @@ from ..errors import CorruptionError, QueryError
 from ..format.schema import Schema
 from ..order.selection import FoundRows, Selection
 from ..parts.part_set import PartSet
+from ..sizes import many
 from . import zones
 from .bind import bind
 from .bound_condition import BoundCondition
@@ -158,7 +159,7 @@ class PartExplanation:
         """The way that the rows were found."""
         if self.lookup is not None:
             rest = "; the other conditions are tried on these alone" if len(self.conditions) > 1 else ""
-            return f"lookup: {self.lookup} gives {self.hits:,} rows{rest}"
+            return f"lookup: {self.lookup} gives {many(self.hits, 'row')}{rest}"
         tried = self.zones - self.skipped - self.accepted
         if tried == 0:
             return f"zones alone: {self.skipped:,} of {self.zones:,} skipped, {self.accepted:,} taken whole"
@@ -190,13 +191,15 @@ class Explanation:
     def __str__(self) -> str:
         lines = [f"query: {self.text}", f"as read: {self.canonical}"]
         for part in self.parts[:SHOWN_PARTS]:
-            lines.append(f"{part.name}: {part.found:,} of {part.rows:,} rows in {part.seconds * 1e3:.2f} ms")
+            lines.append(
+                f"{part.name}: {part.found:,} of {many(part.rows, 'row')} in {part.seconds * 1e3:.2f} ms"
+            )
             lines.append(f"  {part.way}")
             for condition in part.conditions:
                 zones = f"zones skipped {condition.skipped:,}, taken whole {condition.accepted:,}"
                 lines.append(f"  {condition.text}: {HOW[condition.how]}; {zones}")
         if len(self.parts) > SHOWN_PARTS:
-            lines.append(f"… and {len(self.parts) - SHOWN_PARTS:,} parts more")
+            lines.append(f"… and {many(len(self.parts) - SHOWN_PARTS, 'part')} more")
         return "\n".join(lines)
 
 

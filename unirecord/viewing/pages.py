@@ -23,7 +23,7 @@ from ..inspection.statistics import sorted_rows
 from ..loading.samples import SampleReader
 from ..order.spec import Remainder, Shuffle
 from ..parts.part_set import PartSet
-from ..sizes import format_size
+from ..sizes import format_size, many
 from .asked import Asked, AskedWrongly, link
 
 __all__ = [
@@ -624,7 +624,9 @@ class _Job:
             step=asked.number("step"),
         )
         if found.batch * found.ranks > _MOST_STEP:
-            raise AskedWrongly(f"a step of {found.batch * found.ranks:,} rows is more than a page looks at")
+            raise AskedWrongly(
+                f"a step of {many(found.batch * found.ranks, 'row')} is more than a page looks at"
+            )
         return found
 
 
@@ -643,7 +645,7 @@ def _content(looking: Looking, asked: Asked) -> list[Markup]:
         shuffle=_SHUFFLES[job.shuffle], seed=job.seed, remainder=_REMAINDERS[job.remainder],
     )  # fmt: skip
     steps = ds.steps_in_epoch(job.batch, num_shards=job.ranks)
-    says = f"Epoch {job.epoch:,}: {len(ds):,} samples in {steps:,} {'step' if steps == 1 else 'steps'}"
+    says = f"Epoch {job.epoch:,}: {many(len(ds), 'sample')} in {steps:,} {'step' if steps == 1 else 'steps'}"
     content = [element("p", says, role="status")]
     if asked.text("row"):
         content.append(_when(looking, ds, job, asked))
@@ -744,7 +746,8 @@ def _order(looking: Looking, ds: UniRecordDataset[Any], job: _Job) -> Markup:
     across, up = max(1, len(ds) - 1), max(1, looking.parts.rows - 1)
     places = [(p / across, row / up) for p, row in zip(positions.tolist(), rows.tolist(), strict=True)]
     says = (
-        f"{count:,} positions of the epoch, from left to right, and their rows, the first row at the bottom"
+        f"{many(count, 'position')} of the epoch, from left to right, and their rows, the first row "
+        f"at the bottom"
     )
     chart = element("div", points(places, says), element("p", says, class_="soft"), class_="card")
     return join(element("h2", "Order"), element("div", chart, class_="cards"))

@@ -19,7 +19,7 @@ from ..parts.deletions import deletion_name, encode_deletion, rows_deleted
 from ..parts.manifest import DeletedRows, Manifest, PartEntry
 from ..parts.versions import no_directory, published_as
 from ..progress import Progress, Tracker
-from ..sizes import parse_size
+from ..sizes import many, parse_size
 from ..storage import local as store
 from ..storage.registry import location_of
 from ..storage.staged import write_staged
@@ -135,7 +135,7 @@ def reshard(
     def layout(entries: Sequence[PartEntry]) -> list[NewPart]:
         rows = sum(entry.rows for entry in entries)
         if wanted > max(rows, 1):
-            raise ValueError(f"{wanted:,} parts of {rows:,} rows: a part has one row at least")
+            raise ValueError(f"{many(wanted, 'part')} of {many(rows, 'row')}: a part has one row at least")
         return cut_evenly(entries, [rows * (i + 1) // wanted for i in range(wanted)])
 
     return relay(path, layout, "reshard", dry_run, progress, drop_deleted)

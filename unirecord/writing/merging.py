@@ -19,6 +19,7 @@ from ..parts.rearranging import pruned
 from ..parts.snapshot import join_snapshots
 from ..parts.versions import begun_by
 from ..progress import Progress, Tracker
+from ..sizes import many
 from ..storage import local as store
 from ..storage.registry import location_of
 from ..storage.staged import give_again
@@ -144,7 +145,7 @@ def _difference(first: Snapshot, other: Snapshot) -> str | None:
         if one.packed_annotations != two.packed_annotations:
             return f"the annotations of column {one.name!r} are {two.annotations} and {one.annotations}"
     if len(first.schema) != len(other.schema):
-        return f"one has {len(other.schema)} columns, the other {len(first.schema)}"
+        return f"one has {many(len(other.schema), 'column')}, the other {len(first.schema)}"
     if first.index != other.index:
         return f"one has the index columns {list(other.index)}, the other {list(first.index)}"
     if not say_the_same(first.metadata, other.metadata):

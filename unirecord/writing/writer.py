@@ -18,6 +18,7 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.batch import as_columns, first_values
 from ..format.values.tensors import is_torch_tensor, memory_of
+from ..sizes import many
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
 from .arguments import (
@@ -79,7 +80,7 @@ def watch(writer: OpenWriter) -> None:
 
 def say_dropped(writer: OpenWriter, how: str) -> None:
     """One line on stderr: a user who meets no error would take the rows for written."""
-    count = f"{writer.rows:,} rows" if writer.rows != 1 else "1 row"
+    count = many(writer.rows, "row")
     line = f"unirecord: {writer.path}: a Writer with {count} {how} without close(): nothing was published; "
     if sys.stderr is not None:
         print(line + "use `with Writer(...)`, or call close() or abort()", file=sys.stderr)

@@ -16,6 +16,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .base import Options, RawBatch, Source, Unit, column_name, column_names
 from .json_text import parse_json
 
@@ -108,7 +109,8 @@ class BetonFile(Source):
             or (self._size - self._table) % _ALLOCATED.itemsize
         ):
             raise SchemaError(
-                f"{self.path} is cut off or damaged: {self._rows:,} rows and the list of their places do not fit "
+                f"{self.path} is cut off or damaged: {many(self._rows, 'row')} and the list of "
+                f"their places do not fit "
                 f"into {self._size:,} bytes"
             )
 

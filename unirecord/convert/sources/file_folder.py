@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, reduced
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
@@ -156,7 +157,7 @@ class FileFolder(Source):
             columns["label"] = {"type": f"int32{null}", "annotations": {"classes": self._classes}}
             columns["class"] = f"string{null}"
             self.metadata = {"classes": self._classes}
-            self.notes.append(f"{len(self._classes):,} classes: {some(self._classes)}")
+            self.notes.append(f"{many(len(self._classes), 'class')}: {some(self._classes)}")
         self.notes += self._layout.notes()
         return columns
 

@@ -12,6 +12,7 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...format.values.tensors import array_of, is_torch_tensor, memory_of
 from ...progress import Progress
+from ...sizes import many
 from ...writing.inference import infer_schema
 from .arrow_columns import ArrowSource, features_of
 from .base import LeftOut, Options, RawBatch, Source, Unit, reduced
@@ -114,7 +115,7 @@ class GivenRecords(Source):
         names = self._field_names or tuple(f"column_{i}" for i in range(len(item)))
         if len(names) != len(item):
             raise SchemaError(
-                f"{self.path}, item {row}: {len(item)} values, but names are {', '.join(names)}"
+                f"{self.path}, item {row}: {many(len(item), 'value')}, but names are {', '.join(names)}"
             )
         return {name: _plain(value) for name, value in zip(names, item, strict=True)}
 

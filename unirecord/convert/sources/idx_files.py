@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
 from .splits import SPLITS
@@ -75,7 +76,8 @@ class IdxFiles(Source):
         for array in self._arrays:
             if array.shape[0] != first.shape[0]:
                 raise SchemaError(
-                    f"{array.file.name} has {array.shape[0]:,} rows, but {first.file.name} has {first.shape[0]:,}"
+                    f"{array.file.name} has {many(array.shape[0], 'row')}, but {first.file.name} "
+                    f"has {first.shape[0]:,}"
                 )
         names, changed = column_names([array.name for array in self._arrays], self.path, options)
         self.left_out += changed

@@ -18,6 +18,7 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from ...writing.inference import ColumnEvidence
 from .base import Options, RawBatch, Source, Unit, WrongSourceError, column_name, column_names, reduced
 from .input_path import InputPath
@@ -338,7 +339,7 @@ class MdsShards(Source):
         self.left_out += changed
         self._by_column = {name: i for i, name in enumerate(names)}
         if looked < row and any(field.is_open for field in self._fields):
-            self.notes.append(f"the types are those of {looked:,} samples; --schema replaces them")
+            self.notes.append(f"the types are those of {many(looked, 'sample')}; --schema replaces them")
         kept = [field.name for field in self._fields if field.encoding == "pkl"]
         if kept:
             self.notes.append(f"{', '.join(kept)}: pickles, written as they are")
@@ -502,7 +503,7 @@ def _header(stream: BinaryIO, shard: _Shard) -> tuple[Any, Columns]:
     if len(head) < 4 or 4 * (rows + 2) > size:
         raise SchemaError(f"{name} is no MDS shard, or is cut off: {size:,} bytes")
     if shard.rows is not None and rows != shard.rows:
-        raise SchemaError(f"{name} holds {rows:,} samples, but its index says {shard.rows:,}")
+        raise SchemaError(f"{name} holds {many(rows, 'sample')}, but its index says {shard.rows:,}")
     ends = np.frombuffer(stream.read(4 * (rows + 1)), "<u4").astype(np.int64)
     start = 4 * (rows + 2)
     if ends[0] < start or (np.diff(ends) < 0).any():

@@ -16,6 +16,7 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
 
@@ -185,7 +186,7 @@ class MindRecordFiles(Source):
         self._first = first
         self.indexed = first.indexed
         if len(self._files) > 1 and self.input.is_file:
-            self.notes.append(f"all {len(self._files)} files of the set are read")
+            self.notes.append(f"all {many(len(self._files), 'file')} of the set are read")
         self.schema = options.schema(first.types)
 
     def _whole_set(self, file: InputPath) -> list[InputPath]:

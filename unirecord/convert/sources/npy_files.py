@@ -26,7 +26,7 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...format.values.strings import UnicodeRefused, unicode_list
 from ...progress import Progress
-from ...sizes import format_size
+from ...sizes import format_size, many
 from .base import AskedOption, Options, RawBatch, Source, Unit, column_names
 from .claims import TRUST, refuse_claims
 from .input_path import InputPath
@@ -224,7 +224,7 @@ class _StoredColumn:
                     f"{array.name} is no array of a column {self.column}, as the archive calls it"
                 )
             if array not in (self.values, self.offsets) and array.length != self.length:
-                raise SchemaError(f"{array.name} has {array.length:,} entries for {self.length:,} rows")
+                raise SchemaError(f"{array.name} has {array.length:,} entries for {many(self.length, 'row')}")
 
     @property
     def length(self) -> int:

@@ -13,6 +13,7 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .arrow_columns import nullable
 from .base import Options, RawBatch, Source, Unit, column_names
 from .convert import Misfit
@@ -317,7 +318,9 @@ def feature_value(value: Feature | Steps | None, column: Column) -> Any:
     if len(values) != 1:
         if not len(values) and column.nullable:
             return None
-        raise ValueError(f"{len(values)} values; --schema {column.name}={_list_type(kind)} takes any number")
+        raise ValueError(
+            f"{many(len(values), 'value')}; --schema {column.name}={_list_type(kind)} takes any number"
+        )
     if kind != "bytes":
         return values[0]
     if column.type in ("string", "text"):
@@ -423,7 +426,7 @@ class ExampleRecords(Source):
             self.notes.append("its records are no tf.train.Example, so they are written as they are")
         found = {_RAW: "bytes"} if self._raw else self._types(evidence, seen, options)
         if sampled and not self._raw:
-            self.notes.append(f"the types are those of {seen:,} records; --schema replaces them")
+            self.notes.append(f"the types are those of {many(seen, 'record')}; --schema replaces them")
         self.schema = options.schema(found)
 
     def _types(self, evidence: dict[str, FeatureEvidence], seen: int, options: Options) -> dict[str, Any]:

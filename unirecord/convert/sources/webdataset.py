@@ -13,6 +13,7 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from ...writing.inference import ColumnEvidence
 from .arrow_columns import nullable
 from .base import LeftOut, Options, RawBatch, Source, Unit, column_names
@@ -96,7 +97,7 @@ class WebDatasetShards(Source):
         if not rows:
             raise SchemaError(f"{self.path} holds no files that make rows, such as 0001.jpg and 0001.cls")
         if looked < rows:
-            self.notes.append(f"the types are those of {looked:,} rows; --schema replaces them")
+            self.notes.append(f"the types are those of {many(looked, 'row')}; --schema replaces them")
         names, changed = column_names([_KEY_COLUMN, *endings], self.path, options)
         self.left_out += changed
         self._endings = dict(zip(names[1:], endings, strict=True))

@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import CorruptionError, FormatError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from ..sources.base import LeftOut, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
 from .base import Step, pieces
 from .fit import refuse_left_out
@@ -137,6 +138,6 @@ class SteppedSource(Source):
             if self._on_error != "skip":
                 raise
             missing = None if unit.rows is None else unit.rows - seen
-            which = "what follows" if missing is None else f"{missing:,} rows"
+            which = "what follows" if missing is None else many(missing, "row")
             lost = LeftOut(unit.name, f"{which} after its row {seen}: {error}", rows=missing or 0)
             yield RawBatch({}, 0, (lost,))

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NoReturn
 import numpy as np
 
 from ...errors import SchemaError, did_you_mean
+from ...sizes import many
 from ..column import Column
 from ..schema import Schema
 from .cell import (
@@ -584,7 +585,8 @@ class RecordEncoder:
         for name, length in lengths.items():
             if length != rows:
                 raise SchemaError(
-                    f"batch at row {first_row}: column {name!r} has {length} values, {names[0]!r} has {rows}"
+                    f"batch at row {first_row}: column {name!r} has {many(length, 'value')}, "
+                    f"{names[0]!r} has {rows}"
                 )
         columns = [
             encode_column(c, e, batch[c.name], first_row)
