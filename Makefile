@@ -270,7 +270,7 @@ trainers: venv build frameworks ## Lightning, Accelerate, transformers and torch
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "lightning>=2.6" "accelerate>=1.15" "transformers>=5.23"
 	$(BIN)/python -m pytest -q tests/trainer_loops.py
 
-# ds.to_mindspore() beside MindRecord, in an environment of its own: MindSpore takes 800 MB, and has pins of its own.
+# unirecord.mindspore.dataset beside MindRecord, in an environment of its own: MindSpore takes 800 MB, and has pins of its own.
 MINDSPORE := build/mindspore
 
 $(MINDSPORE)/ready: Makefile

@@ -21,14 +21,19 @@ ENTRANTS = (
     Entrant("torch: unirecord.torch.loader", "unirecord_torch", options={"loop": "native"}),
     Entrant("lightning: unirecord.lightning.loader", "unirecord_loops", options={"loop": "lightning"}),
     Entrant("tf: TFRecordDataset, decode_raw, batch", "tfrecord", "tensorflow", options={"shuffle": "no"}),
-    Entrant("tf: ds.to_tf", "unirecord_tf"),
+    Entrant("tf: unirecord.tf.dataset", "unirecord_tf"),
     Entrant("jax: unirecord.jax.loader", "unirecord_loops", options={"loop": "jax"}),
     Entrant("grain: MapDataset over ArrayRecord", "grain"),
     Entrant("grain: unirecord.grain.batches", "unirecord_loops", options={"loop": "grain"}),
     Entrant("hf: datasets over Arrow, shuffled rows", "datasets"),
-    Entrant("hf: ds.to_hf, Arrow", "unirecord_loops", options={"loop": "hf"}),
+    Entrant("hf: unirecord.hf.dataset, Arrow", "unirecord_loops", options={"loop": "hf"}),
     Entrant("mindspore: MindDataset", "mindrecord", "mindspore"),
-    Entrant("mindspore: ds.to_mindspore", "unirecord_loops", "mindspore", options={"loop": "mindspore"}),
+    Entrant(
+        "mindspore: unirecord.mindspore.dataset",
+        "unirecord_loops",
+        "mindspore",
+        options={"loop": "mindspore"},
+    ),
 )
 STOCK = "stock"
 RAY = "ray"

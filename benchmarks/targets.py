@@ -125,15 +125,15 @@ FRAMEWORKS = (
     (NATIVE, MEMMAP, {"rows": 20.0, "arrays": 8.0}),
     (NATIVE, "torch: FFCV loader", {"rows": 3.0, "arrays": 1.5}),
     (STOCK, MEMMAP, {"rows": 2.0}),
-    ("tf: ds.to_tf", TFRECORD, {"rows": 10.0, "arrays": 2.0}),
+    ("tf: unirecord.tf.dataset", TFRECORD, {"rows": 10.0, "arrays": 2.0}),
     ("grain: unirecord.grain.batches", BATCHES, {"arrays": 0.9}),
     ("jax: unirecord.jax.loader", BATCHES, {"arrays": 0.9}),
     ("lightning: unirecord.lightning.loader", BATCHES, {"arrays": 0.9}),
-    ("mindspore: ds.to_mindspore", BATCHES, {"arrays": 0.9}),
+    ("mindspore: unirecord.mindspore.dataset", BATCHES, {"arrays": 0.9}),
     ("grain: unirecord.grain.batches", "grain: MapDataset over ArrayRecord", {"rows": 10.0}),
     ("ray: unirecord.ray.read", "ray: read_parquet", {"arrays": 2.0, "blobs": 2.0}),
     (NATIVE, ARROW, {"rows": 5.0}),
-    ("hf: ds.to_hf, Arrow", ARROW, {"rows": 1.5}),
+    ("hf: unirecord.hf.dataset, Arrow", ARROW, {"rows": 1.5}),
 )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import digits
 import tensorflow as tf
 
+import unirecord
 from unirecord import UniRecordDataset
 
 EPOCHS, BATCH = 10, 20
@@ -23,7 +24,7 @@ def prepare(sample: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def pipeline(ds: UniRecordDataset) -> tf.data.Dataset:
-    data = ds.to_tf(256).unbatch().map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
+    data = unirecord.tf.dataset(ds, 256).unbatch().map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
     return data.batch(BATCH).prefetch(tf.data.AUTOTUNE)
 
 

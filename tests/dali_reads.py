@@ -41,7 +41,7 @@ def opened(path: Path, **options: Any) -> UniRecordDataset:
 def expected(path: Path, epoch: int, count: int) -> list[int]:
     ds = opened(path)
     ds.set_epoch(epoch)
-    return ds.row_ids(0, count).tolist()
+    return ds.order.row_ids(0, count).tolist()
 
 
 def epoch_of(pipeline: Any) -> Iterator[list[np.ndarray]]:

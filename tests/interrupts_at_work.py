@@ -152,7 +152,12 @@ class Refresh(Case):
             for _ in range(2):
                 found = [row["s"] for row in self.dataset]
                 assert found in (names(OLD), names([*OLD, OLD[0]]))
-                assert len(found) == len(self.dataset) == self.dataset.num_rows == len(self.dataset.row_ids())
+                assert (
+                    len(found)
+                    == len(self.dataset)
+                    == self.dataset.num_rows
+                    == len(self.dataset.order.row_ids())
+                )
                 assert self.dataset[len(found) - 1]["s"] == found[-1]
                 self.dataset.refresh()
             del self.dataset

@@ -1,4 +1,4 @@
-"""`make mindspore`: ds.to_mindspore() beside MindRecord's reader on the same rows, with the names, types and sizes."""
+"""`make mindspore`: unirecord.mindspore.dataset(ds) beside MindRecord's reader: rows, names, types and sizes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mindspore.mindrecord import FileWriter
 
+import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
 
 ROWS = 50
@@ -29,7 +30,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_names_types_shapes_and_size(path: Path) -> None:
-    data = UniRecordDataset(path).to_mindspore(8, drop_last=True)
+    data = unirecord.mindspore.dataset(UniRecordDataset(path), 8, drop_last=True)
     assert data.get_col_names() == ["n", "x", "name"]
     assert data.get_dataset_size() == 6
     assert [str(kind) for kind in data.output_types()[:2]] == ["int64", "float32"]
@@ -46,7 +47,7 @@ def test_the_rows_are_those_of_mindrecord(path: Path, tmp_path: Path) -> None:
     writer.write_raw_data([row(n) for n in range(ROWS)])
     writer.commit()
     theirs = mindspore.dataset.MindDataset(str(tmp_path / "a.mindrecord"), shuffle=False).batch(8)
-    ours = UniRecordDataset(path).to_mindspore(8)
+    ours = unirecord.mindspore.dataset(UniRecordDataset(path), 8)
     pairs = zip(
         theirs.create_dict_iterator(num_epochs=1, output_numpy=True),
         ours.create_dict_iterator(num_epochs=1, output_numpy=True),
@@ -64,14 +65,14 @@ def test_one_iterator_goes_through_epochs(path: Path) -> None:
     wanted = []
     for epoch in range(3):
         ds.set_epoch(epoch)
-        wanted.append(ds.row_ids().tolist())
+        wanted.append(ds.order.row_ids().tolist())
     ds.set_epoch(0)
-    iterator = ds.to_mindspore(8).create_dict_iterator(num_epochs=3, output_numpy=True)
+    iterator = unirecord.mindspore.dataset(ds, 8).create_dict_iterator(num_epochs=3, output_numpy=True)
     assert [[int(n) for batch in iterator for n in batch["n"]] for _ in range(3)] == wanted
 
 
 def test_operators_of_mindspore_follow(path: Path) -> None:
-    data = UniRecordDataset(path).to_mindspore(8).map(lambda x: x * 2, input_columns=["x"])
+    data = unirecord.mindspore.dataset(UniRecordDataset(path), 8).map(lambda x: x * 2, input_columns=["x"])
     found = [x for r in data.create_dict_iterator(num_epochs=1, output_numpy=True) for x in r["x"][:, 0, 0]]
     assert found == [2 * n for n in range(ROWS)]
 
@@ -80,9 +81,9 @@ def test_what_has_no_form_is_refused(path: Path, tmp_path: Path) -> None:
     with Writer(tmp_path / "b.urec", {"blob": "bytes", "t": "text"}) as writer:
         writer.write({"blob": b"", "t": "a\0"})
     with pytest.raises(SchemaError, match="'blob'"):
-        UniRecordDataset(tmp_path / "b.urec").to_mindspore(1)
+        unirecord.mindspore.dataset(UniRecordDataset(tmp_path / "b.urec"), 1)
     with pytest.raises(ValueError, match="transform"):
-        UniRecordDataset(path, transform=len).to_mindspore(1)
-    texts = UniRecordDataset(tmp_path / "b.urec", columns=["t"]).to_mindspore(1)
+        unirecord.mindspore.dataset(UniRecordDataset(path, transform=len), 1)
+    texts = unirecord.mindspore.dataset(UniRecordDataset(tmp_path / "b.urec", columns=["t"]), 1)
     with pytest.raises(RuntimeError, match="zero character"):
         list(texts.create_dict_iterator(num_epochs=1, output_numpy=True))

@@ -34,7 +34,7 @@ def test_each_cell_of_the_example_shows_what_it_should() -> None:
         assert '<div class="unirecord">' in shown[line][-1]["data"]["text/html"], line
         pictures = "data:image/jpeg" in shown[line][-1]["data"]["text/html"]
         assert pictures == (line not in ("ds.schema", "unirecord.show(unirecord.describe(folder))")), line
-    assert "image/png" in shown['ds.plot("brightness")'][-1]["data"]
+    assert "image/png" in shown['unirecord.plot(ds, "brightness")'][-1]["data"]
     [bar, report] = shown['unirecord.verify(folder, progress=unirecord.progress_bar("verifying"))']
     assert "application/vnd.jupyter.widget-view+json" in bar["data"]
     assert "problems=[]" in report["data"]["text/plain"]
@@ -88,7 +88,7 @@ def kernel(tmp_path: Path) -> Iterator[Kernel]:
         "    for i in range(500): writer.write({'x': bytes(i), 'label': i % 7})\n"
         "ds = unirecord.UniRecordDataset('data', shuffle=True, seed=1)\n"
         "mixed = unirecord.mix({'a': ds, 'b': ds}, weights={'a': 1, 'b': 2})\n"
-        "balanced = ds.balanced('label', classes=3, per_class=2)\n"
+        "balanced = unirecord.balanced(ds, 'label', classes=3, per_class=2)\n"
         "batch = next(iter(ds.batches(8)))"
     )
     yield kernel

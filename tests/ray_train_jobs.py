@@ -106,7 +106,7 @@ def test_a_job_of_two_workers_is_killed_and_goes_on_with_three(tmp_path: Path) -
     assert 0 <= again < 3
     assert set(first) | set(rest) == set(range(ROWS))
     assert len(first) == step * SIZE * 2
-    order = UniRecordDataset(path, shuffle=True, seed=4).row_ids().tolist()
+    order = UniRecordDataset(path, shuffle=True, seed=4).order.row_ids().tolist()
     assert sorted(first) == sorted(order[: len(first)])
 
 

@@ -43,7 +43,7 @@ def mixed(ds: UniRecordDataset) -> UniRecordDataset:
 
 SELECTIONS = {
     "mixed": mixed,
-    "weighted": lambda ds: ds.weighted("label"),
+    "weighted": lambda ds: unirecord.weighted(ds, "label"),
     "all": lambda ds: ds,
     "where": lambda ds: ds.view(where="label != 1"),
     "picked": lambda ds: ds.select([5, 1, 22, 17, 2, 9, 8]),
@@ -142,7 +142,7 @@ def test_every_position_is_counted_once_whatever_launches_forget(
     """Each launch without a state: ranks, samples of a batch, ``drop_last``, and the steps after which it is killed."""
     folder = tmp_path_factory.mktemp("receipts")
     base = UniRecordDataset(path, shuffle=True, seed=5, remainder="uneven")
-    position_of = {int(row): position for position, row in enumerate(base.row_ids())}
+    position_of = {int(row): position for position, row in enumerate(base.order.row_ids())}
     came: Counter[int] = Counter()
     for ranks, batch, drop_last, steps in launches:
         for rank in range(ranks):
@@ -225,7 +225,7 @@ def test_corrupt_rows_that_are_skipped_are_named(tmp_path: Path) -> None:
         data[at] ^= 1
     file.write_bytes(data)
     ds = UniRecordDataset(file, shuffle=True, seed=3, on_corrupt="skip")
-    rows = ds.row_ids().tolist()
+    rows = ds.order.row_ids().tolist()
     for _ in range(2):
         list(ds.batches(1 if _ else 5, receipts=tmp_path / "receipts"))
     report, epochs = audited(tmp_path / "receipts", dataset=ds)

@@ -26,14 +26,26 @@ def mixture(ds: UniRecordDataset, share: int = 3) -> UniRecordDataset:
 
 # How it is made, the column that says which sample one is, and the same with another option.
 KINDS: dict[str, tuple[Made, str, Made]] = {
-    "windows": (lambda ds: ds.windows("tokens", 5), "tokens", lambda ds: ds.windows("tokens", 6)),
-    "windows of documents": (
-        lambda ds: ds.windows("tokens", 5, 3, boundaries="document", pad=0),
+    "windows": (
+        lambda ds: unirecord.windows(ds, "tokens", 5),
         "tokens",
-        lambda ds: ds.windows("tokens", 5, 2, boundaries="document", pad=0),
+        lambda ds: unirecord.windows(ds, "tokens", 6),
     ),
-    "packed": (lambda ds: ds.packed("tokens", 8, pad=0), "tokens", lambda ds: ds.packed("tokens", 9, pad=0)),
-    "weighted": (lambda ds: ds.weighted("i"), "i", lambda ds: ds.weighted(np.arange(ROWS) % 3)),
+    "windows of documents": (
+        lambda ds: unirecord.windows(ds, "tokens", 5, 3, boundaries="document", pad=0),
+        "tokens",
+        lambda ds: unirecord.windows(ds, "tokens", 5, 2, boundaries="document", pad=0),
+    ),
+    "packed": (
+        lambda ds: unirecord.packed(ds, "tokens", 8, pad=0),
+        "tokens",
+        lambda ds: unirecord.packed(ds, "tokens", 9, pad=0),
+    ),
+    "weighted": (
+        lambda ds: unirecord.weighted(ds, "i"),
+        "i",
+        lambda ds: unirecord.weighted(ds, np.arange(ROWS) % 3),
+    ),
     "mixture": (mixture, "i", lambda ds: mixture(ds, 4)),
 }
 
@@ -111,7 +123,7 @@ def test_draws_by_other_weights_are_another_order(path: Path, tmp_path: Path) ->
     """Only a mixture's weights may change while a job goes on."""
     ds = UniRecordDataset(path, shuffle=True, seed=5)
     for weights in (np.arange(ROWS), np.ones(ROWS)):
-        list(ds.weighted(weights).batches(8, receipts=tmp_path / "weighted"))
+        list(unirecord.weighted(ds, weights).batches(8, receipts=tmp_path / "weighted"))
     for share in (3, 4):
         list(mixture(ds, share).batches(8, receipts=tmp_path / "mixed"))
     assert [unirecord.audit(tmp_path / name).ok for name in ("weighted", "mixed")] == [True, False]
@@ -121,8 +133,8 @@ def test_draws_by_other_weights_are_another_order(path: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     "drawn",
     [
-        lambda ds: ds.balanced("i", classes=2, per_class=1),
-        lambda ds: ds.bucketed("tokens", batch_size=2),
+        lambda ds: unirecord.balanced(ds, "i", classes=2, per_class=1),
+        lambda ds: unirecord.bucketed(ds, "tokens", batch_size=2),
     ],
     ids=["balanced", "bucketed"],
 )

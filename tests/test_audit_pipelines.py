@@ -101,7 +101,7 @@ def test_what_is_delivered_left_out_and_skipped_is_counted(path: Path, tmp_path:
     report = unirecord.audit(tmp_path / "r", ds)
     assert report.ok, report
     (epoch,) = report.orders[0].epochs
-    order = UniRecordDataset(path, shuffle=True, seed=3).row_ids().tolist()
+    order = UniRecordDataset(path, shuffle=True, seed=3).order.row_ids().tolist()
     left_out = {
         why: {order[p] for r in ranges for p in range(r.first, r.stop)}
         for why, ranges in epoch.left_out.items()

@@ -141,5 +141,5 @@ def test_where_takes_memory_for_bits_not_for_row_numbers(tmp_path: Path) -> None
         assert peak < 6_000_000
         shuffled = chosen.view(shuffle=True, seed=3)
         batch = next(iter(shuffled.batches(64)))
-        assert batch["i"].tolist() == shuffled.row_ids(0, 64).tolist()
+        assert batch["i"].tolist() == shuffled.order.row_ids(0, 64).tolist()
         assert all(value % 3 for value in batch["i"].tolist())

@@ -231,8 +231,8 @@ def test_a_mixture_without_a_state(sources: dict[str, Path], capsys: pytest.Capt
     paths = [f"{name}={path}" for name, path in sources.items()]
     asked = [*paths, "--weights", "web=0.7,code=0.3", "--stop", "all", "--seed", 5, "--batch", 8]
     found = traced(capsys, *asked, "--step", 15, "--columns", "i")
-    steps = ds.steps_in_epoch(8)
-    batch = ds.rows_of(15 % steps, 8, epoch=15 // steps, read=True)
+    steps = ds.order.steps_in_epoch(8)
+    batch = ds.order.rows_of(15 % steps, 8, epoch=15 // steps, read=True)
     assert [s["values"]["i"] for s in found["samples"]] == batch["i"].tolist()
     assert [s["source"] for s in found["samples"]] == batch["source"]
     assert main(["trace", *map(str, asked), "--step", "1"]) == 0
@@ -253,9 +253,9 @@ def test_a_checkpoint_of_draws_names_the_step_before_it(
 ) -> None:
     ds = unirecord.UniRecordDataset(sources["web"], shuffle=True, seed=6, num_shards=2, shard_id=1)
     made: Any = {
-        "balanced": lambda: ds.balanced("length", classes=3, per_class=2).batches(),
-        "bucketed": lambda: ds.bucketed("length", max_length=40, edges=[2, 5]).batches(),
-        "weighted": lambda: ds.weighted("length").batches(8),
+        "balanced": lambda: unirecord.balanced(ds, "length", classes=3, per_class=2).batches(),
+        "bucketed": lambda: unirecord.bucketed(ds, "length", max_length=40, edges=[2, 5]).batches(),
+        "weighted": lambda: unirecord.weighted(ds, "length").batches(8),
     }[rule]()
     batches = iter(made)
     before = [next(batches)["i"].tolist() for _ in range(3)]
@@ -279,9 +279,11 @@ def test_a_state_of_windows_is_refused_by_what_it_is_and_the_way_that_is_named_a
             writer.write({"tokens": np.full(1 + i % 40, i, np.uint16)})
     ds = unirecord.UniRecordDataset(tmp_path / "t.urec", shuffle=True, seed=1)
     made: Any = {
-        "packed": lambda: ds.packed("tokens", 64, documents="document"),
-        "windows": lambda: ds.windows("tokens", 64, documents="document"),
-        "windows of documents": lambda: ds.windows("tokens", 8, boundaries="document", documents="document"),
+        "packed": lambda: unirecord.packed(ds, "tokens", 64, documents="document"),
+        "windows": lambda: unirecord.windows(ds, "tokens", 64, documents="document"),
+        "windows of documents": lambda: unirecord.windows(
+            ds, "tokens", 8, boundaries="document", documents="document"
+        ),
     }[kind]()
     loader = made.batches(4)
     batch = next(iter(loader))
@@ -292,6 +294,6 @@ def test_a_state_of_windows_is_refused_by_what_it_is_and_the_way_that_is_named_a
     assert f"is of {kind.split()[0]}" in said
     assert "the column 'tokens'" in said
     assert 'documents="document"' in said
-    again = made.rows_of(0, 4, epoch=0, read=True)
+    again = made.order.rows_of(0, 4, epoch=0, read=True)
     assert again["document"].tolist() == batch["document"].tolist()
     assert set(again) == {"tokens", "document"}

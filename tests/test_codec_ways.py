@@ -102,7 +102,7 @@ def stock_loader(ds: UniRecordDataset) -> Any:
 
 
 def tensorflow(ds: UniRecordDataset) -> Any:
-    for batch in ds.view(columns=["n", "text", "raw", "field", "points"]).to_tf(200):
+    for batch in unirecord.tf.dataset(ds.view(columns=["n", "text", "raw", "field", "points"]), 200):
         for name in ("text", "raw", "field"):
             yield batch[name].numpy().tolist()
         yield batch["points"].to_list()
@@ -114,7 +114,7 @@ WAYS: dict[str, Callable[[UniRecordDataset], Any]] = {
     "iteration": lambda ds: [freeze(sample) for sample in ds],
     "batches": lambda ds: [plainly(batch) for batch in ds.batches(50, num_threads=2)],
     "ragged arrays": lambda ds: list(ragged(ds)),
-    "read_rows": lambda ds: plainly(ds.read_rows(ds.row_ids(500, 700))),
+    "read_rows": lambda ds: plainly(ds.read_rows(ds.order.row_ids(500, 700))),
     "transform": lambda ds: [b.tolist() for b in ds.batches(64, transform=lambda s: np.int64(len(s["raw"])))],
     "batch_transform": lambda ds: list(ds.batches(64, batch_transform=lambda b: bytes(b["raw"].data))),
     "collate_fn": lambda ds: list(ds.batches(64, collate_fn=lambda samples: [s["text"] for s in samples])),
@@ -124,7 +124,7 @@ WAYS: dict[str, Callable[[UniRecordDataset], Any]] = {
     "to_pandas": lambda ds: ds.to_pandas(["n", "text"]).to_csv(),
     "torch.loader": lambda ds: list(torch_loader(ds)),
     "DataLoader": lambda ds: list(stock_loader(ds)),
-    "to_tf": lambda ds: list(tensorflow(ds)),
+    "tf.dataset": lambda ds: list(tensorflow(ds)),
 }
 
 

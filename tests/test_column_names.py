@@ -69,7 +69,9 @@ def test_odd_names_go_through_files_manifests_and_queries(tmp_path: Path) -> Non
     assert unirecord.verify(tmp_path / "set").ok
     for i, name in enumerate(ODD):
         quoted = "`" + name.replace("`", "``") + "`"
-        assert UniRecordDataset(tmp_path / "set", where=f"{quoted} == {i + 4}").row_ids().tolist() == [4]
+        assert UniRecordDataset(tmp_path / "set", where=f"{quoted} == {i + 4}").order.row_ids().tolist() == [
+            4
+        ]
     (part,) = read_directory(tmp_path / "set")
     assert [c.name for c in part.schema] == ODD
 

@@ -210,8 +210,10 @@ def test_streams_are_cut_from_added_columns(tmp_path: Path) -> None:
             path, {"tokens": "uint16[-1]"}, lambda b: {"tokens": [np.full(7, n, np.uint16) for n in b["n"]]}
         )
     with UniRecordDataset(path) as ds:
-        windows = [sample["tokens"].tolist() for sample in ds.windows("tokens", 4, documents="d")]
-        batched = [w for batch in ds.windows("tokens", 4).batches(3) for w in batch["tokens"].tolist()]
+        windows = [sample["tokens"].tolist() for sample in unirecord.windows(ds, "tokens", 4, documents="d")]
+        batched = [
+            w for batch in unirecord.windows(ds, "tokens", 4).batches(3) for w in batch["tokens"].tolist()
+        ]
     flat = [n for n in range(6) for _ in range(7)]
     assert windows == batched == [flat[i : i + 4] for i in range(0, 40, 4)]
 

@@ -124,7 +124,7 @@ def test_rows_are_the_same_in_other_parts(tmp_path: Path, kind: str, layout: str
     assert parts_of(path) == expected
     assert (done.version, done.parts_before, done.parts_after) == (6, 4, len(expected))
     with UniRecordDataset(path) as ds:
-        assert ds.row_ids().tolist() == left
+        assert ds.order.row_ids().tolist() == left
         same(list(ds), [row(schema, n) for n in left])
         assert ds.metadata == {"m": 1}
         assert len(ds.view(where="n == 40")) == 1
@@ -149,14 +149,14 @@ def test_a_job_goes_on_with_the_same_samples_in_the_same_order(tmp_path: Path, s
             next(samples)
         state = json.loads(json.dumps(before.state_dict()))
         rest = [int(one["n"]) for one in samples]
-        numbers = before.row_ids().tolist()
+        numbers = before.order.row_ids().tolist()
     for change, _ in LAYOUTS.values():
         change(path)
         with UniRecordDataset(path, **options) as after:
             after.load_state_dict(state)
             assert [int(one["n"]) for one in after] == rest
             after.set_epoch(0)
-            assert after.row_ids().tolist() == numbers
+            assert after.order.row_ids().tolist() == numbers
             loader = after.batches(5)
             loader.load_state_dict(state)
             assert [n for batch in loader for n in batch["n"].tolist()] == rest

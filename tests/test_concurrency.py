@@ -223,7 +223,7 @@ def samples_are_right(given: tuple[UniRecordDataset, int]) -> bool:
     ds, seed = given
     order = np.random.default_rng(seed).permutation(ROWS)[:2000]
     return all(
-        [s["label"] for s in ds.__getitems__(chunk.tolist())] == ds.row_ids()[chunk].tolist()
+        [s["label"] for s in ds.__getitems__(chunk.tolist())] == ds.order.row_ids()[chunk].tolist()
         for chunk in np.split(order, 20)
     )
 

@@ -35,11 +35,13 @@ def mixture(ds: UniRecordDataset) -> UniRecordDataset:
 
 
 BATCHES = {
-    "balanced": lambda ds: ds.balanced("label", classes=2, per_class=3),
-    "a batch of corrupt rows alone": lambda ds: ds.select([3, 8, 5, 6]).bucketed("i", batch_size=1),
-    "bucketed": lambda ds: ds.bucketed("x", batch_size=5),
+    "balanced": lambda ds: unirecord.balanced(ds, "label", classes=2, per_class=3),
+    "a batch of corrupt rows alone": lambda ds: unirecord.bucketed(
+        ds.select([3, 8, 5, 6]), "i", batch_size=1
+    ),
+    "bucketed": lambda ds: unirecord.bucketed(ds, "x", batch_size=5),
 }
-SAMPLES = {"weighted": lambda ds: ds.weighted("i", samples=60), "mixture": mixture}
+SAMPLES = {"weighted": lambda ds: unirecord.weighted(ds, "i", samples=60), "mixture": mixture}
 KINDS: dict[str, Callable[[UniRecordDataset], Any]] = {**BATCHES, **SAMPLES}
 
 
@@ -56,9 +58,9 @@ def loaded(made: Any, **options: Any) -> unirecord.BatchLoader:
 def rows_of_batches(made: Any, rank: int) -> list[list[int]]:
     """Which rows each batch of a rank would have, by the column ``i``, which no damage touches."""
     if isinstance(made, unirecord.DrawnBatches):
-        over, batches = made.dataset, [made.rows_of(step, rank=rank) for step in range(len(made))]
+        over, batches = made.dataset, [made.order.rows_of(step, rank=rank) for step in range(len(made))]
     else:
-        rows = made.row_ids()
+        rows = made.order.row_ids()
         over, batches = made, [rows[at : at + 7] for at in range(0, len(rows), 7)]
     plain = over.view(columns=["i"])
     return [plain.read_rows(rows)["i"].tolist() for rows in batches]

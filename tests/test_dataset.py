@@ -151,7 +151,7 @@ def test_strided_shards_wrap_around(tmp_path: Path) -> None:
     shards = [[int(s["x"]) for s in UniRecordDataset(path, r, 4)] for r in range(4)]
     assert shards == [[0, 4, 8], [1, 5, 9], [2, 6, 0], [3, 7, 1]]
     assert [[int(UniRecordDataset(path, r, 4)[i]["x"]) for i in range(3)] for r in range(4)] == shards
-    assert [UniRecordDataset(path, r, 4).row_ids().tolist() for r in range(4)] == shards
+    assert [UniRecordDataset(path, r, 4).order.row_ids().tolist() for r in range(4)] == shards
 
 
 def test_repr_shows_what_it_is(folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import unirecord
 from unirecord import UniRecordDataset, Writer
 
 ROWS = 24
@@ -47,9 +48,9 @@ SAMPLES: dict[str, Callable[[UniRecordDataset], Found]] = {
     "head": lambda ds: of_samples(ds.head(100)),
     "batches": lambda ds: of_columns(ds.batches(5)),
     "pipeline": lambda ds: of_columns(ds.pipeline().batch(5)),
-    "replay": lambda ds: of_columns([ds.replay(0, len(ds))]),
-    "to_hf": lambda ds: of_samples(ds.to_hf()),
-    "to_hf_table": lambda ds: of_columns([ds.to_hf_table()[:]]),
+    "order.replay": lambda ds: of_columns([ds.order.replay(0, len(ds))]),
+    "hf.dataset": lambda ds: of_samples(unirecord.hf.dataset(ds)),
+    "hf.table": lambda ds: of_columns([unirecord.hf.table(ds)[:]]),
     "scalars of samples": lambda ds: of_columns([ds.scalars(order="samples")]),
     "select": lambda ds: of_samples(ds.select(range(ds.num_rows))),
     "take": lambda ds: of_samples(ds.take(100)),
@@ -66,18 +67,15 @@ STORED: dict[str, Callable[[UniRecordDataset], Found]] = {
 # What gives samples in an order of its own.
 DRAWN: dict[str, Callable[[UniRecordDataset], Found]] = {
     "sample": lambda ds: of_samples(ds.sample(100)),
-    "rows_of": lambda ds: of_columns([ds.rows_of(0, len(ds), read=True)]),
-    "weighted": lambda ds: of_samples(ds.weighted("w", replacement=False)),
+    "order.rows_of": lambda ds: of_columns([ds.order.rows_of(0, len(ds), read=True)]),
+    "unirecord.weighted": lambda ds: of_samples(unirecord.weighted(ds, "w", replacement=False)),
     "split": lambda ds: of_samples(sample for part in ds.split([0.5, 0.5]) for sample in part),
 }
 # What says something of the dataset, changes it, or is a method of those above.
 OTHERS = {
-    *("balanced", "bucketed", "windows", "packed"),  # a draw: test_drawing.py and test_exclude.py
-    *("to_tf", "to_mindspore"),  # of batches(): test_tf.py, test_framework_samples.py
     *("cache_stats", "close", "column_names", "distributed", "epoch", "exclude", "excluded_rows", "io"),
-    *("load_state_dict", "locate", "metadata", "num_rows", "num_shards", "on_corrupt", "path", "plot"),
-    *("read_rows", "row_ids", "refresh", "schema", "set_epoch", "shard_id", "state_dict", "steps_in_epoch"),
-    *("steps_of", "transform"),
+    *("load_state_dict", "locate", "metadata", "num_rows", "num_shards", "on_corrupt", "path", "order"),
+    *("read_rows", "refresh", "schema", "set_epoch", "shard_id", "state_dict", "transform"),
 }
 
 
@@ -98,10 +96,10 @@ OPTIONS: dict[str, Callable[[Path], UniRecordDataset]] = {
     "filled": lambda path: excluded(path, fill=True),
 }
 REFUSED = {
-    *(("transform", name) for name in ("to_hf", "to_hf_table")),
+    *(("transform", name) for name in ("hf.dataset", "hf.table")),
     *(("excluded", name) for name in ("__getitem__", "head", "sample")),
     *((option, name) for option in ("excluded", "filled") for name in STORED),
-    *((option, name) for option in ("excluded", "filled") for name in ("to_hf_table", "scalars of samples")),
+    *((option, name) for option in ("excluded", "filled") for name in ("hf.table", "scalars of samples")),
 }
 SELECTED = {"where": EVERY[18:], "selection": [5, 4, 3], "excluded": EVERY[3:], "filled": EVERY[3:]}
 
@@ -136,9 +134,9 @@ def test_a_method_obeys_an_option_of_the_dataset_or_refuses(path: Path, name: st
     else:
         assert sorted(rows) == sorted(expected)
     if option in ("shuffle", "selection") and name in SAMPLES and name not in ("select", "take", "skip"):
-        assert rows == ds.row_ids().tolist()
+        assert rows == ds.order.row_ids().tolist()
     chosen = ["k", "i"] if option == "columns" else NAMES
-    scalar = name in ("scalars", "scalars of samples", "to_arrow", "to_pandas", "to_hf_table")
+    scalar = name in ("scalars", "scalars of samples", "to_arrow", "to_pandas", "hf.table")
     assert names == [one for one in chosen if not (scalar and one == "b")]
 
 

@@ -264,7 +264,7 @@ def test_random_samples_are_taken_without_replacement(make: Make) -> None:
     ds = ten(make, shuffle=True)
     for count in (2, 10, 20):
         for _ in range(3):
-            rows = [int(i) for i in ds.row_ids(0, count)]
+            rows = [int(i) for i in ds.order.row_ids(0, count)]
             assert len(rows) == len(set(rows)) == min(count, 10)
     replaced = ten(make).select(np.random.default_rng(1).integers(0, 10, 5))
     assert len(values(replaced)) == 5

@@ -82,7 +82,7 @@ def test_nothing_gives_a_deleted_row(tmp_path: Path) -> None:
     left = [n for n in without(*range(10, 20)) if n % 5 != 1]
     with UniRecordDataset(path) as ds:
         assert (len(ds), ds.num_rows) == (len(left), len(left))
-        assert ds.row_ids().tolist() == left
+        assert ds.order.row_ids().tolist() == left
         assert [int(ds[i]["n"]) for i in range(len(ds))] == left
         assert ds.scalars(["n"])["n"].tolist() == left
         assert np.concatenate([batch["n"] for batch in ds.batches(7)]).tolist() == left
@@ -90,10 +90,10 @@ def test_nothing_gives_a_deleted_row(tmp_path: Path) -> None:
         with pytest.raises(IndexError, match="row 12 has been deleted"):
             ds.read_rows(np.array([0, 12]))
         assert ds.to_arrow(["n", "b"])["n"].to_pylist() == left
-        assert pickle.loads(pickle.dumps(ds)).row_ids().tolist() == left
+        assert pickle.loads(pickle.dumps(ds)).order.row_ids().tolist() == left
         assert [int(one["n"]) for one in ds.take(3)] == left[:3]
         halves = ds.split([0.5, 0.5])
-        assert sorted(n for half in halves for n in half.row_ids().tolist()) == left
+        assert sorted(n for half in halves for n in half.order.row_ids().tolist()) == left
     assert seen(path, where="n < 12") == [n for n in left if n < 12]
     for mode in (True, "block", "parts", "within-parts"):
         assert sorted(seen(path, shuffle=mode, seed=5)) == left
@@ -112,13 +112,13 @@ def test_streams_and_draws_have_no_deleted_row(tmp_path: Path) -> None:
     there = sorted(set(range(12)) - gone)
     with UniRecordDataset(path, shuffle=False) as ds:
         elements = np.concatenate([np.full(2 + n % 3, n) for n in there])
-        windows = ds.windows("t", 4)
+        windows = unirecord.windows(ds, "t", 4)
         assert [windows[i]["t"].tolist() for i in range(len(windows))] == [
             elements[4 * i : 4 * i + 4].tolist() for i in range(len(elements) // 4)
         ]
-        packed = np.concatenate([sample["t"] for sample in ds.packed("t", 8, pad=99)])
+        packed = np.concatenate([sample["t"] for sample in unirecord.packed(ds, "t", 8, pad=99)])
         assert sorted(packed[packed != 99].tolist()) == elements.tolist()
-        weighted = {int(sample["n"]) for sample in ds.weighted(np.ones(len(ds)), samples=200)}
+        weighted = {int(sample["n"]) for sample in unirecord.weighted(ds, np.ones(len(ds)), samples=200)}
         assert weighted == set(there)
 
 
@@ -533,7 +533,7 @@ class Deleting(RuleBasedStateMachine):
         for version in {self.newest, min(self.rows)}:
             with UniRecordDataset(self.path, version=version) as ds:
                 expected = self.rows[version]
-                assert ds.row_ids().tolist() == sorted(expected)
+                assert ds.order.row_ids().tolist() == sorted(expected)
                 assert ds.scalars(["n"])["n"].tolist() == [expected[i] for i in sorted(expected)]
 
     def teardown(self) -> None:

@@ -85,7 +85,7 @@ def same(sample: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("options", [{}, {"transform": same, "num_workers": 3}])
 def test_stopped_at_any_batch_seven_deep_the_rest_follows(path: Path, options: dict[str, Any]) -> None:
-    order = opened(path).row_ids().tolist()
+    order = opened(path).order.row_ids().tolist()
     for stop in range(ROWS // BATCH + 2):
         ds, stage = opened(path), Ahead()
         loader = ahead(ds, stage, Ahead(), **options)

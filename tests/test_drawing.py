@@ -29,7 +29,7 @@ def ds(tmp_path_factory: pytest.TempPathFactory) -> unirecord.UniRecordDataset:
 
 @pytest.mark.parametrize(("classes", "per_class"), [(3, 2), (8, 4), (9, 1), (1, 7)])
 def test_each_batch_has_as_many_rows_of_as_many_classes(ds: Any, classes: int, per_class: int) -> None:
-    drawn = ds.balanced("name", classes=classes, per_class=per_class)
+    drawn = unirecord.balanced(ds, "name", classes=classes, per_class=per_class)
     came: Counter[str] = Counter()
     for batch in drawn.batches():
         counts = Counter(batch["name"])
@@ -43,7 +43,7 @@ def test_each_batch_has_as_many_rows_of_as_many_classes(ds: Any, classes: int, p
 
 
 def test_a_class_is_gone_through_before_its_rows_come_again(ds: Any) -> None:
-    drawn = ds.balanced("label", classes=9, per_class=1, batches=7)
+    drawn = unirecord.balanced(ds, "label", classes=9, per_class=1, batches=7)
     rare = [int(i) for _ in range(20) for batch in drawn.batches() for i in batch["i"] if LABELS[i] == 8]
     rows = int(np.sum(LABELS == 8))
     assert 1 < rows < 60
@@ -57,7 +57,7 @@ def test_a_class_is_gone_through_before_its_rows_come_again(ds: Any) -> None:
 
 @pytest.mark.parametrize("column", ["tokens", "size"])
 def test_every_row_comes_once_in_batches_of_bounded_size(ds: Any, column: str) -> None:
-    drawn = ds.bucketed(column, max_length=400)
+    drawn = unirecord.bucketed(ds, column, max_length=400)
     orders = []
     for _ in range(3):
         batches = list(drawn.batches())
@@ -72,7 +72,7 @@ def test_every_row_comes_once_in_batches_of_bounded_size(ds: Any, column: str) -
 
 
 def test_edges_and_small_batches(ds: Any) -> None:
-    drawn = ds.bucketed("tokens", batch_size=16, edges=[20, 50], drop_last=True)
+    drawn = unirecord.bucketed(ds, "tokens", batch_size=16, edges=[20, 50], drop_last=True)
     for batch in ids(drawn.batches()):
         assert len(batch) == 16
         assert len({int(np.searchsorted([20, 50], LENGTHS[i])) for i in batch}) == 1
@@ -89,14 +89,14 @@ def test_drop_last_leaves_out_every_batch_that_is_smaller(ds: Any, data: Any) ->
     edges = sorted(data.draw(st.sets(st.integers(1, 90), max_size=6)))
     sizes = [{"batch_size": data.draw(st.integers(1, 150))}, {"max_length": data.draw(st.integers(90, 4000))}]
     size, plain = data.draw(st.sampled_from(sizes)), ds.take(data.draw(st.integers(1, ROWS)))
-    kept = plain.bucketed("tokens", edges=edges, drop_last=True, **size)
+    kept = unirecord.bucketed(plain, "tokens", edges=edges, drop_last=True, **size)
     lengths = LENGTHS[: len(plain)]
     bucket = np.searchsorted(edges, lengths)
     whole = {}
     for number in np.unique(bucket).tolist():
         longest = max(1, int(lengths[bucket == number].max()))
         whole[number] = size.get("batch_size") or size["max_length"] // longest
-    batches = [kept.rows_of(step, epoch=0).tolist() for step in range(kept.steps_in_epoch())]
+    batches = [kept.order.rows_of(step, epoch=0).tolist() for step in range(kept.order.steps_in_epoch())]
     assert all(len(batch) == whole[bucket[batch[0]]] for batch in batches)
     assert len(batches) == sum(np.count_nonzero(bucket == number) // whole[number] for number in whole)
     assert ids(kept.batches()) == batches
@@ -116,7 +116,7 @@ def test_buckets_are_those_of_any_selection_over_parts(
         for i in range(200):
             writer.write({"i": i, "tokens": np.zeros((LENGTHS[i], 2), np.uint16)})
     whole = unirecord.UniRecordDataset(tmp_path / "d", shuffle=True, columns=["i"])
-    batches = ids(whole.select(chosen).bucketed("tokens", batch_size=6, edges=[10, 40]).batches())
+    batches = ids(unirecord.bucketed(whole.select(chosen), "tokens", batch_size=6, edges=[10, 40]).batches())
     assert sorted(joined(batches)) == sorted(np.asarray(chosen).tolist())
     for batch in batches:
         assert len({int(np.searchsorted([10, 40], LENGTHS[i])) for i in batch}) == 1
@@ -124,18 +124,26 @@ def test_buckets_are_those_of_any_selection_over_parts(
 
 def test_an_unshuffled_dataset_is_drawn_as_stored(ds: Any) -> None:
     plain = ds.view(shuffle=False)
-    batches = ids(plain.bucketed("tokens", batch_size=50, edges=[]).batches())
+    batches = ids(unirecord.bucketed(plain, "tokens", batch_size=50, edges=[]).batches())
     assert joined(batches) == list(range(ROWS))
-    assert ids(plain.balanced("label", classes=1, per_class=3, batches=1).batches()) == [
+    assert ids(unirecord.balanced(plain, "label", classes=1, per_class=3, batches=1).batches()) == [
         np.flatnonzero(LABELS == 0)[:3].tolist()
     ]
 
 
 # ---- both -------------------------------------------------------------------------------------------------------
 
+FRAMEWORKS_OF_SAMPLES = [
+    unirecord.hf.dataset,
+    unirecord.hf.table,
+    unirecord.keras.dataset,
+    unirecord.grain.batches,
+    unirecord.mindspore.dataset,
+]
+
 DRAWS = {
-    "balanced": lambda ds: ds.balanced("label", classes=4, per_class=3),
-    "bucketed": lambda ds: ds.bucketed("tokens", max_length=300),
+    "balanced": lambda ds: unirecord.balanced(ds, "label", classes=4, per_class=3),
+    "bucketed": lambda ds: unirecord.bucketed(ds, "tokens", max_length=300),
 }
 
 
@@ -149,7 +157,7 @@ def test_ranks_share_batches_and_a_job_goes_on_with_others(ds: Any, draw: Any, r
         got = ids(drawn.batches())
         counts.append(len(got))
         assert got == [whole[(rank + 4 * k) % len(whole)] for k in range(len(got))]
-        assert drawn.rows_of(2, epoch=0, rank=3).tolist() == whole[11]
+        assert drawn.order.rows_of(2, epoch=0, rank=3).tolist() == whole[11]
     assert len(set(counts)) == 1 or remainder == "uneven"
     loader = draw(ds.view(shard_id=1, num_shards=4, remainder=remainder)).batches()
     batches = iter(loader)
@@ -163,13 +171,13 @@ def test_ranks_share_batches_and_a_job_goes_on_with_others(ds: Any, draw: Any, r
     with pytest.raises(ValueError, match="drawn"):
         ds.load_state_dict(state)
     with pytest.raises(ValueError, match="drawn"):
-        ds.bucketed("tokens", max_length=301).load_state_dict(state)
+        unirecord.bucketed(ds, "tokens", max_length=301).load_state_dict(state)
 
 
 ASKED = DRAWS | {
-    "scarce": lambda ds: ds.balanced("label", classes=5, per_class=7, batches=40),
-    "short": lambda ds: ds.bucketed("tokens", batch_size=16, edges=[20, 50], drop_last=True),
-    "few": lambda ds: ds.balanced("label", classes=2, per_class=2, batches=5),
+    "scarce": lambda ds: unirecord.balanced(ds, "label", classes=5, per_class=7, batches=40),
+    "short": lambda ds: unirecord.bucketed(ds, "tokens", batch_size=16, edges=[20, 50], drop_last=True),
+    "few": lambda ds: unirecord.balanced(ds, "label", classes=2, per_class=2, batches=5),
 }
 
 
@@ -182,16 +190,16 @@ def test_steps_and_rows_of_drawn_batches_are_inverse(ds: Any, data: Any) -> None
     plain = ds.view(shuffle=data.draw(st.booleans()), remainder=remainder).select(range(ROWS - 1, 20, -1))
     drawn = draw(plain)
     asked = {"num_shards": ranks, "start": start}
-    steps = drawn.steps_in_epoch(**asked)
+    steps = drawn.order.steps_in_epoch(**asked)
     expected = set()
     for step in range(steps):
         together = []
         for rank in range(ranks):
-            rows = drawn.rows_of(step, epoch=epoch, rank=rank, **asked).tolist()
+            rows = drawn.order.rows_of(step, epoch=epoch, rank=rank, **asked).tolist()
             together += rows
             expected |= {(row, epoch, step, rank, slot) for slot, row in enumerate(rows)}
-        assert drawn.rows_of(step, epoch=epoch, **asked).tolist() == together
-    found = drawn.steps_of(range(ROWS), epochs=[epoch], **asked)
+        assert drawn.order.rows_of(step, epoch=epoch, **asked).tolist() == together
+    found = drawn.order.steps_of(range(ROWS), epochs=[epoch], **asked)
     table = list(
         zip(*(found[name].tolist() for name in ("row", "epoch", "step", "rank", "slot")), strict=True)
     )
@@ -201,10 +209,10 @@ def test_steps_and_rows_of_drawn_batches_are_inverse(ds: Any, data: Any) -> None
     never = {entry[0] for entry in table if entry[2] < 0}
     assert never == set(range(ROWS)) - {entry[0] for entry in expected}
     if not start and steps:
-        rows = drawn.rows_of(0, epoch=epoch, **asked).tolist()
-        assert drawn.rows_of(epoch * steps, **asked).tolist() == rows
+        rows = drawn.order.rows_of(0, epoch=epoch, **asked).tolist()
+        assert drawn.order.rows_of(epoch * steps, **asked).tolist() == rows
     with pytest.raises(IndexError, match="there is no step"):
-        drawn.rows_of(steps, epoch=epoch, **asked)
+        drawn.order.rows_of(steps, epoch=epoch, **asked)
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
@@ -213,18 +221,18 @@ def test_rows_of_drawn_batches_are_what_loaders_deliver(ds: Any, draw: Any) -> N
     for epoch in range(2):
         for rank, drawn in enumerate(ranks):
             for step, batch in enumerate(drawn.batches()):
-                assert ranks[0].rows_of(step, epoch=epoch, rank=rank).tolist() == batch["i"].tolist()
-    read = draw(ds).rows_of(1, epoch=0, read=True)
-    assert read["i"].tolist() == draw(ds).rows_of(1, epoch=0).tolist()
+                assert ranks[0].order.rows_of(step, epoch=epoch, rank=rank).tolist() == batch["i"].tolist()
+    read = draw(ds).order.rows_of(1, epoch=0, read=True)
+    assert read["i"].tolist() == draw(ds).order.rows_of(1, epoch=0).tolist()
     with pytest.raises(ValueError, match="give the epoch"):
-        draw(ds).rows_of(1, start=4)
+        draw(ds).order.rows_of(1, start=4)
 
 
 def test_when_a_row_comes_in_too_many_draws_is_refused(ds: Any) -> None:
-    drawn = ds.weighted("size", samples=10**12)
-    assert len(drawn.rows_of(10**9, 64, epoch=3)) == 64
+    drawn = unirecord.weighted(ds, "size", samples=10**12)
+    assert len(drawn.order.rows_of(10**9, 64, epoch=3)) == 64
     with pytest.raises(ValueError, match="ask for the rows of steps"):
-        drawn.steps_of([5], 64)
+        drawn.order.steps_of([5], 64)
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
@@ -266,7 +274,7 @@ def test_tensorflow_and_jax_get_the_same_batches(ds: Any, draw: Any) -> None:
         unirecord.jax.loader(drawn, sharding=object())
     pytest.importorskip("tensorflow")
     drawn.set_epoch(0)
-    data = drawn.to_tf()
+    data = unirecord.tf.dataset(drawn)
     assert int(data.cardinality()) == len(whole)
     assert [batch["i"].numpy().tolist() for batch in data] == whole
     assert [batch["i"].numpy().tolist() for batch in data] != whole  # another epoch
@@ -276,8 +284,6 @@ def test_tensorflow_and_jax_get_the_same_batches(ds: Any, draw: Any) -> None:
     ("name", "said"),
     [
         ("pipeline", "drawn.batches"),
-        ("to_hf", "drawn.batches"),
-        ("to_mindspore", "drawn.batches"),
         ("row_ids", "rows_of"),
     ],
 )
@@ -286,8 +292,14 @@ def test_what_drawn_batches_are_not_names_the_way(ds: Any, name: str, said: str)
         getattr(DRAWS["bucketed"](ds), name)
 
 
+@pytest.mark.parametrize("give", FRAMEWORKS_OF_SAMPLES, ids=lambda give: give.__module__.rpartition(".")[2])
+def test_frameworks_that_take_samples_say_what_to_do_with_drawn_batches(ds: Any, give: Any) -> None:
+    with pytest.raises(TypeError, match=r"these batches have been drawn: .*drawn\b"):
+        give(DRAWS["bucketed"](ds), *([] if give in (unirecord.hf.dataset, unirecord.hf.table) else [4]))
+
+
 def test_a_row_on_which_a_transform_fails_is_named(ds: Any) -> None:
-    drawn = ds.bucketed("tokens", batch_size=8)
+    drawn = unirecord.bucketed(ds, "tokens", batch_size=8)
     whole = ids(drawn.batches())
 
     def fail(sample: Any) -> Any:
@@ -303,27 +315,36 @@ def test_a_row_on_which_a_transform_fails_is_named(ds: Any) -> None:
 @pytest.mark.parametrize(
     ("draw", "text"),
     [
-        (lambda ds: ds.balanced("label", classes=10, per_class=1), "has 9 classes"),
-        (lambda ds: ds.weighted([1.0, 2.0]), "one for each of the 300 rows"),
-        (lambda ds: ds.weighted(np.zeros(ROWS)), "not all 0"),
-        (lambda ds: ds.weighted(np.full(ROWS, np.inf)), "finite"),
-        (lambda ds: ds.weighted(LABELS - 1), "0 or more"),
-        (lambda ds: ds.weighted("size", samples=301, replacement=False), "rows can be drawn"),
-        (lambda ds: ds.weighted("label").weighted("label"), "this is weighted already"),
-        (lambda ds: ds.weighted("label").take(3), "before a weighted draw is made"),
+        (lambda ds: unirecord.balanced(ds, "label", classes=10, per_class=1), "has 9 classes"),
+        (lambda ds: unirecord.weighted(ds, [1.0, 2.0]), "one for each of the 300 rows"),
+        (lambda ds: unirecord.weighted(ds, np.zeros(ROWS)), "not all 0"),
+        (lambda ds: unirecord.weighted(ds, np.full(ROWS, np.inf)), "finite"),
+        (lambda ds: unirecord.weighted(ds, LABELS - 1), "0 or more"),
+        (lambda ds: unirecord.weighted(ds, "size", samples=301, replacement=False), "rows can be drawn"),
+        (lambda ds: unirecord.weighted(unirecord.weighted(ds, "label"), "label"), "this is weighted already"),
+        (lambda ds: unirecord.weighted(ds, "label").take(3), "before a weighted draw is made"),
         (
-            lambda ds: ds.windows("tokens", 5).balanced("x", classes=1, per_class=1),
+            lambda ds: unirecord.balanced(unirecord.windows(ds, "tokens", 5), "x", classes=1, per_class=1),
             "windows or packed samples",
         ),
-        (lambda ds: unirecord.mix({"a": ds.windows("tokens", 5)}), "windows or packed samples"),
-        (lambda ds: ds.balanced("label", classes=0, per_class=1), "classes"),
-        (lambda ds: ds.bucketed("tokens"), "one of batch_size and max_length"),
-        (lambda ds: ds.bucketed("tokens", batch_size=2, max_length=9), "one of batch_size and max_length"),
-        (lambda ds: ds.bucketed("tokens", max_length=80), "rows are longer than max_length=80; row"),
-        (lambda ds: ds.bucketed("tokens", batch_size=2, edges=[3, 3]), "must ascend"),
-        (lambda ds: ds.view(shuffle="block").bucketed("tokens", batch_size=2), "shuffled by 'block'"),
-        (lambda ds: ds.bucketed("tokens", batch_size=2).batches(drop_last=True), "drop_last"),
-        (lambda ds: ds.bucketed("tokens", batch_size=2).batches(receipts="r"), "receipts"),
+        (lambda ds: unirecord.mix({"a": unirecord.windows(ds, "tokens", 5)}), "windows or packed samples"),
+        (lambda ds: unirecord.balanced(ds, "label", classes=0, per_class=1), "classes"),
+        (lambda ds: unirecord.bucketed(ds, "tokens"), "one of batch_size and max_length"),
+        (
+            lambda ds: unirecord.bucketed(ds, "tokens", batch_size=2, max_length=9),
+            "one of batch_size and max_length",
+        ),
+        (
+            lambda ds: unirecord.bucketed(ds, "tokens", max_length=80),
+            "rows are longer than max_length=80; row",
+        ),
+        (lambda ds: unirecord.bucketed(ds, "tokens", batch_size=2, edges=[3, 3]), "must ascend"),
+        (
+            lambda ds: unirecord.bucketed(ds.view(shuffle="block"), "tokens", batch_size=2),
+            "shuffled by 'block'",
+        ),
+        (lambda ds: unirecord.bucketed(ds, "tokens", batch_size=2).batches(drop_last=True), "drop_last"),
+        (lambda ds: unirecord.bucketed(ds, "tokens", batch_size=2).batches(receipts="r"), "receipts"),
     ],
 )
 def test_wrong_draws_are_refused(ds: Any, draw: Any, text: str) -> None:
@@ -333,6 +354,6 @@ def test_wrong_draws_are_refused(ds: Any, draw: Any, text: str) -> None:
 
 def test_columns_without_classes_or_lengths_are_refused(ds: Any) -> None:
     with pytest.raises(SchemaError, match="'x' is float32"):
-        ds.bucketed("x", batch_size=2)
+        unirecord.bucketed(ds, "x", batch_size=2)
     with pytest.raises(SchemaError, match="not scalar"):
-        ds.balanced("tokens", classes=1, per_class=1)
+        unirecord.balanced(ds, "tokens", classes=1, per_class=1)

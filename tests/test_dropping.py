@@ -27,13 +27,13 @@ def test_deleted_rows_are_blank_and_the_others_as_they_were(tmp_path: Path, kind
     unirecord.delete(path, rows=[0, 1, 2, 5, 62, 63, 100])
     live = seen(path)
     with UniRecordDataset(path, shuffle=True, seed=3) as before:
-        order, state = before.row_ids().tolist(), before.state_dict()
+        order, state = before.order.row_ids().tolist(), before.state_dict()
     with faults.unsynced():
         unirecord.compact(path, drop_deleted=True)
     assert seen(path) == live
     with UniRecordDataset(path, shuffle=True, seed=3) as after:
         after.load_state_dict(state)
-        assert after.row_ids().tolist() == order
+        assert after.order.row_ids().tolist() == order
         for one in after:
             same([one], [row(SCHEMAS[kind], int(one["n"]))])
     (part,) = read_directory(path)

@@ -31,7 +31,10 @@ START = re.compile(
 )
 OPTIONS = re.compile(r"(\w+=\S*(?: and \w+=)?) of ((?:[\w.]+(?:\(\))?)(?: or [\w.]+\(\))?)")
 CLOSES = {"(": ")", "[": "]", "{": "}"}
-NOT_TRIED = {"ds.to_tf(…)": "tensorflow", "unirecord.torch": "torch", "unirecord.tf": "tensorflow"}
+NOT_TRIED = {
+    "unirecord.torch": "torch",
+    "unirecord.tf": "tensorflow",
+}
 NEW = count()
 
 
@@ -109,7 +112,7 @@ def follow(call: str, ds: UniRecordDataset, writer: Writer) -> Any:
     filled = filled.replace("target", f"'target{next(NEW)}{ending}'")
     for package in (name for start, name in NOT_TRIED.items() if call.startswith(start)):
         if "…" in call or importlib.util.find_spec(package) is None:
-            return getattr(ds, "to_tf") if call.startswith("ds.") else None  # noqa: B009
+            return None
     if call.startswith(("unirecord.torch", "unirecord.tf", "unirecord.images")):
         importlib.import_module(".".join(call.split(".")[:2]))
     return eval(filled, names(ds, writer, call))

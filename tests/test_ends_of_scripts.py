@@ -27,7 +27,7 @@ left = [iter(loader) for loader in (
     ds.pipeline().map(lambda sample: sample).filter(lambda sample: True).batch(4),
     unirecord.Pipeline.from_generators([lambda: iter(range(100))]).map(lambda number: number),
     unirecord.torch.loader(ds, 4),
-    ds.to_hf(),
+    unirecord.hf.dataset(ds),
 )]
 firsts = [next(iterator) for iterator in left]
 by_name = {number: iterator for number, iterator in enumerate(left)}

@@ -40,7 +40,7 @@ class Model:
     def order(self, epoch: int) -> list[int]:
         if epoch not in self.orders:
             self.base.set_epoch(epoch)
-            self.orders[epoch] = self.base.row_ids().tolist()
+            self.orders[epoch] = self.base.order.row_ids().tolist()
         return self.orders[epoch]
 
     def entries(self, epoch: int, position: int, row: int) -> list[bool]:
@@ -98,7 +98,7 @@ SELECTIONS = {
     "all": lambda ds: ds,
     "where": lambda ds: ds.view(where="label != 1"),
     "picked": lambda ds: ds.select([5, 1, 22, 17, 2, 9, 8]),
-    "weighted": lambda ds: ds.weighted("i", samples=17),
+    "weighted": lambda ds: unirecord.weighted(ds, "i", samples=17),
 }
 
 
@@ -159,11 +159,11 @@ def test_a_job_gets_what_the_rule_says(
                 if rows:
                     assert next(own)["i"].tolist() == rows
                 asked = {"batch_size": batch, "epoch": epoch, "drop_last": drop_last, "start": start}
-                assert ds.rows_of(k, rank=r, **asked).tolist() == rows
+                assert ds.order.rows_of(k, rank=r, **asked).tolist() == rows
                 if rows and k in (0, steps - 1):
                     assert loaders[r].replay(k, epoch=epoch, start=start)["i"].tolist() == rows
                 for row in rows[:1]:
-                    found = ds.steps_of(
+                    found = ds.order.steps_of(
                         row, batch, epochs=[epoch], num_shards=ranks, drop_last=drop_last, start=start
                     )
                     assert (k, r) in list(zip(found["step"].tolist(), found["rank"].tolist(), strict=True))
@@ -187,7 +187,7 @@ def test_a_job_gets_what_the_rule_says(
                     rows = (
                         set(what)
                         if how == "rows"
-                        else set(base.view(where=what).row_ids().tolist())
+                        else set(base.view(where=what).order.row_ids().tolist())
                         if chosen != "weighted"
                         else set()
                     )
@@ -236,7 +236,7 @@ def test_frozen_vectors_of_holes(tmp_path: Path) -> None:
             for step, ranks in enumerate(steps):
                 for rank, rows in enumerate(ranks):
                     asked = {"epoch": epoch, "rank": rank, "num_shards": len(ranks)}
-                    assert ds.rows_of(step, case["batch_size"], **asked).tolist() == rows
+                    assert ds.order.rows_of(step, case["batch_size"], **asked).tolist() == rows
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def test_what_is_not_obeyed_is_refused(ten: UniRecordDataset) -> None:
     assert not ten.excluded_rows
     ten.exclude([1])
     for made in (
-        lambda: ten.bucketed("x", batch_size=2),
+        lambda: unirecord.bucketed(ten, "x", batch_size=2),
         lambda: unirecord.mix({"a": ten}),
         lambda: told(ten.batches(2)),
     ):
@@ -358,7 +358,7 @@ def test_lightning_counts_the_steps_of_a_whole_epoch(ten: UniRecordDataset, drop
     """It takes off what it has done."""
     from unirecord import lightning
 
-    ten.exclude(rows=[*ten.row_ids()[4:8]])
+    ten.exclude(rows=[*ten.order.row_ids()[4:8]])
     loader = lightning.loader(ten, 4, drop_last=drop_last)
     steps = 1 if drop_last else 2
     assert len(loader) == len(list(loader)) == steps
@@ -377,7 +377,7 @@ def test_data_that_have_grown_leave_the_same_rows_out(path: Path, tmp_path: Path
             writer.write({"i": i})
     ds = UniRecordDataset(tmp_path / "d", shuffle=True, seed=1)
     loader = ds.batches(3)
-    rows = ds.rows_of(1, 3, epoch=0).tolist()
+    rows = ds.order.rows_of(1, 3, epoch=0).tolist()
     loader.exclude(1)
     with unirecord.append(tmp_path / "d") as writer:
         writer.write({"i": 10})

@@ -103,7 +103,7 @@ def test_a_pipeline_leaves_out_what_the_loader_does(
 @pytest.mark.parametrize("fill", [False, True])
 def test_samples_and_filtered_batches_pass_over_what_is_left_out(path: Path, fill: bool) -> None:
     ds = UniRecordDataset(path, shuffle=True, seed=3)
-    order = ds.row_ids().tolist()
+    order = ds.order.row_ids().tolist()
     samples = ds.pipeline(cpus=1)
     reading = iter(samples)
     assert [next(reading)["i"] for _ in range(10)] == order[:10]
@@ -112,7 +112,7 @@ def test_samples_and_filtered_batches_pass_over_what_is_left_out(path: Path, fil
     assert not set(rest) & set(order[:20])
     assert len(rest) == ROWS - 10 if fill else rest == order[20:]
     ds.set_epoch(1)
-    kept = [i for i in ds.row_ids().tolist() if i not in order[:20] and i != order[40]]
+    kept = [i for i in ds.order.row_ids().tolist() if i not in order[:20] and i != order[40]]
     filtered = ds.view().pipeline(cpus=1).filter(f"i != {order[40]}").batch(4)
     filtered.set_epoch(1)
     assert len(samples) == (ROWS if fill else ROWS - 20)
@@ -122,7 +122,7 @@ def test_samples_and_filtered_batches_pass_over_what_is_left_out(path: Path, fil
 
 def test_batches_that_unbatch_makes_again_go_on_in_the_middle(path: Path) -> None:
     ds = UniRecordDataset(path, shuffle=True, seed=3)
-    order = ds.row_ids().tolist()
+    order = ds.order.row_ids().tolist()
     samples = ds.pipeline(cpus=1).map(plus).batch(5).unbatch()
     reading = iter(samples)
     assert [next(reading)["i"] for _ in range(7)] == order[:7]
@@ -134,7 +134,7 @@ def test_batches_that_unbatch_makes_again_go_on_in_the_middle(path: Path) -> Non
 
 def test_steps_that_are_left_out_are_not_replayed(path: Path) -> None:
     ds = UniRecordDataset(path, shuffle=True, seed=3)
-    order = ds.row_ids().tolist()
+    order = ds.order.row_ids().tolist()
     ds.exclude(order[4:9])
     batched, samples = ds.pipeline(cpus=1).map(plus).batch(4), ds.pipeline(cpus=1)
     with pytest.raises(IndexError, match="step 1 of epoch 0 has been left out"):
@@ -148,7 +148,7 @@ def test_steps_that_are_left_out_are_not_replayed(path: Path) -> None:
 def test_an_operator_that_leaves_a_sample_out_does_so_in_a_replay(path: Path) -> None:
     """And the batch takes the next one, as it does in a pass."""
     ds = UniRecordDataset(path, shuffle=True, seed=3)
-    order = ds.row_ids().tolist()
+    order = ds.order.row_ids().tolist()
 
     def refuse(sample: dict[str, Any]) -> dict[str, Any]:
         if sample["i"] == order[9]:
@@ -168,7 +168,7 @@ def test_holes_go_through_processes_and_slots(path: Path) -> None:
             out[:] = int(bytes(cell)) % 251
 
     ds = UniRecordDataset(path, shuffle=True, seed=3)
-    order = ds.row_ids().tolist()
+    order = ds.order.row_ids().tolist()
     ds.exclude([order[1], order[4], order[11], *order[12:16]])
     wanted = [[order[0], *order[2:4]], order[5:8], order[8:11], order[16:20]]
     in_place = ds.view().pipeline(cpus=1).map(Decode(), columns=["s"]).batch(4)

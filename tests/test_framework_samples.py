@@ -14,9 +14,9 @@ import unirecord.torch
 
 READERS: dict[str, Callable[[Any], Iterable[Any]]] = {
     "torch": lambda ds: unirecord.torch.loader(ds, 8),
-    "tf": lambda ds: ds.to_tf(8).as_numpy_iterator(),
+    "tf": lambda ds: unirecord.tf.dataset(ds, 8).as_numpy_iterator(),
     "pipeline": lambda ds: ds.pipeline().batch(8),
-    "hf": lambda ds: ds.to_hf(1).with_format("arrow").iter(8),
+    "hf": lambda ds: unirecord.hf.dataset(ds, 1).with_format("arrow").iter(8),
 }
 
 
@@ -32,8 +32,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         sources[name] = unirecord.UniRecordDataset(folder / f"{name}.urec", shuffle=True, seed=1)
     return {
         "mix": unirecord.mix({name: ds.view(columns=["i"]) for name, ds in sources.items()}, seed=4),
-        "windows": sources["web"].windows("tokens", 5, 4),
-        "packed": sources["web"].packed("tokens", 16),
+        "windows": unirecord.windows(sources["web"], "tokens", 5, 4),
+        "packed": unirecord.packed(sources["web"], "tokens", 16),
     }
 
 

@@ -88,7 +88,7 @@ def test_batches_are_the_same(
 
 
 def test_samples_left_out_are_followed_by_the_next(path: Path, taken_over: list[int]) -> None:
-    order = UniRecordDataset(path, shuffle=True, seed=5).row_ids().tolist()
+    order = UniRecordDataset(path, shuffle=True, seed=5).order.row_ids().tolist()
     left_out = set(order[800:803])
 
     def some(sample: Any) -> Any:
@@ -105,7 +105,7 @@ def test_samples_left_out_are_followed_by_the_next(path: Path, taken_over: list[
 
 
 def test_an_error_behind_the_batch_is_met_once(path: Path, taken_over: list[int]) -> None:
-    order = UniRecordDataset(path, shuffle=True, seed=5).row_ids().tolist()
+    order = UniRecordDataset(path, shuffle=True, seed=5).order.row_ids().tolist()
     met = 0
 
     def failing(batch: Any) -> Any:
@@ -123,7 +123,7 @@ def test_an_error_behind_the_batch_is_met_once(path: Path, taken_over: list[int]
 
 
 def test_an_error_before_the_batch_comes_behind_whole_batches(path: Path, taken_over: list[int]) -> None:
-    order = UniRecordDataset(path, shuffle=True, seed=5).row_ids().tolist()
+    order = UniRecordDataset(path, shuffle=True, seed=5).order.row_ids().tolist()
 
     def failing(sample: Any) -> Any:
         if int(sample["i"]) == order[900]:

@@ -33,7 +33,7 @@ def orders(ds: UniRecordDataset, epochs: int) -> list[int]:
     found = []
     for epoch in range(epochs):
         ds.set_epoch(epoch)
-        found += ds.row_ids().tolist()
+        found += ds.order.row_ids().tolist()
     ds.set_epoch(0)
     return found
 
@@ -126,7 +126,7 @@ def test_a_state_of_another_epoch_is_refused(path: Path) -> None:
         iter(unirecord.grain.batches(opened(path), 7, epochs=2)).set_state(state)
     iterator = iter(unirecord.grain.batches(opened(path), 7))
     iterator.set_state(state)
-    assert values(iterator) == ds.row_ids().tolist()
+    assert values(iterator) == ds.order.row_ids().tolist()
 
 
 EPOCHS = 5

@@ -73,7 +73,7 @@ def ds(path: Path) -> Any:
 
 
 def rows(shares: dict[str, Any]) -> dict[str, list[int]]:
-    return {name: share.row_ids().tolist() for name, share in shares.items()}
+    return {name: share.order.row_ids().tolist() for name, share in shares.items()}
 
 
 def mixed(state: int, seed: int) -> int:
@@ -214,7 +214,8 @@ def test_rows_of_a_key_are_in_one_share_and_each_value_is_cut_exactly(ds: Any) -
     for label, count in every.items():
         cuts = [0, *(int(end * count + Fraction(1, 2)) for end in (Fraction(7, 10), Fraction(8, 10), 1))]
         got = [
-            sum(record(i)["label"] == label for i in share.row_ids().tolist()) for share in shares.values()
+            sum(record(i)["label"] == label for i in share.order.row_ids().tolist())
+            for share in shares.values()
         ]
         assert got == [b - a for a, b in pairwise(cuts)]
 
@@ -226,13 +227,15 @@ def test_shares_are_selections_like_any_other(ds: Any) -> None:
     first = next(iter(loader))
     again = ds.view(shuffle=True, seed=4, num_shards=2, shard_id=1).split({"a": 0.5, "b": 0.5})["a"]
     again.load_state_dict(json.loads(json.dumps(loader.state_dict())))
-    assert [int(sample["i"]) for sample in again] == train.row_ids().tolist()[8:]
-    assert first["i"].tolist() == train.row_ids(0, 8).tolist()
+    assert [int(sample["i"]) for sample in again] == train.order.row_ids().tolist()[8:]
+    assert first["i"].tolist() == train.order.row_ids(0, 8).tolist()
     backwards = ds.select(range(ROWS - 1, -1, -1)).split({"a": 0.5, "b": 0.5})["a"]
-    assert sorted(backwards.row_ids().tolist(), reverse=True) == backwards.row_ids().tolist()
-    assert set(backwards.row_ids().tolist()) == set(ds.split({"a": 0.5, "b": 0.5})["a"].row_ids().tolist())
+    assert sorted(backwards.order.row_ids().tolist(), reverse=True) == backwards.order.row_ids().tolist()
+    assert set(backwards.order.row_ids().tolist()) == set(
+        ds.split({"a": 0.5, "b": 0.5})["a"].order.row_ids().tolist()
+    )
     one = ds.split({"all": 1})["all"]
-    assert one.row_ids().tolist() == list(range(ROWS))
+    assert one.order.row_ids().tolist() == list(range(ROWS))
 
 
 def test_a_key_is_read_alone(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +267,7 @@ def test_a_key_is_read_alone(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         (lambda ds: ds.split(0.5, stratify="label"), ValueError, "named shares"),
         (lambda ds: ds.split(SHARES, by="usr"), SchemaError, "usr"),
         (lambda ds: ds.split(SHARES, stratify="lable"), SchemaError, "lable"),
-        (lambda ds: ds.windows("tokens", 5).split(SHARES), ValueError, "split the documents"),
+        (lambda ds: unirecord.windows(ds, "tokens", 5).split(SHARES), ValueError, "split the documents"),
         (lambda ds: unirecord.mix({"a": ds}).split(SHARES), ValueError, "before a mixture is made"),
     ],
 )

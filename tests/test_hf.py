@@ -1,4 +1,4 @@
-"""ds.to_hf() and ds.to_hf_table() in the hands of Hugging Face's datasets."""
+"""unirecord.hf.dataset(ds) and unirecord.hf.table(ds) in the hands of Hugging Face's datasets."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from datasets.distributed import split_dataset_by_node
 from PIL import Image
 from torch.utils.data import DataLoader
 
+import unirecord
 from unirecord import UniRecordDataset, Writer, append, write_dataset
 
 NAMES = ["cat", "dog", "owl"]
@@ -60,7 +61,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_features_say_what_columns_are(path: Path) -> None:
-    data = UniRecordDataset(path).to_hf()
+    data = unirecord.hf.dataset(UniRecordDataset(path))
     features = data.features
     assert isinstance(features["image"], datasets.Image)
     assert features["label"].names == NAMES
@@ -79,11 +80,11 @@ def test_features_say_what_columns_are(path: Path) -> None:
 
 
 def test_shards_are_the_parts_or_equal_stretches(path: Path) -> None:
-    assert UniRecordDataset(path).to_hf().num_shards == 3
-    assert UniRecordDataset(path, shuffle=True).to_hf().num_shards == 60
-    assert UniRecordDataset(path).to_hf(num_shards=7).num_shards == 7
+    assert unirecord.hf.dataset(UniRecordDataset(path)).num_shards == 3
+    assert unirecord.hf.dataset(UniRecordDataset(path, shuffle=True)).num_shards == 60
+    assert unirecord.hf.dataset(UniRecordDataset(path), num_shards=7).num_shards == 7
     shared = [
-        [row["n"] for row in split_dataset_by_node(UniRecordDataset(path).to_hf(), rank, 3)]
+        [row["n"] for row in split_dataset_by_node(unirecord.hf.dataset(UniRecordDataset(path)), rank, 3)]
         for rank in range(3)
     ]
     assert shared == [[*range(first, first + 20)] for first in (0, 20, 40)]
@@ -116,7 +117,7 @@ def orders(path: Path, epochs: Iterable[int]) -> list[list[int]]:
     ds, found = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), []
     for epoch in epochs:
         ds.set_epoch(epoch)
-        found.append(ds.row_ids().tolist())
+        found.append(ds.order.row_ids().tolist())
     return found
 
 
@@ -125,7 +126,7 @@ def orders(path: Path, epochs: Iterable[int]) -> list[list[int]]:
 def test_epochs_follow_set_epoch_behind_every_method(path: Path, method: str, of_source: bool) -> None:
     """Whether it is the epoch of what a method has made that is set, or that of what it is made of."""
     make, of_rows = METHODS[method]
-    source = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(7)
+    source = unirecord.hf.dataset(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), 7)
     data, epochs = make(source), (0, 3, 1)
     for epoch, order in zip(epochs, orders(path, epochs), strict=True):
         (source if of_source else data).set_epoch(epoch)
@@ -139,7 +140,7 @@ def test_epochs_follow_set_epoch_behind_every_method(path: Path, method: str, of
 def test_workers_that_stay_see_the_epoch_that_is_set(path: Path, start_method: str, method: str) -> None:
     """Whatever their own numbers are, which datasets tells a stream in the same way as epochs."""
     make, _ = METHODS[method]
-    data = make(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(6))
+    data = make(unirecord.hf.dataset(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), 6))
     loader = DataLoader(
         data, None, num_workers=2, persistent_workers=True, multiprocessing_context=start_method
     )
@@ -147,7 +148,7 @@ def test_workers_that_stay_see_the_epoch_that_is_set(path: Path, start_method: s
     for epoch in (0, 1, 2):
         data.set_epoch(epoch)
         found = numbers(loader)
-        plain = make(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(6))
+        plain = make(unirecord.hf.dataset(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), 6))
         plain.set_epoch(epoch)
         of_workers = [numbers(_first(plain, index)) for index in range(2)]
         assert sorted(found) == sorted(itertools.chain(*of_workers))
@@ -173,7 +174,7 @@ def test_resumed_twice_and_two_epochs_further_is_as_if_never_stopped(
     expected = [of_rows(order) for order in orders(path, range(2, 5))]
     count, state, got = len(expected[0]), None, []
     for stop in (*at, count):
-        data = make(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(7))
+        data = make(unirecord.hf.dataset(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), 7))
         data.set_epoch(2)
         if state is not None:
             data.load_state_dict(state)
@@ -188,8 +189,8 @@ def test_resumed_twice_and_two_epochs_further_is_as_if_never_stopped(
 def test_a_shuffle_of_datasets_own_moves_no_epoch(path: Path) -> None:
     """It comes on top: the rows of the same stretches, and all of them."""
     (order,) = orders(path, [0])
-    data = (
-        UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(1).shuffle(seed=42, buffer_size=9)
+    data = unirecord.hf.dataset(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), 1).shuffle(
+        seed=42, buffer_size=9
     )
     first = numbers(data)
     assert sorted(first) == list(range(60))
@@ -199,7 +200,7 @@ def test_a_shuffle_of_datasets_own_moves_no_epoch(path: Path) -> None:
 
 
 def test_a_pass_that_is_broken_off_is_begun_again_and_threads_have_passes_of_their_own(path: Path) -> None:
-    data = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(7)
+    data = unirecord.hf.dataset(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), 7)
     (order,) = orders(path, [1])
     data.set_epoch(1)
     assert numbers(itertools.islice(data, 11)) == order[:11]
@@ -209,7 +210,7 @@ def test_a_pass_that_is_broken_off_is_begun_again_and_threads_have_passes_of_the
 
 
 def test_without_a_shuffle_every_epoch_is_in_order(path: Path) -> None:
-    data = UniRecordDataset(path, columns=["n"]).to_hf()
+    data = unirecord.hf.dataset(UniRecordDataset(path, columns=["n"]))
     data.set_epoch(2)
     assert [row["n"] for row in data] == list(range(60))
 
@@ -217,7 +218,7 @@ def test_without_a_shuffle_every_epoch_is_in_order(path: Path) -> None:
 @pytest.mark.parametrize("taken", [1, 20, 33, 59])
 def test_a_state_behind_operators_goes_on_at_the_sample(path: Path, taken: int) -> None:
     def made() -> Any:
-        data = UniRecordDataset(path, columns=["n"], shuffle=True, seed=2).to_hf(7)
+        data = unirecord.hf.dataset(UniRecordDataset(path, columns=["n"], shuffle=True, seed=2), 7)
         data = data.map(lambda row: {"n": row["n"] + 100})
         data.set_epoch(1)
         return data
@@ -231,10 +232,10 @@ def test_a_state_behind_operators_goes_on_at_the_sample(path: Path, taken: int) 
 
 def test_a_state_of_another_epoch_is_refused(path: Path) -> None:
     ds = UniRecordDataset(path, columns=["n"], shuffle=True)
-    state = ds.to_hf().state_dict()
+    state = unirecord.hf.dataset(ds).state_dict()
     ds.set_epoch(4)
     with pytest.raises(ValueError, match="epoch 0"):
-        list(_loaded(ds.to_hf(), state))
+        list(_loaded(unirecord.hf.dataset(ds), state))
 
 
 def _loaded(data: Any, state: Any) -> Any:
@@ -243,7 +244,7 @@ def _loaded(data: Any, state: Any) -> Any:
 
 
 def test_workers_of_a_data_loader_share_the_rows(path: Path) -> None:
-    data = UniRecordDataset(path, columns=["n"], shuffle=True).to_hf().with_format("torch")
+    data = unirecord.hf.dataset(UniRecordDataset(path, columns=["n"], shuffle=True)).with_format("torch")
     found = [int(n) for batch in DataLoader(data, batch_size=16, num_workers=2) for n in batch["n"]]
     assert sorted(found) == list(range(60))
     assert [row["n"] for row in pickle.loads(pickle.dumps(data)).with_format(None)] != list(range(60))
@@ -252,22 +253,22 @@ def test_workers_of_a_data_loader_share_the_rows(path: Path) -> None:
 def test_a_dataset_with_a_transform_is_refused(path: Path) -> None:
     ds = UniRecordDataset(path, transform=len)
     with pytest.raises(ValueError, match="transform"):
-        ds.to_hf()
+        unirecord.hf.dataset(ds)
     with pytest.raises(ValueError, match="transform"):
-        ds.to_hf_table()
+        unirecord.hf.table(ds)
 
 
 def test_a_table_has_the_scalars_of_the_shard_in_its_order(path: Path) -> None:
     ds = UniRecordDataset(path, 1, 2, shuffle=True, seed=4)
-    table = ds.to_hf_table()
+    table = unirecord.hf.table(ds)
     assert table.features["label"].names == NAMES
-    assert table["n"][:] == ds.row_ids().tolist()
-    assert table["name"][:] == [record(n)["name"] for n in ds.row_ids()]
+    assert table["n"][:] == ds.order.row_ids().tolist()
+    assert table["name"][:] == [record(n)["name"] for n in ds.order.row_ids()]
     with pytest.raises(ValueError, match="scalar"):
-        ds.view(columns=["image"]).to_hf_table()
+        unirecord.hf.table(ds.view(columns=["image"]))
     ds.exclude([3], fill=True)
     with pytest.raises(ValueError, match="excluded here, and a table would have them"):
-        ds.to_hf_table()
+        unirecord.hf.table(ds)
 
 
 def test_what_was_converted_comes_back(path: Path, tmp_path: Path) -> None:
@@ -282,7 +283,7 @@ def test_what_was_converted_comes_back(path: Path, tmp_path: Path) -> None:
         ),
     )
     write_dataset(given, tmp_path / "a.urec")
-    back = UniRecordDataset(tmp_path / "a.urec").to_hf()
+    back = unirecord.hf.dataset(UniRecordDataset(tmp_path / "a.urec"))
     assert back.features == {**given.features, "words": back.features["words"]}
     for found, row in zip(back, given, strict=True):
         assert found["picture"].tobytes() == row["picture"].tobytes()

@@ -14,7 +14,8 @@ from fsspec.registry import _registry
 from objectstore import serving
 from test_hf import NAMES, SCHEMA, record
 
-import unirecord.hf  # noqa: F401  (makes the name known)
+import unirecord
+import unirecord.hf
 from unirecord import UniRecordDataset, Writer, append
 from unirecord.frameworks import hf_builder
 
@@ -41,9 +42,9 @@ def load(tmp_path: Path) -> Any:
     return lambda path="unirecord", **options: load_dataset(path, cache_dir=str(tmp_path), **options)
 
 
-def test_it_loads_what_to_hf_gives(folder: Path, load: Any) -> None:
+def test_it_loads_what_hf_dataset_gives(folder: Path, load: Any) -> None:
     found = load(data_files=str(folder / "set" / "*"), split="train")
-    expected = UniRecordDataset(folder / "set").to_hf()
+    expected = unirecord.hf.dataset(UniRecordDataset(folder / "set"))
     assert found.features == expected.features
     assert found.features["label"].names == NAMES
     undecoded = found.cast_column("image", datasets.Image(decode=False))

@@ -526,7 +526,7 @@ def test_a_state_of_windows_is_told_from_that_of_another_dataset(
         for i in range(40):
             writer.write({"tokens": np.arange(1 + i % 9, dtype=np.uint16)})
     plain = UniRecordDataset(path, shuffle=True, seed=1)
-    made = {"packed": plain.packed("tokens", 16), "windows": plain.windows("tokens", 4)}
+    made = {"packed": unirecord.packed(plain, "tokens", 16), "windows": unirecord.windows(plain, "tokens", 4)}
     for name, ds in made.items():
         state = ds.batches(2).state_dict()
         (tmp_path / "s.json").write_text(json.dumps(state))

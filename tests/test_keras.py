@@ -46,7 +46,7 @@ def test_fit_gets_every_row_of_each_epoch(path: Path, mixed: bool) -> None:
     orders = []
     for epoch in range(1, 4):
         ds.set_epoch(epoch)
-        orders += ds.row_ids().tolist()
+        orders += ds.order.row_ids().tolist()
     ds.set_epoch(1)
     seen.clear()
     model.fit(data, epochs=3, shuffle=mixed, verbose=0)
@@ -84,7 +84,7 @@ def orders(path: Path, epochs: Iterable[int]) -> list[int]:
     ds, found = opened(path), []
     for epoch in epochs:
         ds.set_epoch(epoch)
-        found += ds.row_ids().tolist()
+        found += ds.order.row_ids().tolist()
     return found
 
 

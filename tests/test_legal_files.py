@@ -97,7 +97,7 @@ def deleted(path: Path, rows: Rows) -> Rows:
     if not rows:
         return rows
     with unirecord.UniRecordDataset(path) as ds:
-        [gone] = ds.row_ids(0, 1).tolist()
+        [gone] = ds.order.row_ids(0, 1).tolist()
     unirecord.delete(path, rows=[gone])
     unirecord.compact(path, drop_deleted=True)
     return rows[1:]

@@ -80,7 +80,7 @@ def check_batch(batch: dict[str, object], ids: list[int]) -> None:
 @pytest.mark.parametrize(("num_threads", "prefetch"), [(1, 1), (2, 4), (5, 2)])
 def test_batches_are_the_samples_in_order(path: Path, io: str, num_threads: int, prefetch: int) -> None:
     ds = UniRecordDataset(path, shuffle=True, seed=7, io=io)
-    ids = ds.row_ids().tolist()
+    ids = ds.order.row_ids().tolist()
     loader = ds.batches(64, num_threads=num_threads, prefetch=prefetch)
     batches = list(loader)
     assert len(batches) == len(loader) == 16
@@ -186,7 +186,7 @@ def test_closing_the_dataset_ends_the_iteration_with_an_error(path: Path) -> Non
 
 def test_sample_transforms_keep_the_order(path: Path) -> None:
     ds = UniRecordDataset(path, shuffle=True, transform=lambda s: {"y": s["x"].sum(), "i": s["label"]})
-    ids = ds.row_ids().tolist()
+    ids = ds.order.row_ids().tolist()
     got = [int(i) for batch in ds.batches(32, num_workers=4) for i in batch["i"]]
     assert got == ids
     batch = next(iter(ds.batches(32)))
@@ -222,7 +222,7 @@ def test_a_failing_transform_names_row_and_part(path: Path) -> None:
 
 def test_state_counts_delivered_batches_alone(path: Path) -> None:
     ds = UniRecordDataset(path, shuffle=True, seed=2, columns=["label"])
-    ids = ds.row_ids().tolist()
+    ids = ds.order.row_ids().tolist()
     loader = ds.batches(30, prefetch=8)
     iterator = iter(loader)
     for _ in range(5):

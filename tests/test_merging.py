@@ -62,7 +62,7 @@ def test_datasets_are_merged(tmp_path: Path, link: bool) -> None:
     assert set(links(tmp_path / "all")) == {1 + link}
     with UniRecordDataset(tmp_path / "all") as ds:
         same(list(ds), rows(1, 8) + rows(9, 20))
-        assert ds.row_ids().tolist() == [*range(1, 8), *range(9, 20)]
+        assert ds.order.row_ids().tolist() == [*range(1, 8), *range(9, 20)]
         assert ds.metadata == {"m": 1}
         assert len(ds.view(where="n == 10")) == 1
     assert unirecord.verify(tmp_path / "all").ok

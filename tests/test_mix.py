@@ -125,7 +125,7 @@ def test_every_way_to_read_gives_the_same_samples(sources: Any, monkeypatch: pyt
     assert list(mixed) == expected
     assert mixed[np.arange(90)] == expected
     mixed.set_epoch(0)
-    assert mixed.row_ids().tolist() == [mixed.rows_of(k, 1, epoch=0)[0] for k in range(90)]
+    assert mixed.order.row_ids().tolist() == [mixed.order.rows_of(k, 1, epoch=0)[0] for k in range(90)]
     assert [s for b in mixed.batches(8, transform=lambda s: s, collate_fn=list) for s in b] == expected
     mixed.set_epoch(0)
     assert list(mixed.pipeline()) == expected
@@ -157,12 +157,12 @@ def test_steps_and_rows_are_inverse(sources: Any, epoch: int, ranks: int, size: 
     some = {"web": sources["web"].select([3, 5, 5, 9]), "code": sources["code"].view(where="i < 1007")}
     mixed = unirecord.mix(some, {"web": 3, "code": 2}, samples=25, seed=2)
     expected: dict[tuple[int, int, int], int] = {}
-    for step in range(mixed.steps_in_epoch(size, num_shards=ranks, drop_last=drop)):
+    for step in range(mixed.order.steps_in_epoch(size, num_shards=ranks, drop_last=drop)):
         for rank in range(ranks):
-            rows = mixed.rows_of(step, size, epoch=epoch, rank=rank, num_shards=ranks, drop_last=drop)
+            rows = mixed.order.rows_of(step, size, epoch=epoch, rank=rank, num_shards=ranks, drop_last=drop)
             expected |= {(step, rank, slot): int(row) for slot, row in enumerate(rows)}
     asked = sorted(set(expected.values()))
-    found = mixed.steps_of(asked, size, epochs=[epoch], num_shards=ranks, drop_last=drop)
+    found = mixed.order.steps_of(asked, size, epochs=[epoch], num_shards=ranks, drop_last=drop)
     places = zip(*(found[name].tolist() for name in ("step", "rank", "slot", "row")), strict=True)
     assert {(s, r, k): row for s, r, k, row in places} == expected
 
@@ -207,7 +207,7 @@ def test_weights_change_at_a_sample_without_loss_or_repetition(sources: Any) -> 
         own = [i for i in seen if i // 1000 == number]
         for first in range(0, len(own), source.num_rows):
             assert len(set(own[first : first + source.num_rows])) == len(own[first : first + source.num_rows])
-    found = mixed.steps_of(mixed.rows_of(0, 50, epoch=1), 50, epochs=[1])
+    found = mixed.order.steps_of(mixed.order.rows_of(0, 50, epoch=1), 50, epochs=[1])
     assert set(found["slot"].tolist()) == set(range(50))
 
 

@@ -115,12 +115,12 @@ def test_a_plot_has_bars_of_the_selected_rows(path: Path, monkeypatch: pytest.Mo
     )
     with UniRecordDataset(path, where="label >= 3") as ds:
         for column in ("label", "name", "image", "score"):
-            assert ds.plot(column, ax=ax) is ax
+            assert unirecord.plot(ds, column, ax=ax) is ax
         assert [int(np.sum(heights)) for _, heights in calls[:2]] == [16, 16]
         assert all("$" not in str(x) for x in calls[1][0])
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
         with pytest.raises(MissingError, match="pip install matplotlib"):
-            ds.plot("label")
+            unirecord.plot(ds, "label")
 
 
 def test_completion_offers_public_names_alone(path: Path) -> None:

@@ -148,7 +148,7 @@ def test_queries_ask_for_nulls(tmp_path: Path, schema: Any) -> None:
     path = write(tmp_path / "a.urec", schema)
     for name in schema:
         null = [row for row in range(40) if record(row, schema)[name] is None]
-        assert UniRecordDataset(path, where=f"{name} is null").row_ids().tolist() == null
+        assert UniRecordDataset(path, where=f"{name} is null").order.row_ids().tolist() == null
         assert len(UniRecordDataset(path, where=f"{name} is not null")) == 40 - len(null)
     with pytest.raises(unirecord.QueryError, match="'is null' is all that can be asked of 'fixed'"):
         UniRecordDataset(path, where="fixed == 3")
@@ -161,7 +161,7 @@ def test_conditions_on_nulls_join_others_over_several_parts(tmp_path: Path) -> N
     ds = UniRecordDataset(tmp_path / "set", where="text is null and number >= 100 or free is null")
     rows = [record(row) for row in range(200)]
     assert len(list((tmp_path / "set").glob("*.urec"))) > 2
-    assert ds.row_ids().tolist() == [
+    assert ds.order.row_ids().tolist() == [
         r for r, row in enumerate(rows) if (row["text"] is None and r >= 100) or row["free"] is None
     ]
 

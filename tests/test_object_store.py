@@ -130,8 +130,11 @@ def test_windows_and_packed_rows_are_those_of_the_files(root: Path, server: Serv
         UniRecordDataset(root / "bucket" / "tokens", **order) as here,
     ):
         for a, b in (
-            (there.windows("t", length=129, stride=128), here.windows("t", length=129, stride=128)),
-            (there.packed("t", 700), here.packed("t", 700)),
+            (
+                unirecord.windows(there, "t", length=129, stride=128),
+                unirecord.windows(here, "t", length=129, stride=128),
+            ),
+            (unirecord.packed(there, "t", 700), unirecord.packed(here, "t", 700)),
         ):
             pairs = list(zip(a.batches(16), b.batches(16), strict=True))
             assert len(pairs) > 1

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
+import unirecord
 import unirecord.torch
 from unirecord import CorruptionError, UniRecordDataset, Writer
 from unirecord.order.randomness import generator, sample_keys
@@ -90,8 +91,8 @@ def _by_slices(ds: UniRecordDataset, given: dict[str, Any]) -> Iterator[Any]:
     return (collated(ds[at : at + SIZE]) for at in range(0, len(ds), SIZE))
 
 
-def _to_tf(ds: UniRecordDataset, given: dict[str, Any]) -> Iterator[Any]:
-    for batch in ds.to_tf(SIZE, **given):
+def _tf_dataset(ds: UniRecordDataset, given: dict[str, Any]) -> Iterator[Any]:
+    for batch in unirecord.tf.dataset(ds, SIZE, **given):
         yield {name: value.numpy() for name, value in batch.items()}
 
 
@@ -108,7 +109,7 @@ LOADERS = {
     "iteration": Loader({}, lambda ds, given: ({"collated": [sample]} for sample in ds), 1),
     "index": Loader({}, lambda ds, given: (collated([ds[i]]) for i in range(len(ds))), 1),
     "slices": Loader({}, _by_slices),
-    "to_tf": Loader(READ, _to_tf),
+    "tf.dataset": Loader(READ, _tf_dataset),
 }
 PAIRS = [
     pytest.param(name, pair, id=f"{name}: {pair[0]}, {pair[1]}")
@@ -149,7 +150,7 @@ def chosen(path: Path, options: dict[str, Any]) -> list[int]:
     names = ("shuffle", "seed", "block_rows", "window_blocks")
     kept = [row for row in range(ROWS) if "where" not in options or row % 4 != 1]
     order = UniRecordDataset(path, **{name: options[name] for name in names if name in options}).select(kept)
-    rows: list[int] = order.row_ids().tolist()
+    rows: list[int] = order.order.row_ids().tolist()
     if "shard" in options:
         rank, ranks = options["shard"]
         padded = rows + rows[: -len(rows) % ranks] if options.get("remainder") != "uneven" else rows
@@ -251,7 +252,7 @@ def test_both_options_of_a_pair_are_obeyed(
 
     monkeypatch.setattr(PartSet, "open_loader", seen)
     given = {option.rstrip("="): options[option] for option in options if option in loader.options}
-    if name == "to_tf" and "transform" in options:
+    if name == "tf.dataset" and "transform" in options:
         with pytest.raises(ValueError, match=r"view\(transform=None\)"):
             list(loader.read(ds, given))
         return
@@ -261,7 +262,7 @@ def test_both_options_of_a_pair_are_obeyed(
         return
     wanted = expected(name, paths[0], options, damaged)
     if wanted is None:
-        with pytest.raises(CorruptionError if name != "to_tf" else Exception, match=r"row 1[45]"):
+        with pytest.raises(CorruptionError if name != "tf.dataset" else Exception, match=r"row 1[45]"):
             list(loader.read(ds, given))
         return
     batches = list(loader.read(ds, given))
@@ -310,7 +311,7 @@ def test_no_option_of_a_loader_is_left_out() -> None:
     for name, function in (
         ("batches", UniRecordDataset.batches),
         ("torch", unirecord.torch.loader),
-        ("to_tf", UniRecordDataset.to_tf),
+        ("tf.dataset", unirecord.tf.dataset),
     ):
         # test_torch_sampler.py holds what a batch sampler goes with.
         known = set(inspect.signature(function).parameters) - {"self", "ds", "batch_size", "batch_sampler"}

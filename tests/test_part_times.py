@@ -83,7 +83,7 @@ def test_a_loader_names_the_parts_that_it_has_read(data: Path, io: str) -> None:
 
 
 def test_a_stream_names_the_parts_of_its_documents(data: Path) -> None:
-    ds = UniRecordDataset(data).packed("x", 60 * 6_000)
+    ds = unirecord.packed(UniRecordDataset(data), "x", 60 * 6_000)
     loader = ds.batches(1)
     [batch] = loader
     stats = loader.stats()

@@ -31,13 +31,13 @@ def test_samples_come_in_the_order_of_the_dataset(path: Path) -> None:
         lambda p: p.batch(16).map_batch(lambda batch: batch, threads=3),
     ):
         ds.set_epoch(0)
-        assert numbers(build(ds.pipeline())) == ds.row_ids().tolist()
+        assert numbers(build(ds.pipeline())) == ds.order.row_ids().tolist()
 
 
 def test_stored_samples_and_batches_are_what_the_dataset_gives(path: Path) -> None:
     ds = opened(path)
     ds.set_epoch(0)
-    for sample, row in zip(ds.pipeline(), ds.row_ids().tolist(), strict=True):
+    for sample, row in zip(ds.pipeline(), ds.order.row_ids().tolist(), strict=True):
         assert number(sample) == row
         assert sample["name"] == f"n{row}"
         assert sample["blob"] == bytes([row % 256]) * (row % 7)
@@ -61,7 +61,7 @@ def test_epochs_follow_each_other_and_lengths_are_known(path: Path) -> None:
     assert epochs[0] != epochs[1]
     for epoch, found in enumerate(epochs):
         ds.set_epoch(epoch)
-        assert found == ds.row_ids().tolist()[: ROWS // 64 * 64]
+        assert found == ds.order.row_ids().tolist()[: ROWS // 64 * 64]
     with pytest.raises(TypeError, match="length is not known"):
         len(ds.pipeline().filter(lambda sample: True))
 
@@ -71,7 +71,7 @@ def test_operators_on_columns_leave_the_others_alone(path: Path) -> None:
     pipeline = (
         ds.pipeline().map(lambda x, i: (x + 1, -i), columns=["x", "i"]).map(str.upper, columns=["name"])
     )
-    for sample, row in zip(pipeline, ds.row_ids().tolist(), strict=True):
+    for sample, row in zip(pipeline, ds.order.row_ids().tolist(), strict=True):
         assert sample["x"].tolist() == [row + 1] * 4
         assert (int(sample["i"]), sample["name"]) == (-row, f"N{row}")
     with pytest.raises(ValueError, match="no column 'y'"):
@@ -112,7 +112,7 @@ def test_errors_name_the_operator_the_row_and_its_part(path: Path) -> None:
             raise ZeroDivisionError("here")
         return sample
 
-    place = ds.row_ids().tolist().index(123)
+    place = ds.order.row_ids().tolist().index(123)
     for threads in (1, 4, "auto"):
         ds.set_epoch(0)
         found = []
@@ -120,7 +120,7 @@ def test_errors_name_the_operator_the_row_and_its_part(path: Path) -> None:
         message = r"map\(.*fail.*\) failed on row 123 \(row \d+ of .*urec\)"
         with pytest.raises(TransformError, match=message) as caught:
             found.extend(map(number, results))
-        assert found == ds.row_ids().tolist()[:place]  # all that came before it
+        assert found == ds.order.row_ids().tolist()[:place]  # all that came before it
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
         assert (caught.value.row, caught.value.path) == (123, ds.locate(123)[0])
     ds.set_epoch(0)
@@ -150,7 +150,7 @@ def test_samples_can_be_left_out_by_name(path: Path, caplog: pytest.LogCaptureFi
         return sample
 
     found = numbers(opened(path).pipeline().map(keep, threads=2).batch(8))
-    assert found == [row for row in opened(path).row_ids().tolist() if row % 100 != 7]
+    assert found == [row for row in opened(path).order.row_ids().tolist() if row % 100 != 7]
     for row in (7, 107, 207, 307):
         assert f"row {row} (" in caplog.text
     assert "no use" in caplog.text
@@ -209,7 +209,7 @@ def test_what_cannot_be_is_refused_when_it_is_asked_for(path: Path) -> None:
 
 def test_more_may_be_wanted_ahead_than_the_core_reads(path: Path) -> None:
     ds = opened(path)
-    assert numbers(ds.pipeline().batch(1).prefetch(100_000)) == ds.row_ids().tolist()
+    assert numbers(ds.pipeline().batch(1).prefetch(100_000)) == ds.order.row_ids().tolist()
 
 
 def test_a_pipeline_stays_as_it_is(path: Path) -> None:

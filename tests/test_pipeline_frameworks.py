@@ -36,7 +36,7 @@ def opened(path: Path) -> UniRecordDataset:
 def test_batches_become_tensors(path: Path, device: Any) -> None:
     ds = opened(path)
     pipeline = ds.pipeline().batch(8).map_batch(lambda b: {**b, "pair": (b["i"], b["name"])}).to_torch(device)
-    rows = ds.row_ids().tolist()
+    rows = ds.order.row_ids().tolist()
     for number, batch in enumerate(pipeline):
         want = rows[8 * number : 8 * number + 8]
         assert batch["name"] == [f"n{i}" for i in want]
@@ -111,7 +111,7 @@ def test_arrays_of_any_form_become_tensors(path: Path) -> None:
         }
 
     batch = next(iter(opened(path).pipeline().batch(4).map_batch(made).to_torch()))
-    i = opened(path).row_ids().tolist()[:4]
+    i = opened(path).order.row_ids().tolist()[:4]
     assert batch["backwards"].tolist() == i[::-1]
     assert batch["read-only"].tolist() == [i[0]] * 3
     assert batch["foreign"].tolist() == i
@@ -139,7 +139,7 @@ def test_jax_gets_the_numbers_that_are_stored(path: Path) -> None:
     with pytest.raises(TransformError, match="jax_enable_x64"):
         list(large.to_jax())
     ds.set_epoch(0)
-    rows = [row + (1 << 40) for row in ds.row_ids().tolist()[:8]]
+    rows = [row + (1 << 40) for row in ds.order.row_ids().tolist()[:8]]
     with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
         assert np.asarray(to_arrays(next(iter(large)))["i"]).tolist() == rows
 
@@ -152,4 +152,4 @@ def test_batches_become_jax_arrays(path: Path) -> None:
         assert isinstance(batch["i"], jax.Array)
         found += np.asarray(batch["i"]).tolist()
         assert np.asarray(batch["w_valid"]).tolist() == [i % 3 == 0 for i in np.asarray(batch["i"]).tolist()]
-    assert found == ds.row_ids().tolist()
+    assert found == ds.order.row_ids().tolist()

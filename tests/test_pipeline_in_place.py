@@ -133,7 +133,7 @@ def test_batches_in_place_stay_as_they_are_when_kept(path: Path) -> None:
 
 def test_samples_left_out_in_place_are_followed_by_the_next(path: Path) -> None:
     ds = opened(path)
-    expected = [row for row in ds.row_ids().tolist() if row % 7 != 6]
+    expected = [row for row in ds.order.row_ids().tolist() if row % 7 != 6]
     batches = list(ds.pipeline().map(Twice(skip=True), columns=["blob"]).batch(16))
     assert [int(i) for batch in batches for i in batch["i"]] == expected
     assert [len(batch["i"]) for batch in batches[:-1]] == [16] * (len(batches) - 1)
@@ -159,7 +159,7 @@ def test_what_stands_in_for_samples_is_counted_and_named(
     ds = opened(path)
     loader = ds.pipeline().map(TwiceFilled(), columns=["blob"], processes=processes).batch(16)
     batches = list(loader)
-    assert [int(i) for batch in batches for i in batch["i"]] == ds.row_ids().tolist()
+    assert [int(i) for batch in batches for i in batch["i"]] == ds.order.row_ids().tolist()
     filled = [row for row in range(ROWS) if row % 7 == 6]
     for batch in batches:
         for row, value in zip(batch["i"].tolist(), batch["blob"], strict=True):

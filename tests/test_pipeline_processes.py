@@ -95,7 +95,7 @@ def test_no_process_draws_the_numbers_of_another_from_global_generators(path: Pa
             found += [draws for batch in pipeline for draws in batch]
         results = iter(pipeline)
         found += next(results)
-        ds.exclude([int(ds.row_ids()[-1])])  # what has been made ahead is made anew
+        ds.exclude([int(ds.order.row_ids()[-1])])  # what has been made ahead is made anew
         found += next(results)
         results.close()
         again = opened(path).view(shard_id=rank, num_shards=2)
@@ -125,7 +125,7 @@ def test_processes_give_the_same_in_the_same_order(path: Path) -> None:
     ds = opened(path)
     before = children()
     found = list(ds.pipeline().map(grown, processes=2))
-    assert [int(sample["i"]) for sample in found] == ds.row_ids().tolist()
+    assert [int(sample["i"]) for sample in found] == ds.order.row_ids().tolist()
     assert {sample["process"] for sample in found} & {os.getpid()} == set()
     assert len({sample["process"] for sample in found}) == 2
     for sample in found:
@@ -144,7 +144,7 @@ def test_other_operators_run_in_processes_too(path: Path) -> None:
         .batch(7)
         .map_batch(lambda batch: {**batch, "sum": batch["x"].sum(axis=1)}, processes=1)
     )
-    expected = [row for row in ds.row_ids().tolist() if row % 3 for _ in range(2)]
+    expected = [row for row in ds.order.row_ids().tolist() if row % 3 for _ in range(2)]
     batches = list(pipeline)
     assert [int(i) for batch in batches for i in batch["i"]] == expected
     assert [float(x) for batch in batches for x in batch["sum"]] == [2.0 * 50 * row for row in expected]
@@ -282,7 +282,7 @@ def test_memory_is_used_again_and_arrays_are_not_pickled(path: Path) -> None:
     def large(sample: dict[str, Any]) -> np.ndarray:
         return np.full(1 << 18, sample["i"], np.float32)
 
-    rows = opened(path).row_ids().tolist()
+    rows = opened(path).order.row_ids().tolist()
     most = 0
     for row, array in zip(rows, opened(path).pipeline(cpus=1).map(large, processes=1), strict=True):
         assert array[0] == row

@@ -191,7 +191,7 @@ def test_rows_that_do_not_meet_a_condition_are_not_read(path: Path, tmp_path: Pa
     def build(rewrite: Any) -> Pipeline:
         return ds.pipeline(rewrite=rewrite).map(lambda sample: sample).filter("i > 50").batch(8)
 
-    rows = [row for row in ds.row_ids().tolist() if row > 50]
+    rows = [row for row in ds.order.row_ids().tolist() if row > 50]
     assert [int(i) for i in chain.from_iterable(batch["i"] for batch in build(True))] == rows
     with pytest.raises(CorruptionError):
         list(build(False))

@@ -171,7 +171,7 @@ def test_states_are_those_of_the_dataset_where_each_sample_gives_one(path: Path)
     assert state == plain_loader.state_dict()
     again = opened(path).batches(32)
     again.load_state_dict(state)
-    assert numbers(again) == opened(path).row_ids().tolist()[32:]
+    assert numbers(again) == opened(path).order.row_ids().tolist()[32:]
 
 
 def odd(sample: dict[str, Any]) -> bool:

@@ -70,7 +70,7 @@ def test_operators_run_at_the_same_time_on_as_many_threads_as_they_ask_for(path:
 
         ds = opened(path).take(8 * 3)
         found = numbers(ds.pipeline(cpus=1).map(together, threads=count))
-        assert found == ds.row_ids().tolist()
+        assert found == ds.order.row_ids().tolist()
 
 
 def test_no_more_threads_call_an_operator_than_it_asks_for(path: Path) -> None:

@@ -36,7 +36,7 @@ def epochs(path: Path, count: int) -> list[list[int]]:
     orders = []
     for epoch in range(count):
         ds.set_epoch(epoch)
-        orders.append(ds.row_ids().tolist())
+        orders.append(ds.order.row_ids().tolist())
     return orders
 
 
@@ -71,7 +71,7 @@ def named_by_itself(ds: UniRecordDataset, epoch: int, answers: Any, turn: Any) -
     turn.wait()  # all have been started, and go on together
     ds.set_epoch(epoch)
     turn.wait()  # all have named theirs
-    answers.put((epoch, ds.epoch, ds.row_ids().tolist()))
+    answers.put((epoch, ds.epoch, ds.order.row_ids().tolist()))
 
 
 def what_it_follows(ds: UniRecordDataset, asked: Any, answers: Any) -> None:
@@ -95,7 +95,7 @@ def test_a_child_that_names_an_epoch_leaves_its_parents_alone(path: Path) -> Non
 
     def name() -> list[int]:
         ds.set_epoch(3)
-        return ds.row_ids().tolist()
+        return ds.order.row_ids().tolist()
 
     assert forked(name) == epochs(path, 4)[3]
     assert ds.epoch == 0
@@ -193,7 +193,7 @@ def stopped(path: Path) -> tuple[dict[str, Any], list[int]]:
     ds.set_epoch(2)
     batches = iter(ds.batches(10))
     next(batches), next(batches)
-    return ds.state_dict(), ds.row_ids().tolist()[20:]
+    return ds.state_dict(), ds.order.row_ids().tolist()[20:]
 
 
 def test_an_unused_iterator_keeps_a_loaded_position(path: Path) -> None:

@@ -64,7 +64,7 @@ def test_no_file_has_their_bytes_and_the_others_are_the_same(tmp_path: Path, how
     assert after[2] == names[2]
     assert not {*after[:2]} & {*names}
     with UniRecordDataset(path) as dataset:
-        assert dataset.row_ids().tolist() == seen(path)
+        assert dataset.order.row_ids().tolist() == seen(path)
     assert main(["verify", str(path)]) == 0
     again = unirecord.purge(path, **how)
     assert (again.rows, again.parts, again.lost, again.version) == (0, 0, (), found.version)

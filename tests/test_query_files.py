@@ -134,12 +134,14 @@ def test_where_keeps_exact_length_order_shards_and_resume(folder: str) -> None:
     everything = [i for i in range(10) if LABELS[i] in (13, 822)]
     with UniRecordDataset(folder, where="label in (13, 822)", shuffle=True, seed=3) as dataset:
         assert len(dataset) == len(everything)
-        assert sorted(dataset.row_ids().tolist()) == everything
-        assert [found["data"] for found in dataset] == [f"picture {i}".encode() for i in dataset.row_ids()]
+        assert sorted(dataset.order.row_ids().tolist()) == everything
+        assert [found["data"] for found in dataset] == [
+            f"picture {i}".encode() for i in dataset.order.row_ids()
+        ]
     shards = [
         UniRecordDataset(folder, r, 2, where="label in (13, 822)", remainder="uneven") for r in range(2)
     ]
-    assert sorted(i for shard in shards for i in shard.row_ids().tolist()) == everything
+    assert sorted(i for shard in shards for i in shard.order.row_ids().tolist()) == everything
 
 
 def test_queries_read_parts_by_row_and_part_number(folder: str) -> None:

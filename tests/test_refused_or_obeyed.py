@@ -173,7 +173,7 @@ def test_a_view_of_selected_rows_keeps_the_sizes_of_their_blocks(tmp_path: Path)
         writer.write_batch({"i": list(range(5000))})
     ds = UniRecordDataset(tmp_path / "a.urec", shuffle="block", seed=5).select(range(0, 5000, 7))
     for view in (ds.view(), ds.view(columns=["i"]), ds.view(transform=None), ds.view(seed=5)):
-        assert view.row_ids().tolist() == ds.row_ids().tolist()
+        assert view.order.row_ids().tolist() == ds.order.row_ids().tolist()
         view.load_state_dict(ds.state_dict())
 
 

@@ -45,7 +45,7 @@ def test_rows_are_the_same_in_another_order(tmp_path: Path, kind: str) -> None:
     assert told
     with UniRecordDataset(path) as ds:
         same(list(ds), [row(schema, n) for n in left])
-        assert ds.row_ids().tolist() == list(range(97))
+        assert ds.order.row_ids().tolist() == list(range(97))
         assert ds.metadata == {"m": 1}
         assert manifest.read(str(path / "manifest.json")).index == ("n",)
         assert len(ds.view(where="n == 40")) == 1

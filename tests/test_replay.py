@@ -81,10 +81,10 @@ def test_a_dataset_replays_what_any_rank_got_with_its_random_numbers(path: Path)
             loader.set_epoch(1)
             for step, batch in enumerate(loader):
                 asked = {"epoch": 1, "rank": rank, "num_shards": ranks}
-                assert ds.replay(step, 4, **asked, **made) == batch
+                assert ds.order.replay(step, 4, **asked, **made) == batch
     assert ds.epoch == 0
     with pytest.raises(IndexError, match="there is no step 6"):
-        ds.replay(6, 4, epoch=0)
+        ds.order.replay(6, 4, epoch=0)
 
 
 def odd(sample: dict) -> bool:

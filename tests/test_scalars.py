@@ -92,9 +92,9 @@ def test_row_numbers_index_a_column_of_all_rows_and_are_refused_by_any_other(
 ) -> None:
     whole = UniRecordDataset(path)
     ds = WAYS[way](whole)
-    ids = ds.row_ids()
+    ids = ds.order.row_ids()
     rows = (
-        ids if order == "samples" else ds.view(shuffle=False, shard_id=0, num_shards=1).row_ids()
+        ids if order == "samples" else ds.view(shuffle=False, shard_id=0, num_shards=1).order.row_ids()
     ).tolist()
     for name, values in ds.scalars(order=order).items():
         of_all = whole.scalars([name])[name]
@@ -116,7 +116,7 @@ def test_row_numbers_index_a_column_of_all_rows_and_are_refused_by_any_other(
 
 def test_columns_and_row_numbers_are_arrays_as_others_are(path: Path) -> None:
     ds = UniRecordDataset(path, where="label == 3")
-    label, ids = ds["label"], ds.row_ids()
+    label, ids = ds["label"], ds.order.row_ids()
     assert (label == 3).all()
     assert ids[label == 3].tolist() == ids.tolist()
     assert repr(ids[:2]) == "array([ 3, 10])"

@@ -146,7 +146,7 @@ def test_the_last_samples_of_padded_shards_are_the_first_rows(path: Path, rank: 
     places = [*range(5), *range(-5, 0)]
     assert [int(ds[place]["i"]) for place in places] == expected * 2
     assert [int(sample["i"]) for sample in ds.__getitems__(places)] == expected * 2
-    assert ds.row_ids().tolist() == expected
+    assert ds.order.row_ids().tolist() == expected
 
 
 def test_a_mask_is_as_long_as_the_longest_value_or_longer(path: Path) -> None:
@@ -192,7 +192,7 @@ def test_steps_are_the_batches_of_all_ranks_the_short_last_ones_too(
     steps: JobSteps = views[0]._cursor.steps(0, batch, False)
     expected: list[tuple[int, ...]] = []
     for rank, view in enumerate(views):
-        rows = view.row_ids().tolist()
+        rows = view.order.row_ids().tolist()
         order = views[0]._cursor.plan.order
         for step in range(len(steps)):
             at = order.order(0).at(steps.positions(step, rank))
@@ -364,7 +364,7 @@ def test_a_condition_holds_at_the_ends_of_zones(
     expected = [i for i in range(c) if eval(text, {field: i})]
     assert expected
     with UniRecordDataset(folder, where=text) as ds:
-        assert ds.row_ids().tolist() == expected
+        assert ds.order.row_ids().tolist() == expected
 
 
 @pytest.mark.parametrize(

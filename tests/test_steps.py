@@ -67,14 +67,14 @@ def test_steps_are_what_loaders_deliver(
         for step in range(steps):
             per_rank = [own[step] if step < len(own) else [] for own in expected]
             for rank, rows in enumerate(per_rank):
-                assert ds.rows_of(step, batch, epoch=epoch, rank=rank, **asked).tolist() == rows
+                assert ds.order.rows_of(step, batch, epoch=epoch, rank=rank, **asked).tolist() == rows
                 entries |= {(row, step, rank, slot) for slot, row in enumerate(rows)}
             together = [rows[slot] for slot in range(batch) for rows in per_rank if slot < len(rows)]
-            assert ds.rows_of(step, batch, epoch=epoch, **asked).tolist() == together
-            assert ds.rows_of(epoch * steps + step, batch, **asked).tolist() == together
+            assert ds.order.rows_of(step, batch, epoch=epoch, **asked).tolist() == together
+            assert ds.order.rows_of(epoch * steps + step, batch, **asked).tolist() == together
         with pytest.raises(IndexError):
-            ds.rows_of(steps, batch, epoch=epoch, **asked)
-        found = ds.steps_of(range(ROWS + 9), batch, epochs=[epoch], **asked)
+            ds.order.rows_of(steps, batch, epoch=epoch, **asked)
+        found = ds.order.steps_of(range(ROWS + 9), batch, epochs=[epoch], **asked)
         table = set(zip(*(found[name].tolist() for name in ("row", "step", "rank", "slot")), strict=True))
         never = set(range(ROWS + 9)) - {row for row, *_ in entries}
         assert table == entries | {(row, -1, -1, -1) for row in never}
@@ -93,37 +93,37 @@ def test_steps_of_an_epoch_that_was_taken_up_are_those_of_the_resumed_job(path: 
         ds.load_state_dict(state)
         for step, batch in enumerate(ds.batches(3)):
             assert (
-                ds.rows_of(step, 3, epoch=0, rank=rank, start=state["position"]).tolist()
+                ds.order.rows_of(step, 3, epoch=0, rank=rank, start=state["position"]).tolist()
                 == batch["i"].tolist()
             )
-            found = ds.steps_of(batch["i"], 3, epochs=[0], start=state["position"])
+            found = ds.order.steps_of(batch["i"], 3, epochs=[0], start=state["position"])
             mine = found["rank"] == rank
             assert set(found["step"][mine].tolist()) == {step}
 
 
 def test_rows_are_read_on_request(path: Path) -> None:
     ds = unirecord.UniRecordDataset(path, shuffle=True, seed=1, columns=["label"])
-    batch = ds.rows_of(2, 4, read=True)
+    batch = ds.order.rows_of(2, 4, read=True)
     assert list(batch) == ["label"]
-    assert (batch["label"] == ds.rows_of(2, 4) % 3).all()
+    assert (batch["label"] == ds.order.rows_of(2, 4) % 3).all()
 
 
 def test_questions_without_an_answer_are_refused(path: Path) -> None:
     ds = unirecord.UniRecordDataset(path, shuffle=True)
     with pytest.raises(IndexError, match=r"no row 32"):
-        ds.steps_of([1, 32], 4)
+        ds.order.steps_of([1, 32], 4)
     with pytest.raises(TypeError, match="integers"):
-        ds.steps_of([1.5], 4)
+        ds.order.steps_of([1.5], 4)
     with pytest.raises(ValueError, match="rank"):
-        ds.rows_of(0, 4, rank=1)
+        ds.order.rows_of(0, 4, rank=1)
     with pytest.raises(ValueError, match="epoch"):
-        ds.rows_of(0, 4, start=8)
+        ds.order.rows_of(0, 4, start=8)
     with pytest.raises(ValueError, match="batch_size"):
-        ds.rows_of(0, 0)
+        ds.order.rows_of(0, 0)
     with pytest.raises(IndexError, match="no full batch"):
-        ds.rows_of(0, 64, drop_last=True)
+        ds.order.rows_of(0, 64, drop_last=True)
     with pytest.raises(IndexError, match="no samples"):
-        ds.take(0).rows_of(0, 4)
+        ds.take(0).order.rows_of(0, 4)
 
 
 @settings(max_examples=100, deadline=None)

@@ -54,7 +54,7 @@ def orders(path: Path, count: int) -> list[list[int]]:
     found = []
     for epoch in range(count):
         ds.set_epoch(epoch)
-        found.append(ds.row_ids().tolist())
+        found.append(ds.order.row_ids().tolist())
     return found
 
 

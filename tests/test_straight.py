@@ -62,7 +62,7 @@ def pipeline(path: Path, change: Callable[[Any], Any] = lambda batch: batch) -> 
 
 
 def test_what_is_cheap_goes_without_tasks(path: Path, ways: Ways) -> None:
-    expected = UniRecordDataset(path, shuffle=True, seed=3).row_ids().tolist()
+    expected = UniRecordDataset(path, shuffle=True, seed=3).order.row_ids().tolist()
     loader = pipeline(path)
     assert rows(loader) == expected
     assert ways.tasks < 10
@@ -87,7 +87,7 @@ def test_what_becomes_dear_goes_by_tasks_from_then_on(path: Path, ways: Ways) ->
         ways.takes = DEAR if done > 100 else CHEAP
         return batch
 
-    expected = UniRecordDataset(path, shuffle=True, seed=3).row_ids().tolist()
+    expected = UniRecordDataset(path, shuffle=True, seed=3).order.row_ids().tolist()
     assert rows(pipeline(path, change)) == expected
     assert 90 < ways.straight <= 101
     assert ways.tasks + ways.straight == ROWS / BATCH
@@ -111,7 +111,7 @@ def test_an_error_comes_behind_the_results_before_it(path: Path, ways: Ways) -> 
 
 
 def test_the_rest_follows_wherever_it_is_stopped(path: Path, ways: Ways) -> None:
-    expected = UniRecordDataset(path, shuffle=True, seed=3).row_ids().tolist()
+    expected = UniRecordDataset(path, shuffle=True, seed=3).order.row_ids().tolist()
     for stop in (1, 4, 5, 6, 7, 80, 199, 200):
         loader = pipeline(path)
         results = iter(loader)

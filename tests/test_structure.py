@@ -21,7 +21,7 @@ PACKAGE = ROOT / "unirecord"
 LAYERS = re.findall(
     r"\w+",
     """
-__init__ __main__ torch tf jax grain hf keras lightning ray images
+__init__ __main__ torch tf jax grain hf keras lightning mindspore ray images
 cli
 viewing
 frameworks
@@ -38,8 +38,8 @@ errors elsewhere sizes progress
 
 # Imports against that direction, made inside a function when it is called.
 CALLED_FOR = {
-    ("dataset", "frameworks"): "ds.to_tf(...), ds.to_arrow(), ds.to_pandas()",
-    ("dataset", "inspection"): "a notebook shows ds, ds.head(), ds.plot(...)",
+    ("dataset", "frameworks"): "a DataLoader of PyTorch asks ds for a batch of samples",
+    ("dataset", "inspection"): "a notebook shows ds, ds.head()",
     ("format", "inspection"): "a notebook shows ds.schema",
     ("pipeline", "frameworks"): "pipeline.to_torch(...), pipeline.to_jax(...)",
     ("loading", "frameworks"): "batch['tokens'].to_torch(...)",
@@ -63,13 +63,8 @@ ONE_NEIGHBOUR = {
     "cli/trace": "a command, whose positions of a job another one uses",
     "convert/sources/plain_pickle": "reads hostile bytes, and is judged by itself",
     "convert/sources/tar_members": "reads hostile bytes, and is judged by itself",
-    "dataset/draws": "a link of the dataset",
-    "dataset/excluding": "a link of the dataset",
-    "dataset/loaders": "a link of the dataset",
-    "dataset/preview": "a link of the dataset",
+    "dataset/samples": "how samples are read, one or many, beside what a dataset is",
     "dataset/split": "the rule of a split, which makes datasets and is none",
-    "dataset/streams": "a link of the dataset",
-    "dataset/tables": "a link of the dataset",
     "frameworks/hf_builder": "a module that Hugging Face's `datasets` copies and imports by itself",
     "frameworks/torch_lending": "a protocol between processes",
     "inspection/receipts": "a file format's reader, beside what judges it",

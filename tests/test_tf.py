@@ -1,4 +1,4 @@
-"""UniRecord in TensorFlow: ds.to_tf gives a tf.data.Dataset with static types, in order, sharded inside."""
+"""UniRecord in TensorFlow: unirecord.tf.dataset gives a tf.data.Dataset with static types, in order, sharded inside."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TENSORS = ["x", "label", "name", "raw", "text", "boxes", "grid", "half", "maybe"
 
 
 def test_values_and_static_types(path: Path) -> None:
-    data = UniRecordDataset(path, columns=TENSORS).to_tf(32)
+    data = unirecord.tf.dataset(UniRecordDataset(path, columns=TENSORS), 32)
     spec = data.element_spec
     assert spec["x"] == tf.TensorSpec((None, 4), tf.float32)
     assert spec["name"] == tf.TensorSpec((None,), tf.string)
@@ -87,7 +87,7 @@ def test_values_and_static_types(path: Path) -> None:
 
 
 def test_full_batches_have_a_static_size(path: Path) -> None:
-    data = UniRecordDataset(path, columns=["x", "label"]).to_tf(30, drop_last=True)
+    data = unirecord.tf.dataset(UniRecordDataset(path, columns=["x", "label"]), 30, drop_last=True)
     assert data.element_spec["x"].shape == (30, 4)
     assert len(list(data)) == 3
 
@@ -95,7 +95,7 @@ def test_full_batches_have_a_static_size(path: Path) -> None:
 def test_columns_without_a_tensor_form_are_named(path: Path) -> None:
     for name in ("meta", "odd"):
         with pytest.raises(unirecord.SchemaError, match=f"{name}.*columns="):
-            UniRecordDataset(path, columns=["label", name]).to_tf(4)
+            unirecord.tf.dataset(UniRecordDataset(path, columns=["label", name]), 4)
 
 
 def test_every_repetition_has_an_order_of_its_own(path: Path) -> None:
@@ -103,10 +103,10 @@ def test_every_repetition_has_an_order_of_its_own(path: Path) -> None:
     expected = []
     for epoch in range(3):
         ds.set_epoch(epoch)
-        expected += ds.row_ids().tolist()
+        expected += ds.order.row_ids().tolist()
     ds.set_epoch(0)
     data = (
-        ds.to_tf(10)
+        unirecord.tf.dataset(ds, 10)
         .repeat(3)
         .map(lambda b: b["label"], num_parallel_calls=tf.data.AUTOTUNE)
         .prefetch(tf.data.AUTOTUNE)
@@ -117,7 +117,7 @@ def test_every_repetition_has_an_order_of_its_own(path: Path) -> None:
 def test_sharded_inside_with_automatic_sharding_off(path: Path) -> None:
     seen = []
     for rank in range(3):
-        data = UniRecordDataset(path, rank, 3, columns=["label"], remainder="uneven").to_tf(8)
+        data = unirecord.tf.dataset(UniRecordDataset(path, rank, 3, columns=["label"], remainder="uneven"), 8)
         policy = data.options().experimental_distribute.auto_shard_policy
         assert policy == tf.data.experimental.AutoShardPolicy.OFF
         seen += [int(i) for batch in data for i in batch["label"]]
@@ -128,9 +128,10 @@ def test_distribute_datasets_from_function(path: Path) -> None:
     strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
 
     def make(context: tf.distribute.InputContext) -> tf.data.Dataset:
-        return UniRecordDataset(
-            path, context.input_pipeline_id, context.num_input_pipelines, columns=["label"]
-        ).to_tf(10)
+        return unirecord.tf.dataset(
+            UniRecordDataset(path, context.input_pipeline_id, context.num_input_pipelines, columns=["label"]),
+            10,
+        )
 
     seen = [int(i) for batch in strategy.distribute_datasets_from_function(make) for i in batch["label"]]
     assert sorted(seen) == list(range(N))
@@ -139,7 +140,7 @@ def test_distribute_datasets_from_function(path: Path) -> None:
 def test_model_fit(path: Path) -> None:
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    data = UniRecordDataset(path, columns=["x", "label"], shuffle=True).to_tf(20)
+    data = unirecord.tf.dataset(UniRecordDataset(path, columns=["x", "label"], shuffle=True), 20)
     history = model.fit(
         data.map(lambda b: (b["x"] / 100.0, b["label"] / 100)), epochs=2, shuffle=False, verbose=0
     )
@@ -160,9 +161,9 @@ def test_decode_resize_flip_normalise_in_parallel(tmp_path: Path) -> None:
         return tf.cast(image, tf.float32) / 255.0, sample["label"]
 
     ds = UniRecordDataset(tmp_path / "p.urec", shuffle=True, seed=1)
-    order = ds.row_ids().tolist()
+    order = ds.order.row_ids().tolist()
     data = (
-        ds.to_tf(8)
+        unirecord.tf.dataset(ds, 8)
         .unbatch()
         .map(prepare, num_parallel_calls=tf.data.AUTOTUNE)
         .batch(8)
@@ -191,7 +192,7 @@ def test_python_is_called_once_for_a_batch(path: Path, monkeypatch: pytest.Monke
         return counted
 
     monkeypatch.setattr(BatchBuilder, "build", property(counting))
-    data = UniRecordDataset(path, columns=TENSORS).to_tf(25)
+    data = unirecord.tf.dataset(UniRecordDataset(path, columns=TENSORS), 25)
     assert sum(len(batch["label"]) for batch in data.map(lambda b: b, num_parallel_calls=4)) == N
     assert len(calls) == 4
 
@@ -199,8 +200,8 @@ def test_python_is_called_once_for_a_batch(path: Path, monkeypatch: pytest.Monke
 def test_tensors_that_are_kept_keep_their_values(path: Path) -> None:
     """They may lie in the memory that batches are read into."""
     ds = UniRecordDataset(path, columns=["x", "label", "boxes"], shuffle=True, seed=3)
-    order = ds.row_ids().tolist()
-    kept = list(ds.to_tf(4, prefetch=1, num_threads=1))
+    order = ds.order.row_ids().tolist()
+    kept = list(unirecord.tf.dataset(ds, 4, prefetch=1, num_threads=1))
     assert [int(i) for batch in kept for i in batch["label"]] == order
     for batch in kept:
         assert np.array_equal(batch["x"].numpy(), np.repeat(batch["label"].numpy()[:, None], 4, axis=1))
@@ -209,8 +210,8 @@ def test_tensors_that_are_kept_keep_their_values(path: Path) -> None:
 
 def test_a_state_counted_in_steps_is_exact_whatever_reads_ahead(path: Path) -> None:
     ds = UniRecordDataset(path, columns=["label"], shuffle=True, seed=7)
-    order = ds.row_ids().tolist()
-    data = iter(ds.to_tf(8).map(lambda b: b, num_parallel_calls=2).prefetch(4))
+    order = ds.order.row_ids().tolist()
+    data = iter(unirecord.tf.dataset(ds, 8).map(lambda b: b, num_parallel_calls=2).prefetch(4))
     seen = [int(i) for _ in range(5) for i in next(data)["label"]]
     assert seen == order[:40]
     state = {**ds.state_dict(), "epoch": 0, "position": 40}
@@ -218,7 +219,7 @@ def test_a_state_counted_in_steps_is_exact_whatever_reads_ahead(path: Path) -> N
     for rank in range(3):
         again = UniRecordDataset(path, rank, 3, columns=["label"], shuffle=True, seed=7)
         again.load_state_dict(state)
-        rest += [int(i) for batch in again.to_tf(8) for i in batch["label"]]
+        rest += [int(i) for batch in unirecord.tf.dataset(again, 8) for i in batch["label"]]
     assert sorted(rest) == sorted(order[40:])
 
 
@@ -228,7 +229,7 @@ def test_batches_that_are_left_early_leave_no_threads(path: Path) -> None:
 
     before = threading.active_count()
     for _ in range(3):
-        next(iter(UniRecordDataset(path, columns=["label"]).to_tf(4)))
+        next(iter(unirecord.tf.dataset(UniRecordDataset(path, columns=["label"]), 4)))
     gc.collect()
     assert threading.active_count() <= before + 1
 
@@ -244,14 +245,14 @@ def test_after_a_resumed_pass_every_pass_is_whole(path: Path, taken: int) -> Non
     orders = []
     for epoch in range(4):
         ds.set_epoch(epoch)
-        orders.append(ds.row_ids().tolist())
+        orders.append(ds.order.row_ids().tolist())
     ds.set_epoch(0)
     batches = iter(ds.batches(10))
     for _ in range(taken):
         next(batches)
     again = UniRecordDataset(path, columns=["x", "label"], shuffle=True)
     again.load_state_dict(ds.state_dict())
-    data = again.to_tf(10)
+    data = unirecord.tf.dataset(again, 10)
     passes = [rows_of(data) for _ in range(3)]
     assert passes == ([orders[0][10 * taken :], *orders[1:3]] if taken < 10 else orders[1:4])
 
@@ -263,13 +264,13 @@ def test_resumed_twice_in_and_between_epochs_and_two_further_is_as_if_never_stop
         ds = UniRecordDataset(path, columns=["label"], shuffle=True, seed=5)
         if state is not None:
             ds.load_state_dict(state)
-        return ds, ds.to_tf(10)
+        return ds, unirecord.tf.dataset(ds, 10)
 
     expected = []
     for epoch in range(5):
         ds, _ = made(None)
         ds.set_epoch(epoch)
-        expected.append(ds.row_ids().tolist())
+        expected.append(ds.order.row_ids().tolist())
     found: list[int] = []
     state = None
     for steps in (2, 3, 5, 10):  # of ten, which an epoch has
@@ -287,9 +288,9 @@ def test_a_pass_has_one_order_whatever_is_made_of_it(path: Path, method: str) ->
     orders = []
     for epoch in range(3):
         ds.set_epoch(epoch)
-        orders.append(ds.row_ids().tolist())
+        orders.append(ds.order.row_ids().tolist())
     ds.set_epoch(0)
-    data = ds.to_tf(10)
+    data = unirecord.tf.dataset(ds, 10)
     if method == "repeat":
         assert rows_of(data.repeat(3)) == orders[0] + orders[1] + orders[2]
     elif method == "cut by steps":  # as fit(steps_per_epoch=5) does
@@ -314,7 +315,9 @@ def batches_of_epochs(ds: UniRecordDataset, batch_size: int, epochs: int, **opti
 
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    data = ds.to_tf(batch_size).map(lambda b: (tf.cast(b["label"], tf.float32)[:, None] / 100,) * 2)
+    data = unirecord.tf.dataset(ds, batch_size).map(
+        lambda b: (tf.cast(b["label"], tf.float32)[:, None] / 100,) * 2
+    )
     model.fit(data, epochs=epochs, shuffle=False, verbose=0, callbacks=[Count()], **options)
     return counted
 
@@ -330,7 +333,7 @@ def test_fit_on_a_resumed_dataset_runs_the_rest_and_then_whole_epochs(
         next(batches)
     again = UniRecordDataset(path, columns=["label"], shuffle=True)
     again.load_state_dict(ds.state_dict())
-    assert len(again.to_tf(20)) == 5
+    assert len(unirecord.tf.dataset(again, 20)) == 5
     if 0 < taken < 5:
         with pytest.warns(UserWarning, match="ran out of data"):
             counted = batches_of_epochs(again, 20, 3, **options)
@@ -350,7 +353,7 @@ def test_an_epoch_with_a_corrupt_batch_does_not_shorten_the_others(tmp_path: Pat
     pairs = []
     for epoch in range(100):
         ds.set_epoch(epoch)
-        pairs.append({frozenset(pair.tolist()) for pair in ds.row_ids().reshape(-1, 2)})
+        pairs.append({frozenset(pair.tolist()) for pair in ds.order.row_ids().reshape(-1, 2)})
     first = next(i for i in range(99) if {5, 6} in pairs[i] and {5, 6} not in pairs[i + 1])
     ds.set_epoch(first)
     with pytest.warns(UserWarning, match="ran out of data"):
@@ -361,14 +364,14 @@ def test_refresh_and_close_reach_it(tmp_path: Path) -> None:
     with Writer(tmp_path / "set", {"label": "int64"}) as writer:
         writer.write_batch({"label": list(range(8))})
     ds = UniRecordDataset(tmp_path / "set")
-    data = ds.to_tf(4)
+    data = unirecord.tf.dataset(ds, 4)
     with unirecord.append(tmp_path / "set") as writer:
         writer.write_batch({"label": list(range(8, 16))})
     assert ds.refresh()
-    with pytest.raises(tf.errors.OpError, match="call to_tf again"):
+    with pytest.raises(tf.errors.OpError, match=r"call unirecord\.tf\.dataset again"):
         rows_of(data)
-    assert rows_of(ds.to_tf(4)) == list(range(16))
-    data = ds.to_tf(4)
+    assert rows_of(unirecord.tf.dataset(ds, 4)) == list(range(16))
+    data = unirecord.tf.dataset(ds, 4)
     ds.close()
     with pytest.raises(tf.errors.OpError, match="closed"):
         rows_of(data)
@@ -390,24 +393,24 @@ def damaged(path: Path, *corrupt: int) -> Path:
 
 def test_full_batches_and_skipped_rows_go_together(tmp_path: Path) -> None:
     ds = UniRecordDataset(damaged(tmp_path / "a.urec", 105), on_corrupt="skip")
-    assert rows_of(ds.to_tf(3, drop_last=True)) == [i for i in range(12) if i != 5]
+    assert rows_of(unirecord.tf.dataset(ds, 3, drop_last=True)) == [i for i in range(12) if i != 5]
 
 
 def test_refresh_reaches_a_dataset_that_skips(tmp_path: Path) -> None:
     with Writer(tmp_path / "set", {"label": "int64"}) as writer:
         writer.write_batch({"label": list(range(8))})
     ds = UniRecordDataset(tmp_path / "set", on_corrupt="skip")
-    data = ds.to_tf(4)
+    data = unirecord.tf.dataset(ds, 4)
     with unirecord.append(tmp_path / "set") as writer:
         writer.write_batch({"label": list(range(8, 16))})
     assert ds.refresh()
-    with pytest.raises(tf.errors.OpError, match="call to_tf again"):
+    with pytest.raises(tf.errors.OpError, match=r"call unirecord\.tf\.dataset again"):
         rows_of(data)
 
 
 def test_a_transform_is_refused(path: Path) -> None:
     with pytest.raises(ValueError, match=r"view\(transform=None\)"):
-        UniRecordDataset(path, columns=["x"], transform=lambda sample: sample).to_tf(4)
+        unirecord.tf.dataset(UniRecordDataset(path, columns=["x"], transform=lambda sample: sample), 4)
 
 
 def test_a_repetition_begins_when_it_is_asked_for(tmp_path: Path) -> None:
@@ -416,8 +419,8 @@ def test_a_repetition_begins_when_it_is_asked_for(tmp_path: Path) -> None:
             writer.write({"i": i})
     for round_ in range(40):  # what reads ahead by itself is sometimes too late to be seen
         ds = UniRecordDataset(tmp_path / "nine.urec", shuffle=True, seed=round_)
-        repeated = iter(ds.to_tf(9, num_threads=1).repeat())
+        repeated = iter(unirecord.tf.dataset(ds, 9, num_threads=1).repeat())
         next(repeated)
         ds[0]
         ds.set_epoch(7)
-        assert next(repeated)["i"].numpy().tolist() == ds.row_ids().tolist()
+        assert next(repeated)["i"].numpy().tolist() == ds.order.row_ids().tolist()

@@ -75,7 +75,7 @@ def test_workers_of_every_start_method(path: Path, method: str) -> None:
     epochs = []
     for epoch in range(3):
         ds.set_epoch(epoch)
-        expected = ds.row_ids().tolist()
+        expected = ds.order.row_ids().tolist()
         assert labels(loader) == expected, "set_epoch in the parent must reach persistent workers"
         epochs.append(expected)
     assert len({tuple(epoch) for epoch in epochs}) == 3
@@ -167,7 +167,7 @@ def test_loader_runs_transforms_and_collates_like_torch(path: Path) -> None:
         return torch.from_numpy(sample["x"]) * 2, int(sample["label"])  # type: ignore[arg-type, call-overload, operator]
 
     ds = UniRecordDataset(path, shuffle=True, columns=COLLATED)
-    ids = ds.row_ids().tolist()
+    ids = ds.order.row_ids().tolist()
     made = loader(ds, 32, transform=transform, drop_last=True, num_workers=3)
     assert len(made) == 6
     got = list(made)
@@ -221,7 +221,7 @@ def test_stateful_dataloader_resumes_in_a_later_epoch(path: Path, workers: int) 
     for epoch in range(3):
         ds.set_epoch(epoch)
         whole.append(labels(loader))
-        assert whole[-1] == ds.row_ids().tolist()
+        assert whole[-1] == ds.order.row_ids().tolist()
     ds.set_epoch(1)
     iterator = iter(loader)
     head = [int(i) for _ in range(7) for i in next(iterator)["label"]]

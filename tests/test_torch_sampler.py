@@ -23,6 +23,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.torch import loader
 
@@ -181,7 +182,7 @@ def test_copies_stand_where_the_original_stood(ds: UniRecordDataset) -> None:
 def test_rows_are_those_chosen_and_windows_are_samples(path: Path) -> None:
     chosen = UniRecordDataset(path, where="n % 2 == 1").skip(3)
     assert rows(loader(chosen, batch_sampler=[[0, 2], [-1]])) == [[7, 11], [49]]
-    windows = UniRecordDataset(path).windows("tokens", length=5)
+    windows = unirecord.windows(UniRecordDataset(path), "tokens", length=5)
     found = [batch["tokens"] for batch in loader(windows, batch_sampler=[[4, 0], [2]])]
     assert [batch.tolist() for batch in found] == [
         [windows[i]["tokens"].tolist() for i in some] for some in ([4, 0], [2])
@@ -225,8 +226,11 @@ def test_what_contradicts_a_sampler_is_refused(path: Path, ds: UniRecordDataset,
             lambda: loader(UniRecordDataset(path, shuffle=True), batch_sampler=lists),
             "is shuffled with a seed",
         ),
-        (lambda: loader(ds.weighted(np.ones(N)), batch_sampler=lists), "is weighted with a seed"),
-        (lambda: loader(ds.bucketed("tokens", batch_size=4), batch_sampler=lists), "drawn already"),
+        (lambda: loader(unirecord.weighted(ds, np.ones(N)), batch_sampler=lists), "is weighted with a seed"),
+        (
+            lambda: loader(unirecord.bucketed(ds, "tokens", batch_size=4), batch_sampler=lists),
+            "drawn already",
+        ),
         (lambda: loader(other, batch_sampler=lists), "load one into this loader"),
         (lambda: loader(ds, batch_sampler=lists).replay(0), "it alone knows"),
         (

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import unirecord
 import unirecord.torch
 from unirecord import TransformError, UniRecordDataset, Writer
 
@@ -92,13 +93,15 @@ def mixed(ds: UniRecordDataset[Any], **options: Any) -> UniRecordDataset[Any]:
 
 # Datasets in which a row may come more often than once in an epoch, and others in which none does.
 AGAIN = {
-    "weighted": lambda ds: ds.weighted(1 + 9 * (np.arange(N) < 5), samples=90),
+    "weighted": lambda ds: unirecord.weighted(ds, 1 + 9 * (np.arange(N) < 5), samples=90),
     "picked": lambda ds: ds.select(PICKED),
     "picked, in order": lambda ds: ds.view(shuffle=False).select(PICKED),
     "one row": lambda ds: ds.select([4] * 30),
     "mixture": lambda ds: mixed(ds, weights={"a": 1, "b": 1}, stop="all", seed=3),
     "mixture over its ends": lambda ds: mixed(ds, weights={"a": 1, "b": 1}, seed=3, samples=60),
-    "once by weight, of picked": lambda ds: ds.select(PICKED).weighted(np.ones(44), replacement=False),
+    "once by weight, of picked": lambda ds: unirecord.weighted(
+        ds.select(PICKED), np.ones(44), replacement=False
+    ),
 }
 ONCE = {
     "all": lambda ds: ds,
@@ -106,7 +109,7 @@ ONCE = {
     "where": lambda ds: ds.view(where="n % 3 == 1"),
     "backwards": lambda ds: ds.select(range(59, 3, -2)),
     "chosen": lambda ds: ds.select(np.random.default_rng(0).permutation(N)[:33]),
-    "once by weight": lambda ds: ds.weighted(np.arange(N), replacement=False),
+    "once by weight": lambda ds: unirecord.weighted(ds, np.arange(N), replacement=False),
 }
 
 
@@ -146,9 +149,12 @@ def test_each_sample_has_noise_of_its_own_also_of_a_row_that_comes_again(path: P
 
 
 DRAWN = {
-    "balanced": (lambda ds: ds.view(where="n < 9").balanced("n", classes=4, per_class=3, batches=8), True),
-    "bucketed": (lambda ds: ds.bucketed("tokens", batch_size=6), False),
-    "bucketed, of picked": (lambda ds: ds.select(PICKED).bucketed("tokens", batch_size=4), True),
+    "balanced": (
+        lambda ds: unirecord.balanced(ds.view(where="n < 9"), "n", classes=4, per_class=3, batches=8),
+        True,
+    ),
+    "bucketed": (lambda ds: unirecord.bucketed(ds, "tokens", batch_size=6), False),
+    "bucketed, of picked": (lambda ds: unirecord.bucketed(ds.select(PICKED), "tokens", batch_size=4), True),
 }
 
 
@@ -165,7 +171,7 @@ def test_each_sample_of_drawn_batches_has_noise_of_its_own(path: Path, kind: str
     assert len(set(every)) == len(every)
     assert (len({row for row, _ in found[0]}) < len(found[0])) == again
     assert again or found[1] == [(row, by_row(row, 1)) for row, _ in found[1]]
-    again_given = pairs(first.replay(step, epoch=0) for step in range(3))
+    again_given = pairs(first.order.replay(step, epoch=0) for step in range(3))
     assert again_given == found[0][: len(again_given)]
     assert sorted(row for rank in range(3) for row in pairs(loader(rank, 3))) == sorted(found[0])
     ahead = loader()
@@ -234,8 +240,10 @@ def test_ranks_a_resume_on_others_and_a_replay_give_it_again(path: Path) -> None
     "make",
     [
         lambda ds: unirecord.torch.loader(ds, 8, transform=noisy, random=True),
-        lambda ds: ds.bucketed("tokens", batch_size=6).batches(transform=noisy, random=True),
-        lambda ds: unirecord.torch.loader(ds.bucketed("tokens", batch_size=6), transform=noisy, random=True),
+        lambda ds: unirecord.bucketed(ds, "tokens", batch_size=6).batches(transform=noisy, random=True),
+        lambda ds: unirecord.torch.loader(
+            unirecord.bucketed(ds, "tokens", batch_size=6), transform=noisy, random=True
+        ),
     ],
     ids=["torch", "drawn", "drawn, torch"],
 )
@@ -245,7 +253,7 @@ def test_every_loader_that_calls_a_transform_gives_it(path: Path, make: Any) -> 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_every_step_of_drawn_batches_is_replayed_as_it_was(path: Path, rank: int) -> None:
-    drawn = opened(path, rank, 2, remainder="drop").bucketed("tokens", batch_size=7)
+    drawn = unirecord.bucketed(opened(path, rank, 2, remainder="drop"), "tokens", batch_size=7)
     loader = drawn.batches(transform=noisy, random=True)
     given = [[list(map(int, batch[name])) for name in ("n", "noise")] for batch in loader]
     assert len(given) > 2

@@ -115,7 +115,7 @@ def test_rows_come_in_pages(browser: Browser) -> None:
 def test_a_condition_and_a_column_choose_rows_and_their_order(browser: Browser, data: Path) -> None:
     ds = UniRecordDataset(data, where="label == 3")
     found = browser.page("rows", where="label == 3")
-    assert numbers(found) == ds.row_ids()[:50].tolist()
+    assert numbers(found) == ds.order.row_ids()[:50].tolist()
     assert "60 rows of 300 meet the condition" in found.text
     by_label = sorted(range(ROWS), key=lambda i: (-(i % 5), i))
     assert numbers(browser.page("rows", sort="label", down=1)) == by_label[:50]
@@ -283,12 +283,12 @@ def test_an_epoch_has_the_rows_that_a_job_gets(browser: Browser, data: Path) -> 
     ds = UniRecordDataset(data, where="label != 2", shuffle=True, seed=5)
     job = {"where": "label != 2", "seed": 5, "batch": 8, "ranks": 3, "epoch": 2}
     found = browser.page("epoch", **job, step=4)
-    expected = [ds.rows_of(4, 8, epoch=2, rank=rank, num_shards=3) for rank in range(3)]
+    expected = [ds.order.rows_of(4, 8, epoch=2, rank=rank, num_shards=3) for rank in range(3)]
     assert numbers(found) == np.concatenate(expected).tolist()
     assert "240 samples in 10 steps" in found.text
     when = browser.page("epoch", **job, row=7)
     assert "is not delivered" in when.text
-    step = int(ds.steps_of([8], 8, epochs=[2], num_shards=3)["step"][0])
+    step = int(ds.order.steps_of([8], 8, epochs=[2], num_shards=3)["step"][0])
     assert f"step {step}" in browser.page("epoch", **job, row=8).text
     assert [a for tag, a in found.tags if tag == "svg" and a.get("aria-label")]
 

@@ -28,7 +28,7 @@ def ds(tmp_path_factory: pytest.TempPathFactory) -> unirecord.UniRecordDataset:
 
 def test_weighted_draws_are_those_of_the_formula(ds: Any) -> None:
     weights = np.arange(ROWS) % 7 * 0.25
-    drawn = ds.weighted(weights, samples=50)
+    drawn = unirecord.weighted(ds, weights, samples=50)
     for epoch in range(3):
         generator = derive(11, epoch, 7, 0, 0)
         expected = []
@@ -38,14 +38,14 @@ def test_weighted_draws_are_those_of_the_formula(ds: Any) -> None:
             z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
             u = ((z ^ z >> 31) >> 11) * 2.0**-53
             expected.append(int(np.searchsorted(np.cumsum(weights), u * weights.sum(), side="right")))
-        assert drawn.row_ids().tolist() == expected
+        assert drawn.order.row_ids().tolist() == expected
         assert [int(sample["i"]) for sample in drawn] == expected
         drawn.set_epoch(epoch + 1)
 
 
 def test_rows_come_in_proportion_to_their_weights(ds: Any) -> None:
-    drawn = ds.view(where="label < 3").weighted("label", samples=90_000)
-    rows = drawn.row_ids()
+    drawn = unirecord.weighted(ds.view(where="label < 3"), "label", samples=90_000)
+    rows = drawn.order.row_ids()
     assert len(drawn) == 90_000
     counts = np.bincount(LABELS[rows], minlength=3)
     there = np.bincount(LABELS, minlength=3)
@@ -57,18 +57,20 @@ def test_rows_come_in_proportion_to_their_weights(ds: Any) -> None:
 
 
 def test_a_weighted_dataset_is_shared_out_resumed_and_asked(ds: Any) -> None:
-    whole = [int(sample["i"]) for sample in ds.weighted("size")]
-    ranks = [ds.view(shard_id=r, num_shards=4, remainder="drop").weighted("size") for r in range(4)]
+    whole = [int(sample["i"]) for sample in unirecord.weighted(ds, "size")]
+    ranks = [
+        unirecord.weighted(ds.view(shard_id=r, num_shards=4, remainder="drop"), "size") for r in range(4)
+    ]
     got = [np.concatenate(ids(rank.batches(16))).tolist() for rank in ranks]
     assert [got[p % 4][p // 4] for p in range(ROWS)] == whole
-    batches = iter(loader := ds.weighted("size").batches(32))
+    batches = iter(loader := unirecord.weighted(ds, "size").batches(32))
     before = next(batches)["i"].tolist()
-    resumed = ds.weighted("size")
+    resumed = unirecord.weighted(ds, "size")
     resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
     assert before + [int(sample["i"]) for sample in resumed] == whole
     with pytest.raises(ValueError, match="drawn"):
-        ds.weighted("label").load_state_dict(loader.state_dict())
-    found = ds.weighted("size").steps_of(range(ROWS), 8, epochs=[0])
+        unirecord.weighted(ds, "label").load_state_dict(loader.state_dict())
+    found = unirecord.weighted(ds, "size").order.steps_of(range(ROWS), 8, epochs=[0])
     came = found["step"] >= 0
     at = found["step"][came] * 8 + found["slot"][came]
     assert sorted(at.tolist()) == list(range(ROWS))
@@ -129,24 +131,26 @@ def test_each_row_that_is_left_comes_with_the_probability_of_its_weight() -> Non
 
 
 def test_without_replacement_no_row_comes_twice_and_a_job_goes_on_with_other_ranks(ds: Any) -> None:
-    drawn = ds.weighted("size", replacement=False)
+    drawn = unirecord.weighted(ds, "size", replacement=False)
     whole = [int(sample["i"]) for sample in drawn]
     assert sorted(whole) == np.flatnonzero(LENGTHS).tolist()
-    assert whole[:40] == ds.weighted("size", replacement=False, samples=40).row_ids().tolist()
+    assert (
+        whole[:40] == unirecord.weighted(ds, "size", replacement=False, samples=40).order.row_ids().tolist()
+    )
     assert np.mean(LENGTHS[whole[:60]]) > np.mean(LENGTHS) * 1.2
     ranks = [
-        ds.view(shard_id=r, num_shards=3, remainder="drop").weighted("size", replacement=False)
+        unirecord.weighted(ds.view(shard_id=r, num_shards=3, remainder="drop"), "size", replacement=False)
         for r in range(3)
     ]
     loaders = [rank.batches(8) for rank in ranks]
     first = [next(iter(own))["i"].tolist() for own in loaders]
     assert [first[p % 3][p // 3] for p in range(24)] == whole[:24]
-    resumed = ds.view(remainder="drop").weighted("size", replacement=False)
+    resumed = unirecord.weighted(ds.view(remainder="drop"), "size", replacement=False)
     resumed.load_state_dict(json.loads(json.dumps(loaders[0].state_dict())))
     assert [int(sample["i"]) for sample in resumed] == whole[24:]
     with pytest.raises(ValueError, match="drawn"):
-        ds.weighted("size").load_state_dict(loaders[0].state_dict())
-    found = ds.weighted("size", replacement=False).steps_of(whole[7], 4, epochs=[0])
+        unirecord.weighted(ds, "size").load_state_dict(loaders[0].state_dict())
+    found = unirecord.weighted(ds, "size", replacement=False).order.steps_of(whole[7], 4, epochs=[0])
     assert (found["step"].tolist(), found["slot"].tolist()) == ([1], [3])
 
 

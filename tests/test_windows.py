@@ -120,8 +120,8 @@ def test_windows_are_those_of_a_plain_list(
     expected = cut([(row, found[row]) for row in rows], length, stride, apart, pad)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(window_tables, "_MOST_ENTRIES", max(len(rows) // every, 1) + 1)
-        windows = base.windows(
-            "tokens", length, stride, boundaries="document" if apart else None, pad=pad, **EVERYTHING
+        windows = unirecord.windows(
+            base, "tokens", length, stride, boundaries="document" if apart else None, pad=pad, **EVERYTHING
         )
     assert windows.num_rows == len(expected) == len(windows)
     if not expected:
@@ -131,7 +131,7 @@ def test_windows_are_those_of_a_plain_list(
     ranks = min(ranks, len(expected))
     for rank in range(ranks):
         view = windows.view(shuffle=shuffle, seed=7, shard_id=rank, num_shards=ranks, remainder=remainder)
-        order = view.row_ids().tolist()
+        order = view.order.row_ids().tolist()
         batches = [shown(batch) for batch in view.batches(batch_size)]
         assert [w for batch in batches for w in batch] == [tuple(expected[i]) for i in order]
         assert [sample["tokens"].tolist() for sample in view.view()] == [expected[i][0] for i in order]
@@ -149,7 +149,7 @@ def test_packed_samples_have_every_element_once(
     ds, found = corpus
     rows = list(range(len(found))) if chosen is None else chosen
     base = ds if chosen is None else ds.select(np.array(chosen, np.int64))
-    packed = base.packed("tokens", length, pad=pad, positions=True)
+    packed = unirecord.packed(base, "tokens", length, pad=pad, positions=True)
     samples = shown(packed.read_rows(np.arange(packed.num_rows)))
     pieces = []
     for tokens, row_of, position in samples:
@@ -169,7 +169,7 @@ def test_packed_samples_have_every_element_once(
 
 
 def test_sums_of_two_orders_go_on_exactly_after_a_resume(corpus: Any) -> None:
-    windows = corpus[0].windows("tokens", 3, 2).view(shuffle=True, seed=1)
+    windows = unirecord.windows(corpus[0], "tokens", 3, 2).view(shuffle=True, seed=1)
     whole = [batch["tokens"].tolist() for batch in windows.view().batches(2)]
     first = windows.batches(2)
     taken = iter(first)
@@ -177,18 +177,24 @@ def test_sums_of_two_orders_go_on_exactly_after_a_resume(corpus: Any) -> None:
     again = pickle.loads(pickle.dumps(windows))
     again.load_state_dict(json.loads(json.dumps(first.state_dict())))
     assert head + [batch["tokens"].tolist() for batch in again.batches(2)] == whole
-    for other in (corpus[0].windows("tokens", 3, 1), corpus[0].windows("tokens", 3, 2, pad=0), corpus[0]):
+    for other in (
+        unirecord.windows(corpus[0], "tokens", 3, 1),
+        unirecord.windows(corpus[0], "tokens", 3, 2, pad=0),
+        corpus[0],
+    ):
         with pytest.raises(unirecord.StaleError, match="another dataset"):
             other.view(shuffle=True, seed=1).load_state_dict(first.state_dict())
 
 
 def test_a_window_can_be_asked_for_like_a_row(corpus: Any) -> None:
-    windows = corpus[0].windows("tokens", 4, shuffle := 2, documents=True).view(shuffle=bool(shuffle), seed=3)
-    rows = windows.rows_of(1, batch_size=2, epoch=0)
-    assert windows.rows_of(1, batch_size=2, epoch=0, read=True)["tokens"].tolist() == [
+    windows = unirecord.windows(corpus[0], "tokens", 4, shuffle := 2, documents=True).view(
+        shuffle=bool(shuffle), seed=3
+    )
+    rows = windows.order.rows_of(1, batch_size=2, epoch=0)
+    assert windows.order.rows_of(1, batch_size=2, epoch=0, read=True)["tokens"].tolist() == [
         windows.read_rows(np.array([row]))["tokens"][0].tolist() for row in rows
     ]
-    assert windows.steps_of(rows, batch_size=2)["step"].tolist() == [1, 1]
+    assert windows.order.steps_of(rows, batch_size=2)["step"].tolist() == [1, 1]
     path, row = windows.locate(int(rows[0]))
     assert Path(path).is_file()
     assert row >= 0
@@ -263,15 +269,15 @@ def test_streams_are_frozen(tmp_path: Path) -> None:
             writer.write({"tokens": np.arange(a, b, dtype=np.int32)})
     with unirecord.UniRecordDataset(tmp_path / "d.urec") as ds:
         for case in vectors["windows"]:
-            made = ds.windows("tokens", **case["options"])
+            made = unirecord.windows(ds, "tokens", **case["options"])
             assert [sample["tokens"].tolist() for sample in made] == case["samples"]
         for case in vectors["packed"]:
-            made = ds.packed("tokens", **case["options"])
+            made = unirecord.packed(ds, "tokens", **case["options"])
             assert [sample["tokens"].tolist() for sample in made] == case["samples"]
 
 
 def test_cu_seqlens_are_where_documents_begin(corpus: Any) -> None:
-    batch = corpus[0].packed("tokens", 8).read_rows(np.arange(2))
+    batch = unirecord.packed(corpus[0], "tokens", 8).read_rows(np.arange(2))
     ends = unirecord.cu_seqlens(batch["document"])
     assert ends.dtype == np.int32
     flat = batch["document"].ravel()
@@ -284,17 +290,17 @@ def test_cu_seqlens_are_where_documents_begin(corpus: Any) -> None:
 
 def test_what_cannot_be_is_refused(corpus: Any, tmp_path: Path) -> None:
     ds = corpus[0]
-    windows = ds.windows("tokens", 4)
+    windows = unirecord.windows(ds, "tokens", 4)
     for wrong, error, text in (
-        (lambda: ds.windows("n", 4), unirecord.SchemaError, "stream is made of"),
-        (lambda: ds.windows("absent", 4), unirecord.SchemaError, "absent"),
-        (lambda: ds.windows("tokens", 0), ValueError, "length"),
-        (lambda: ds.windows("tokens", 4, 0), ValueError, "stride"),
-        (lambda: ds.windows("tokens", 4, boundaries="part"), ValueError, "boundaries"),
-        (lambda: ds.windows("tokens", 4, pad=70_000), ValueError, "no element of uint16"),
-        (lambda: ds.windows("tokens", 4, pad=0.5), ValueError, "no element of uint16"),
-        (lambda: ds.windows("tokens", 4, documents="tokens"), unirecord.SchemaError, "same name"),
-        (lambda: windows.windows("tokens", 2), ValueError, "already"),
+        (lambda: unirecord.windows(ds, "n", 4), unirecord.SchemaError, "stream is made of"),
+        (lambda: unirecord.windows(ds, "absent", 4), unirecord.SchemaError, "absent"),
+        (lambda: unirecord.windows(ds, "tokens", 0), ValueError, "length"),
+        (lambda: unirecord.windows(ds, "tokens", 4, 0), ValueError, "stride"),
+        (lambda: unirecord.windows(ds, "tokens", 4, boundaries="part"), ValueError, "boundaries"),
+        (lambda: unirecord.windows(ds, "tokens", 4, pad=70_000), ValueError, "no element of uint16"),
+        (lambda: unirecord.windows(ds, "tokens", 4, pad=0.5), ValueError, "no element of uint16"),
+        (lambda: unirecord.windows(ds, "tokens", 4, documents="tokens"), unirecord.SchemaError, "same name"),
+        (lambda: unirecord.windows(windows, "tokens", 2), ValueError, "already"),
         (lambda: windows.view(where="n > 1"), ValueError, "choose them first"),
         (lambda: windows.view(shuffle="parts"), ValueError, "belong to no part"),
         (lambda: windows.view(columns=["n"]), unirecord.SchemaError, "n"),
@@ -316,12 +322,12 @@ def test_a_damaged_document_is_named_or_left_out(tmp_path: Path, io: Any, verify
     at = stored.index(np.full(9000, 103, np.uint16).tobytes()) + 400
     path.write_bytes(stored[:at] + b"?" + stored[at + 1 :])
     with unirecord.UniRecordDataset(path, io=io, verify=verify) as ds:
-        windows = ds.windows("tokens", 4500)
+        windows = unirecord.windows(ds, "tokens", 4500)
         with pytest.raises(unirecord.CorruptionError, match="row 3"):
             windows[6]
         with pytest.raises(unirecord.CorruptionError, match="row 3"):
             list(windows.batches(4))
-        kept = ds.view(on_corrupt="skip").windows("tokens", 4500)
+        kept = unirecord.windows(ds.view(on_corrupt="skip"), "tokens", 4500)
         assert [int(v) for b in kept.batches(5) for v in b["tokens"][:, 0]] == [
             100 + i // 2 for i in range(12) if i // 2 != 3
         ]
@@ -333,9 +339,9 @@ def test_text_is_a_stream_of_bytes(tmp_path: Path) -> None:
             writer.write({"text": text, "raw": b"ab"})
     with unirecord.UniRecordDataset(tmp_path / "t.urec") as ds:
         stream = "hélloworld".replace("o", "o", 1).replace("wo", "wö").encode()
-        windows = ds.windows("text", 3, pad=0)
+        windows = unirecord.windows(ds, "text", 3, pad=0)
         assert b"".join(sample["text"].tobytes() for sample in windows) == stream
-        assert [s["raw"].tobytes() for s in ds.windows("raw", 4)] == [b"abab", b"abab"]
+        assert [s["raw"].tobytes() for s in unirecord.windows(ds, "raw", 4)] == [b"abab", b"abab"]
 
 
 def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

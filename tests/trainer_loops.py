@@ -45,7 +45,7 @@ def orders(path: Path, epochs: int) -> list[int]:
     ds, found = opened(path), []
     for epoch in range(epochs):
         ds.set_epoch(epoch)
-        found += ds.row_ids().tolist()
+        found += ds.order.row_ids().tolist()
     return found
 
 

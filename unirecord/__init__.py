@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from .convert.write_dataset import write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
-    from .dataset.drawn_batches import DrawnBatches
+    from .dataset.draws import DrawnBatches, balanced, bucketed, weighted
     from .dataset.mixture import mix
+    from .dataset.order_queries import OrderQueries
     from .dataset.samples_cache import SamplesCache, samples_cache
+    from .dataset.streams import packed, windows
     from .errors import (
         BusyError,
         ClosedError,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from .inspection.describe import ColumnDescription, Description, PartDescription, describe
     from .inspection.diff import Diff, DiffExample, RetypedColumn, diff
     from .inspection.history import Version, versions
-    from .inspection.notebook import ProgressBar, Shown, progress_bar, show
+    from .inspection.notebook import ProgressBar, Shown, plot, progress_bar, show
     from .inspection.repair import repair
     from .inspection.report import Problem, RepairReport, Report, Salvaged
     from .inspection.verify import verify
@@ -71,11 +73,17 @@ __all__ = [
     "Exported",
     "UniRecordDataset",
     "mix",
+    "weighted",
+    "balanced",
+    "bucketed",
+    "windows",
+    "packed",
     "samples_cache",
     "SamplesCache",
     "CacheStats",
     "cu_seqlens",
     "DrawnBatches",
+    "OrderQueries",
     "BatchLoader",
     "LoaderStats",
     "RaggedArray",
@@ -90,6 +98,7 @@ __all__ = [
     "Codec",
     "Column",
     "show",
+    "plot",
     "Shown",
     "describe",
     "Description",
@@ -165,7 +174,13 @@ _HOMES = {
     "SamplesCache": "dataset.samples_cache",
     "CacheStats": "parts.cache",
     "cu_seqlens": "order.windows",
-    "DrawnBatches": "dataset.drawn_batches",
+    "DrawnBatches": "dataset.draws",
+    "OrderQueries": "dataset.order_queries",
+    "weighted": "dataset.draws",
+    "balanced": "dataset.draws",
+    "bucketed": "dataset.draws",
+    "windows": "dataset.streams",
+    "packed": "dataset.streams",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
     "RaggedArray": "loading.batch",
@@ -180,6 +195,7 @@ _HOMES = {
     "Codec": "format.column",
     "Column": "format.schema",
     "show": "inspection.notebook",
+    "plot": "inspection.notebook",
     "Shown": "inspection.notebook",
     "describe": "inspection.describe",
     "Description": "inspection.describe",
@@ -229,7 +245,19 @@ _HOMES = {
 }
 
 
-_MODULES = ("torch", "tf", "jax", "grain", "lightning", "ray", "examples")
+_MODULES = (
+    "torch",
+    "tf",
+    "jax",
+    "grain",
+    "hf",
+    "keras",
+    "lightning",
+    "mindspore",
+    "ray",
+    "images",
+    "examples",
+)
 
 
 def __getattr__(name: str) -> Any:

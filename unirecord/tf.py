@@ -1,5 +1,5 @@
 """The door to TensorFlow: what `unirecord.frameworks.tf` gives, under a short name."""
 
-from .frameworks.tf import to_tf
+from .frameworks.tf import dataset
 
-__all__ = ["to_tf"]
+__all__ = ["dataset"]

@@ -27,7 +27,7 @@ class LoopReader(Reader):
         self.data = unirecord.UniRecordDataset(directory / "data.urec", shuffle=True)
         self.loop = loop
         if loop == "hf":
-            self.batches = self.data.to_hf().with_format("arrow")
+            self.batches = unirecord.hf.dataset(self.data).with_format("arrow")
         elif loop == "jax":
             self.batches = importlib.import_module("unirecord.jax").loader(
                 self.data, BATCH, num_threads=threads
@@ -40,7 +40,7 @@ class LoopReader(Reader):
             combined = importlib.import_module("lightning.pytorch.utilities").CombinedLoader
             self.batches = combined({"x": made})  # what a Trainer's loop goes through
         elif loop == "mindspore":
-            data = self.data.to_mindspore(BATCH, num_threads=threads)
+            data = unirecord.mindspore.dataset(self.data, BATCH, num_threads=threads)
             # One iterator for all epochs, as in training: to make one takes MindSpore milliseconds, as a batch does.
             self.batches = data.create_dict_iterator(num_epochs=-1, output_numpy=True)
 

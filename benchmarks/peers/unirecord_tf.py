@@ -1,4 +1,4 @@
-"""UniRecord in TensorFlow: `ds.to_tf(256)`."""
+"""UniRecord in TensorFlow: `unirecord.tf.dataset(ds, 256)`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write(raw: Raw, directory: Path) -> None:
 class TfReader(Reader):
     def __init__(self, directory: Path) -> None:
         data = unirecord.UniRecordDataset(directory / "data.urec", shuffle=True)
-        self.batches = data.to_tf(BATCH)
+        self.batches = unirecord.tf.dataset(data, BATCH)
 
     def epoch(self, number: int) -> Iterator[Any]:
         return iter(self.batches)

@@ -13,6 +13,8 @@ import answer
 import numpy as np
 from numpy.typing import NDArray
 
+import unirecord
+
 LENGTH, STRIDE, BATCH = 1025, 1024, 256
 TOKENS, FEW = 200_000_000, 4_000_000
 PASSES, BATCHES = 7, 200
@@ -27,7 +29,6 @@ def documents(total: int) -> NDArray[np.int64]:
 
 def make(folder: Path, total: int) -> None:
     """The same tokens as UniRecord's file and as one flat file, with the lengths beside it."""
-    import unirecord
 
     if (folder / "lengths.npy").exists():
         return
@@ -45,10 +46,9 @@ def make(folder: Path, total: int) -> None:
 
 def unirecord_windows(folder: Path) -> Batches:
     """Ours, with the defaults."""
-    import unirecord
 
     ds = unirecord.UniRecordDataset(folder / "tokens.urec", shuffle=True, seed=1)
-    loader = ds.windows("tokens", LENGTH, STRIDE).batches(BATCH, drop_last=True)
+    loader = unirecord.windows(ds, "tokens", LENGTH, STRIDE).batches(BATCH, drop_last=True)
     return lambda: (batch["tokens"] for batch in loader)
 
 

@@ -142,7 +142,7 @@ def by_indices(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) 
 def by_row_ids(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     def batches() -> Iterator[list[Sample]]:
         for first in range(0, len(ds), options.batch_size):
-            batch = ds.read_rows(ds.row_ids(first, first + options.batch_size))
+            batch = ds.read_rows(ds.order.row_ids(first, first + options.batch_size))
             yield samples_of(batch, fields, split_arrays, seen=False, collated=False)
 
     return Reading(batches, ds)

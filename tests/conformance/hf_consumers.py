@@ -1,4 +1,4 @@
-"""Hugging Face's ways to read: ds.to_hf() as Arrow tables and row by row, and the table of scalars."""
+"""Hugging Face's ways to read: unirecord.hf.dataset(ds) as Arrow tables and row by row, and the table of scalars."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+import unirecord
 from conformance.canonical import Sample, freeze
 from conformance.consumers import ANY_TYPE, SCALARS, Options, Reading, consumer
 from conformance.records import Field
@@ -46,7 +47,7 @@ class Iterable:
 
     def set_epoch(self, epoch: int) -> None:
         self._ds.set_epoch(epoch)
-        self.data = self._ds.to_hf().with_format("arrow")
+        self.data = unirecord.hf.dataset(self._ds).with_format("arrow")
 
     def state_dict(self) -> Any:
         return {"epoch": self._ds.epoch, "hf": self.data.state_dict()}
@@ -60,7 +61,9 @@ TYPED: dict[str, Any] = {"types": ANY_TYPE - TYPES_LEFT_OUT, "advances": False}
 TO_HF: dict[str, Any] = {"carries": CARRIED, "own_states": True, **TYPED}
 
 
-@consumer("to_hf", "UniRecordDataset.to_hf", takes=frozenset({"batch_size"}), saves=True, loads=True, **TO_HF)
+@consumer(
+    "hf.dataset", "unirecord.hf.dataset", takes=frozenset({"batch_size"}), saves=True, loads=True, **TO_HF
+)
 def by_tables(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     owner = Iterable(ds)
 
@@ -71,7 +74,7 @@ def by_tables(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -
     return Reading(batches, owner)
 
 
-@consumer("to_hf, row by row", "UniRecordDataset.to_hf", batched=False, weight=5, **TO_HF)
+@consumer("hf.dataset, row by row", "unirecord.hf.dataset", batched=False, weight=5, **TO_HF)
 def by_rows(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     owner = Iterable(ds)
 
@@ -83,12 +86,12 @@ def by_rows(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> 
 
 
 @consumer(
-    "to_hf_table",
-    "UniRecordDataset.to_hf_table",
+    "hf.table",
+    "unirecord.hf.table",
     carries=SCALARS,
     batched=False,
     weight=5,
     **TYPED,
 )
 def by_scalars(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
-    return Reading(lambda: iter([_rows(ds.to_hf_table().data, fields)]), ds)
+    return Reading(lambda: iter([_rows(unirecord.hf.table(ds).data, fields)]), ds)

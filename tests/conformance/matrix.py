@@ -189,8 +189,8 @@ ROWS = [
         },
     ),
     Row(
-        "`ds.to_tf`",
-        "to_tf",
+        "`unirecord.tf.dataset`",
+        "tf.dataset",
         _TF,
         excused={
             "resume": _NO_TF_STATE,
@@ -236,8 +236,8 @@ ROWS = [
         {"ranks": _OWN_RANKS.format("Grain's state"), "exclude": _WHOLE},
     ),
     Row(
-        "`ds.to_hf`",
-        "to_hf",
+        "`unirecord.hf.dataset`",
+        "hf.dataset",
         _HF,
         "those of a `DataLoader`",
         {
@@ -247,8 +247,8 @@ ROWS = [
         otherwise=frozenset({"object"}),
     ),
     Row(
-        "`ds.to_mindspore`",
-        "to_mindspore",
+        "`unirecord.mindspore.dataset`",
+        "mindspore.dataset",
         _MINDSPORE,
         excused={
             "resume": _NO_MINDSPORE_STATE,
@@ -262,9 +262,9 @@ ROWS = [
     ),
 ]
 # Consumers that read a dataset as it was when they were made of it.
-READS_AS_MADE = {"grain MapDataset", "grain.DataLoader", "to_hf"}
+READS_AS_MADE = {"grain MapDataset", "grain.DataLoader", "hf.dataset"}
 # Consumers of what is too large for every run: `make mindspore`.
-APART = {"to_mindspore"}
+APART = {"mindspore.dataset"}
 
 
 def promises() -> str:

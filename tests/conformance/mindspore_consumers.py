@@ -1,10 +1,11 @@
-"""MindSpore's way to read: ds.to_mindspore(), whose rows are batches."""
+"""MindSpore's way to read: unirecord.mindspore.dataset(ds), whose rows are batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import unirecord
 from conformance.canonical import Sample, freeze
 from conformance.consumers import ANY_TYPE, BATCHES, Options, Reading, consumer
 from conformance.records import Field
@@ -20,8 +21,8 @@ def split_rows(field: Field, batch: Mapping[str, Any]) -> list[Any]:
 
 
 @consumer(
-    "to_mindspore",
-    "UniRecordDataset.to_mindspore",
+    "mindspore.dataset",
+    "unirecord.mindspore.dataset",
     takes=BATCHES - {"dataset_transform"},
     carries=frozenset({"number", "bool", "string", "text", "fixed"}),
     types=ANY_TYPE - {"complex64", "complex128"},
@@ -30,7 +31,9 @@ def split_rows(field: Field, batch: Mapping[str, Any]) -> list[Any]:
     weight=1,
 )
 def by_rows(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
-    data = ds.to_mindspore(options.batch_size, **options.given("drop_last", "prefetch", "num_threads"))
+    data = unirecord.mindspore.dataset(
+        ds, options.batch_size, **options.given("drop_last", "prefetch", "num_threads")
+    )
 
     def batches() -> Iterator[list[Sample]]:
         for batch in data.create_dict_iterator(num_epochs=1, output_numpy=True):

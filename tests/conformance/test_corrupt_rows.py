@@ -18,7 +18,7 @@ from conformance.views import View
 from unirecord import CorruptionError
 
 DATASETS, CASES = 12, 8
-NAMES = ("for sample in ds", "batches", "torch.loader", "DataLoader", "to_tf")
+NAMES = ("for sample in ds", "batches", "torch.loader", "DataLoader", "tf.dataset")
 CHOSEN: list[Consumer] = [each for each in CONSUMERS if each.name in NAMES]
 
 
@@ -70,7 +70,7 @@ def test_corrupt_rows_are_left_out_and_no_others(number: int, tmp_path: Path) ->
                     kept
                 )  # it has no way to leave out a whole batch
                 if noticed and (on_corrupt == "raise" or lost):
-                    wanted = Exception if consumer.name == "to_tf" else CorruptionError
+                    wanted = Exception if consumer.name == "tf.dataset" else CorruptionError
                     with pytest.raises(wanted, match=r"row \d+"):
                         list(reading.batches())
                     continue

@@ -87,7 +87,7 @@ def test_epochs_are_those_of_row_ids_differ_and_repeat(row: Row, path: Path) -> 
 def opened_at(path: Path, epoch: int) -> list[int]:
     ds = opened(path)
     ds.set_epoch(epoch)
-    return [int(row) for row in ds.row_ids()]
+    return [int(row) for row in ds.order.row_ids()]
 
 
 @by_row

@@ -13,19 +13,17 @@ from conformance.test_conformance import DATASETS
 from unirecord import UniRecordDataset
 
 # Too large for every run: `make mindspore`.
-APART = {"UniRecordDataset.to_mindspore"}
+APART = {"unirecord.mindspore.dataset"}
 COVERED = {consumer.covers for consumer in CONSUMERS} | APART
 DELIVERING_PROTOCOLS = {"__getitem__", "__getitems__", "__iter__"}
 
 # Public names of a dataset that hand out no samples, or do so through a dataset that the harness reads.
 NO_LOADERS = {
     *("path", "schema", "column_names", "metadata", "num_rows", "shard_id", "num_shards", "io", "epoch"),
-    *("transform", "on_corrupt", "row_ids", "locate", "set_epoch", "state_dict", "load_state_dict"),
+    *("transform", "on_corrupt", "order", "locate", "set_epoch", "state_dict", "load_state_dict"),
     *("view", "select", "take", "skip", "split", "distributed", "refresh", "close", "cache_stats"),
-    *("rows_of", "steps_of", "steps_in_epoch", "exclude", "excluded_rows", "replay"),
-    *("windows", "packed"),  # give datasets of other samples, which test_windows.py compares with plain lists
-    *("head", "sample", "plot"),  # look at it: test_notebook.py compares them with ds[i]
-    *("balanced", "bucketed", "weighted"),  # draw from it: test_drawing.py, test_weighted.py
+    *("exclude", "excluded_rows"),
+    *("head", "sample"),  # look at it: test_notebook.py compares them with ds[i]
 }
 # What the modules of frameworks export and what it is reached through.
 FRAMEWORK_NAMES = {
@@ -39,15 +37,13 @@ FRAMEWORK_NAMES = {
     "grain.Source": "unirecord.grain.Source",
     "grain.batches": "unirecord.grain.batches",
     "grain.dataset": "unirecord.grain.dataset",
-    "hf.register": "UniRecordDataset.to_hf",
-    "hf.to_hf": "UniRecordDataset.to_hf",
-    "hf.to_hf_table": "UniRecordDataset.to_hf_table",
+    "hf.register": "unirecord.hf.dataset",
+    "hf.dataset": "unirecord.hf.dataset",
+    "hf.table": "unirecord.hf.table",
     "lightning.loader": "unirecord.lightning.loader",
     "lightning.LightningLoader": "unirecord.lightning.loader",
-    "mindspore.to_mindspore": "UniRecordDataset.to_mindspore",
-    "tf.to_tf": "UniRecordDataset.to_tf",
-    "arrow.to_arrow": "UniRecordDataset.to_arrow",
-    "arrow.to_batches": "UniRecordDataset.to_batches",
+    "mindspore.dataset": "unirecord.mindspore.dataset",
+    "tf.dataset": "unirecord.tf.dataset",
 }
 # What the others stand on; no user reaches these.
 BENEATH = {

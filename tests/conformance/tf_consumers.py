@@ -1,4 +1,4 @@
-"""TensorFlow's ways to read: ds.to_tf, pass after pass, repeated, and by Keras' fit."""
+"""TensorFlow's ways to read: unirecord.tf.dataset, pass after pass, repeated, and by Keras' fit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import tensorflow as tf
 
+import unirecord
 from conformance.canonical import Sample, freeze
 from conformance.consumers import BATCHES, Options, Reading, consumer
 from conformance.records import Field
@@ -79,15 +80,19 @@ TO_TF: dict[str, Any] = {
 
 
 def _made(ds: UniRecordDataset, options: Options) -> Any:
-    return ds.to_tf(options.batch_size, **options.given("drop_last", "prefetch", "num_threads"))
+    return unirecord.tf.dataset(
+        ds, options.batch_size, **options.given("drop_last", "prefetch", "num_threads")
+    )
 
 
-@consumer("to_tf", "UniRecordDataset.to_tf", loads=True, skips_ended=True, skips_last=True, weight=5, **TO_TF)
-def by_to_tf(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
+@consumer(
+    "tf.dataset", "unirecord.tf.dataset", loads=True, skips_ended=True, skips_last=True, weight=5, **TO_TF
+)
+def by_tf_dataset(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     return _reading(_made(ds, options), ds, options, fields)
 
 
-@consumer("to_tf().repeat()", "UniRecordDataset.to_tf", weight=2, **TO_TF)
+@consumer("tf.dataset().repeat()", "unirecord.tf.dataset", weight=2, **TO_TF)
 def by_repeat(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     """Epochs one after the other out of one iterator, for as long as it is not left in the middle."""
     data = _made(ds, options)
@@ -118,7 +123,7 @@ class Recorder(tf.keras.Model):
 
 
 @consumer(
-    "Keras fit", "UniRecordDataset.to_tf", loads=True, skips_ended=True, skips_last=True, weight=2, **TO_TF
+    "Keras fit", "unirecord.tf.dataset", loads=True, skips_ended=True, skips_last=True, weight=2, **TO_TF
 )
 def by_fit(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     """An epoch of training for each pass, from the first to the last batch."""

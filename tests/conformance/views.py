@@ -207,7 +207,7 @@ def _dealt(written: Written, where: str | None, steps: list[Step], rows: list[in
         narrowed = ds
         for step in steps[:-1]:
             narrowed = step.narrow(narrowed)
-        dealt: list[int] = steps[-1].narrow(narrowed).row_ids().tolist()
+        dealt: list[int] = steps[-1].narrow(narrowed).order.row_ids().tolist()
     rest = iter(rows)
     assert all(row in rest for row in dealt), (
         f"{steps[-1].text} has {dealt}, which is not in the order of {rows}"

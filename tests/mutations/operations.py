@@ -84,7 +84,7 @@ def query(case: Case) -> None:
     if column.type == "string":
         ways.append(f"{column.name} like {value}")
     with UniRecordDataset(case.path, where=case.pick.choice(ways), **case.options) as ds:
-        case.digest.update(ds.row_ids(0, 50).tobytes())
+        case.digest.update(ds.order.row_ids(0, 50).tobytes())
         for sample in ds.take(5):
             case.digest.update(repr(_frozen(sample)).encode())
         ds.take(50).scalars([column.name])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..convert.sources.packages import needed
 from ..dataset.dataset import UniRecordDataset
-from ..dataset.drawn_batches import DrawnBatches
+from ..dataset.draws import DrawnBatches, balanced, bucketed, weighted
 from ..dataset.mixture import mix
 from ..dataset.state import OPTIONAL, ResumeState
 from ..errors import MissingError, UniRecordError
@@ -41,7 +41,7 @@ _EXAMPLES: Final = """examples:
   unirecord trace data --seed 1 --batch 256 --ranks 8 --row 4711 --epochs 0:3  when a row comes
   unirecord trace data --seed 1 --batch 256 --step 800 --extract image --out step800/
   unirecord trace web=web code=code --weights web=0.7,code=0.3 --batch 256 --step 800   of a mixture
-  unirecord trace data --state last.pt --drawn-by label                       of ds.balanced("label", …)"""
+  unirecord trace data --state last.pt --drawn-by label                       of balanced(ds, "label", …)"""
 
 _LIMIT: Final = 20
 _BATCH: Final = 32
@@ -231,7 +231,7 @@ def _gone(job: Job, args: argparse.Namespace, step: _Step) -> list[int]:
     """The rows that the state says are left out of a step."""
     if not job.ds._cursor.exclusions:
         return []
-    steps = job.ds._job(job.batch, job.ranks, job.drop_last, step.start)
+    steps = job.ds.order._job(job.batch, job.ranks, job.drop_last, step.start)
     leaving = job.ds._cursor.leaving(step.epoch, steps)
     assert leaving is not None
     found = leaving.rows_at(steps.unwrapped(step.number, args.rank))
@@ -388,8 +388,8 @@ class Job:
     def _ask(self, name: str, *what: Any, **asked: Any) -> Any:
         asked |= {"num_shards": self.ranks, "start": self.start}
         if self.drawn is not None:
-            return getattr(self.drawn, name)(*what, **asked)
-        return getattr(self.ds, name)(*what, self.batch, drop_last=self.drop_last, **asked)
+            return getattr(self.drawn.order, name)(*what, **asked)
+        return getattr(self.ds.order, name)(*what, self.batch, drop_last=self.drop_last, **asked)
 
     def named(self, row: int) -> tuple[str | None, int]:
         """The source of a row, None where there is but one, and its number there."""
@@ -456,7 +456,7 @@ def _plain(
         if args.drawn_by is None:
             raise UsageError(
                 f"{args.state} is of {rule} draws, and says not of which column: give --drawn-by COLUMN "
-                "(weights that are in no column: ask rows_of and steps_of in Python)"
+                "(weights that are in no column: ask order.rows_of and order.steps_of in Python)"
             )
         made = _drawn(ds, drawn, rule, args.drawn_by)
         batches, ds = (made, ds) if isinstance(made, DrawnBatches) else (None, made)
@@ -474,19 +474,19 @@ def _refuse_pieces(path: str, identity: str) -> None:
         raise UsageError(
             f"{path} is of {kind} of the column {column!r}, and trace names rows: one of these may be pieces of "
             'several. Make them in Python as the job does, with documents="document", which says of each element which '
-            "row it is of, and ask for rows_of(step, batch_size, epoch=..., read=True)"
+            "row it is of, and ask for order.rows_of(step, batch_size, epoch=..., read=True)"
         )
 
 
 def _drawn(ds: UniRecordDataset[Any], drawn: Mapping[str, Any], rule: str | None, column: str) -> Any:
     """What a state says was drawn of a dataset, by a column."""
     if rule == "balanced":
-        return ds.balanced(column, **{name: drawn[name] for name in ("classes", "per_class", "batches")})
+        return balanced(ds, column, **{name: drawn[name] for name in ("classes", "per_class", "batches")})
     if rule == "bucketed":
         names = ("edges", "batch_size", "max_length", "drop_last")
-        return ds.bucketed(column, **{name: drawn[name] for name in names})
+        return bucketed(ds, column, **{name: drawn[name] for name in names})
     if rule == "weighted":
-        return ds.weighted(column, samples=drawn["samples"], replacement=drawn.get("replacement", True))
+        return weighted(ds, column, samples=drawn["samples"], replacement=drawn.get("replacement", True))
     raise UsageError(f"the state is of {rule!r} draws, which this unirecord does not know")
 
 
@@ -512,7 +512,7 @@ def _mixed(args: argparse.Namespace, state: Mapping[str, Any] | None) -> Job:
         if getattr(args, name) is not None:
             raise UsageError(
                 f"--{name.replace('_', '-')} is not for a mixture, whose sources may differ: give its --state, "
-                "or ask rows_of and steps_of in Python"
+                "or ask order.rows_of and order.steps_of in Python"
             )
     ds = _mixture(args, paths) if state is None else mixture_of_state(state, paths)
     rule: Any = ds._cursor.plan.order.rule

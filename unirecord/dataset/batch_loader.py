@@ -152,7 +152,7 @@ class BatchLoader(Generic[Batch]):
         Args:
             step: counted from 0 in ``epoch``; without an epoch, over all epochs from the start of epoch 0.
             epoch: which epoch.
-            start: the position at which the epoch was taken up, as for ``UniRecordDataset.rows_of``; with ``epoch``.
+            start: the position at which the epoch was taken up, as for ``OrderQueries.rows_of``; with ``epoch``.
 
         Raises:
             IndexError: this rank has no batch in that step, or all of its rows are corrupt and left out.

@@ -2,43 +2,93 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, TypeVar, overload
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..columns.scalars import scalar_arrays
 from ..elsewhere import OF_DATASETS, no_attribute
+from ..errors import UniRecordError
 from ..format.schema import Schema
 from ..loading.opened import OpenedData, PathLike
-from ..loading.options import check_callable, check_on_corrupt
+from ..loading.options import (
+    UNCHANGED,
+    LoaderOptions,
+    ReadAhead,
+    Unchanged,
+    check_callable,
+    check_on_corrupt,
+)
 from ..loading.plan import Plan
-from ..order.spec import OrderSpec, Remainder, Shuffle, check_shard_arguments, shard_from_environment
+from ..order.selection import Selection
+from ..order.spec import (
+    OrderSpec,
+    Remainder,
+    Shuffle,
+    check_integer,
+    check_shard_arguments,
+    shard_from_environment,
+)
 from ..parts.cache import CacheOptions, CacheStats
 from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
 from ..parts.versions import path_of_version
 from ..sizes import many
 from ..storage.storage_options import storage_of, use_storage
+from .batch_loader import BatchLoader
 from .cursor import Cursor
-from .draws import DatasetDrawing
+from .named_rows import named_rows
+from .order_queries import OrderQueries
 from .position import Position
-from .row_numbers import as_row_numbers
+from .receipts import receipts_of
+from .row_numbers import in_own_order
 from .samples import Samples
-from .views import Given, Sample, Unchanged, ViewOptions
+from .split import split_by_hash
+from .tables import rows_of_a_batch, to_arrow, to_batches
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from typing_extensions import Unpack
+    import pandas
+    import pyarrow
+    from typing_extensions import TypeVar, Unpack
 
+    from ..inspection.notebook import Shown
     from ..loading.options import (
         OnCorrupt,
     )  # completion in notebooks fails at properties it finds to be a Literal
+    from ..pipeline.pipeline import Pipeline
+    from ..pipeline.tuner import PipelinePlan
+else:
+    from typing import TypeVar
 
-__all__ = ["UniRecordDataset"]
+__all__ = ["Sample", "SampleList", "UniRecordDataset"]
+
+Sample = dict[str, Any]
+
+# What a dataset gives for a sample: what its transform returns, without one a `Sample`.
+if TYPE_CHECKING:
+    Given = TypeVar("Given", covariant=True, default=Sample)
+else:
+    Given = TypeVar("Given", covariant=True)
 
 New = TypeVar("New")
+_Item = TypeVar("_Item")
+# Rows that a column's little chart in a notebook is made of.
+_CHARTED_ROWS = 20_000
+
+
+class SampleList(list[_Item]):
+    """Samples as a list, which a notebook shows as a table with small pictures and lines."""
+
+    def _repr_html_(self) -> str:
+        from ..inspection.notebook import samples_html
+
+        return samples_html(self)
 
 
 class OpenOptions(TypedDict, total=False):
@@ -60,7 +110,22 @@ class OpenOptions(TypedDict, total=False):
     version: int | None
 
 
-class UniRecordDataset(DatasetDrawing[Given]):
+class ViewOptions(TypedDict, total=False):
+    """The options of a view that say nothing about what a sample is."""
+
+    columns: Sequence[str] | Unchanged | None
+    where: str | None
+    shuffle: Shuffle | Unchanged
+    seed: int | None
+    shard_id: int | None
+    num_shards: int | None
+    remainder: Remainder | None
+    on_corrupt: OnCorrupt | None
+    block_rows: int | None
+    window_blocks: int | None
+
+
+class UniRecordDataset(Generic[Given]):
     """A map-style dataset over one part, a directory of parts, or a list or glob of either.
 
     ``ds[i]`` is the i-th sample of this shard in the current epoch: a dict in the order of the schema, or of
@@ -103,6 +168,11 @@ class UniRecordDataset(DatasetDrawing[Given]):
         SchemaError, QueryError: an unknown column, or a wrong condition.
         ValueError, TypeError: another wrong argument.
     """
+
+    _cursor: Cursor
+    _transform: Callable[[Sample], Any] | None
+    _on_corrupt: OnCorrupt
+    _samples: Samples
 
     @overload
     def __init__(
@@ -166,6 +236,14 @@ class UniRecordDataset(DatasetDrawing[Given]):
             plan.data.parts.close()
             raise ValueError(f"{path}: storage_options are of object stores, and this is on a disk")
         self._stand(Cursor(plan, Position(), shared=shard_id is not None), transform, on_corrupt)
+
+    def _stand(
+        self, cursor: Cursor, transform: Callable[[Sample], Any] | None, on_corrupt: OnCorrupt
+    ) -> None:
+        self._cursor = cursor
+        self._transform = transform
+        self._on_corrupt = on_corrupt
+        self._samples = Samples(cursor, transform, on_corrupt)
 
     @overload
     @classmethod
@@ -267,22 +345,13 @@ class UniRecordDataset(DatasetDrawing[Given]):
         """What batches and iterations do with corrupt rows: "raise" or "skip"."""
         return self._on_corrupt
 
-    if TYPE_CHECKING:  # `view` knows no class but its own
-
-        @overload  # type: ignore[override]
-        def view(self, *, transform: Unchanged = ..., **options: Unpack[ViewOptions]) -> Self: ...
-        @overload
-        def view(self, *, transform: None, **options: Unpack[ViewOptions]) -> UniRecordDataset[Sample]: ...
-        @overload
-        def view(
-            self, *, transform: Callable[[Sample], New], **options: Unpack[ViewOptions]
-        ) -> UniRecordDataset[New]: ...
-        def view(self, **options: Any) -> Any: ...
-
-    else:
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(no_attribute(type(self).__name__, name, OF_DATASETS), name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name.startswith("__") or not name.startswith("_")]
 
     def __len__(self) -> int:
         return len(self._cursor.plan.order)
@@ -349,30 +418,436 @@ class UniRecordDataset(DatasetDrawing[Given]):
     def __iter__(self) -> Iterator[Given]:
         return self._samples.epoch()
 
-    def row_ids(self, start: int = 0, stop: int | None = None) -> NDArray[np.int64]:
-        """Row numbers in the dataset of the samples of this shard in this epoch, int64[stop − start].
+    def head(self, n: int = 5) -> list[Given]:
+        """The first ``n`` samples of this shard in this epoch, fewer if there are fewer: ``ds[:n]``.
 
-        ``start`` and ``stop`` are clipped like those of a slice. They number all rows of the data, also after ``where``
-        and selections: ``read_rows`` and ``locate`` take them. ``scalars()`` of a selection has only its rows, and
-        refuses them as indexes: ``scalars(order="samples")`` is in the order of ``ds[i]``.
+        A notebook shows them as a table.
         """
-        return as_row_numbers(self._cursor.plan.order.row_ids(start, stop, self.epoch))
+        check_integer("n", n, 0)
+        return SampleList(self._samples.many(range(min(n, len(self._cursor.plan.order)))))
+
+    def sample(self, n: int = 5, *, seed: int | None = None) -> list[Given]:
+        """``n`` samples of this shard in this epoch, drawn at random, none twice; fewer if there are fewer.
+
+        Args:
+            n: how many, 0 or more.
+            seed: the same draws each time; by default others each time.
+        """
+        check_integer("n", n, 0)
+        rows = len(self._cursor.plan.order)
+        places: Any = np.random.default_rng(seed).choice(rows, min(n, rows), replace=False) if rows else []
+        return SampleList(self._samples.many([int(place) for place in places]))
 
     def locate(self, row: int) -> tuple[str, int]:
         """Path of the part that holds a row, and the row's number in that part; IndexError when there is none.
 
-        ``row`` is its number in the dataset, before ``where`` and selections, as ``row_ids`` gives it.
+        ``row`` is its number in the dataset, before ``where`` and selections, as ``order.row_ids`` gives it.
         """
         return self._cursor.plan.data.parts.locate(row)
 
     def read_rows(self, row_ids: NDArray[np.int64]) -> dict[str, Any]:
-        """The rows with these numbers (as ``row_ids`` gives them) as one batch, a dict of arrays, in that order.
+        """The rows with these numbers (as ``order.row_ids`` gives them) as one batch, a dict of arrays, in that order.
 
         IndexError for numbers that no row has, or one that has been deleted.
         """
         rows = np.ascontiguousarray(row_ids, np.int64)
         self._cursor.plan.data.check_live(rows)
         return self._cursor.plan.data.reader.batch(rows)
+
+    # ---- what reads ahead --------------------------------------------------------------------------------
+
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any] | Unchanged | None = ...,
+        collate_fn: Callable[[list[Any]], Any] | None = ...,
+        batch_transform: Callable[[Any], New],
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[New]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any] | Unchanged | None = ...,
+        collate_fn: Callable[[list[Any]], New],
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[New]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: None,
+        collate_fn: None = ...,
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[dict[str, Any]]: ...
+    @overload
+    def batches(
+        self: UniRecordDataset[Sample],
+        batch_size: int,
+        *,
+        transform: Unchanged = ...,
+        collate_fn: None = ...,
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[dict[str, Any]]: ...
+    @overload
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        transform: Callable[[Sample], Any] | Unchanged = ...,
+        collate_fn: None = ...,
+        batch_transform: None = ...,
+        **read_ahead: Unpack[ReadAhead],
+    ) -> BatchLoader[Any]: ...
+    def batches(
+        self,
+        batch_size: int,
+        *,
+        drop_last: bool = False,
+        prefetch: int | None = None,
+        num_threads: int | None = None,
+        transform: Callable[[Sample], Any] | Unchanged | None = UNCHANGED,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        batch_transform: Callable[[Any], Any] | None = None,
+        num_workers: int | None = None,
+        receipts: str | os.PathLike[str] | None = None,
+        random: bool = False,
+    ) -> BatchLoader[Any]:
+        """Batches of this shard as dicts of arrays, read ahead by C threads (docs/loading.md).
+
+        Each iteration over what is returned is one epoch. Its type says what a batch is: a dict, or what
+        ``batch_transform`` or ``collate_fn`` returns.
+
+        Fixed-width columns are arrays [batch, …], nullable ones masked arrays, strings lists, other blobs
+        ``RaggedArray``. Any batch may be kept for ever. Tensors: ``unirecord.torch.loader``, ``unirecord.tf.dataset``.
+
+        Args:
+            batch_size: samples in a batch.
+            drop_last: leave out a last batch that is smaller.
+            prefetch: batches kept ready; chosen by their size by default.
+            num_threads: reading threads; one per core up to four by default.
+            transform: called with every sample; the dataset's own by default.
+            collate_fn: makes a batch of the list of samples, transformed or as stored; by default arrays are stacked.
+            batch_transform: called with every batch, after the others.
+            num_workers: Python threads for these functions; one per core by default. 0: the thread that asks.
+            receipts: a folder to which every rank writes what it hands out, for ``unirecord audit`` (docs/order.md).
+            random: ``transform`` gets a ``numpy.random.Generator`` as its second argument, keyed by seed, epoch and
+                row: the same for a sample on any number of threads or ranks, and after any resume. Each draw of a row
+                that may come again in an epoch has one of its own.
+        """
+        return BatchLoader(
+            self,
+            LoaderOptions(
+                batch_size,
+                drop_last=drop_last,
+                prefetch=prefetch,
+                num_threads=num_threads,
+                transform=self._transform if isinstance(transform, Unchanged) else transform,
+                collate_fn=collate_fn,
+                batch_transform=batch_transform,
+                num_workers=num_workers,
+                on_corrupt=self._on_corrupt,
+                receipts=receipts,
+                random=random,
+            ),
+        )
+
+    def pipeline(
+        self,
+        *,
+        cpus: int | None = None,
+        memory: int | str | None = None,
+        plan: PipelinePlan | None = None,
+        rewrite: bool | Collection[str] = True,
+        receipts: str | os.PathLike[str] | None = None,
+    ) -> Pipeline:
+        """A pipeline over the samples of this shard: operators that run in parallel, in exact order (docs/pipeline.md).
+
+        Its first operator is the dataset's ``transform``, where it has one.
+
+        Args:
+            cpus: cores that it may use; by default those of the process's affinity and cgroup.
+            memory: what it may hold of results made ahead, in bytes or as "2GB"; by default a quarter of what is free,
+                2 GiB at most.
+            plan: what an earlier pipeline with these operators has chosen, ``loader.plan()``, to be used as it is.
+            rewrite: whether it is given a faster form with the same results, or the names of the rules that may do so.
+            receipts: a folder to which every rank writes what it hands out, as for ``batches``; for operators of which
+                each sample gives one result, or a batch of so many.
+        """
+        from ..pipeline.budget import Budget
+        from ..pipeline.graph import check_rules
+        from ..pipeline.pipeline import Pipeline
+        from ..pipeline.source import DatasetOrigin
+
+        made = None if receipts is None else partial(receipts_of, receipts)
+        if made is not None:
+            made(1, False)  # refuses what is no folder
+        origin = DatasetOrigin(self._cursor, self._on_corrupt, made)
+        pipeline = Pipeline(origin, Budget.of(cpus, memory), plan, check_rules(rewrite))
+        return pipeline if self._transform is None else pipeline.map(self._transform)
+
+    # ---- the same data seen otherwise --------------------------------------------------------------------
+
+    @overload
+    def view(self, *, transform: Unchanged = ..., **options: Unpack[ViewOptions]) -> Self: ...
+    @overload
+    def view(self, *, transform: None, **options: Unpack[ViewOptions]) -> UniRecordDataset[Sample]: ...
+    @overload
+    def view(
+        self, *, transform: Callable[[Sample], New], **options: Unpack[ViewOptions]
+    ) -> UniRecordDataset[New]: ...
+    def view(
+        self,
+        *,
+        columns: Sequence[str] | Unchanged | None = UNCHANGED,
+        where: str | None = None,
+        shuffle: Shuffle | Unchanged = UNCHANGED,
+        seed: int | None = None,
+        shard_id: int | None = None,
+        num_shards: int | None = None,
+        remainder: Remainder | None = None,
+        transform: Callable[[Sample], Any] | Unchanged | None = UNCHANGED,
+        on_corrupt: OnCorrupt | None = None,
+        block_rows: int | None = None,
+        window_blocks: int | None = None,
+    ) -> Any:
+        """The same data with other options, without opening it again; what is not named stays as it is here.
+
+        ``where`` narrows: the rows of this dataset that meet it as well. The rest is as if the dataset had been opened
+        so: which rows meet ``where``, which of them are selected, their order, and this rank's share are always taken
+        in that order. The view has an epoch and a position of its own, and begins in the current epoch.
+
+        Args:
+            columns: as for the class.
+            where: a further condition.
+            shuffle, seed, shard_id, num_shards, remainder: as for the class.
+            transform, on_corrupt, block_rows, window_blocks: as for the class.
+        """
+        plan = self._cursor.plan
+        if not isinstance(columns, Unchanged):
+            plan = plan.with_columns(columns)
+        if where is not None:
+            plan = plan.where_also(where)
+        asked = None if isinstance(shuffle, Unchanged) else shuffle
+        spec = plan.order.spec.changed(asked, seed, block_rows, window_blocks)
+        spec.check_blocks_given((block_rows, window_blocks))
+        own_rows, own_window = plan.blocks
+        given = (
+            own_rows if block_rows is None else block_rows,
+            own_window if window_blocks is None else window_blocks,
+        )
+        chosen = given == plan.blocks and spec.mode == plan.order.spec.mode
+        plan = plan.seeded(spec) if chosen else plan.ordered(spec, given)
+        shard, old = (plan.order.sharding.shard_id, plan.order.sharding.num_shards), plan.order.sharding
+        if shard_id is not None or num_shards is not None:
+            shard = check_shard_arguments(shard_id, num_shards)
+        plan = plan.sharded(*shard, old.remainder if remainder is None else remainder)
+        if not isinstance(transform, Unchanged):
+            check_callable("transform", transform)
+        if on_corrupt is not None:
+            check_on_corrupt(on_corrupt)
+        other = self._over(plan, transform, on_corrupt)
+        other._cursor.shared |= shard_id is not None
+        return other
+
+    def _over(
+        self,
+        plan: Plan,
+        transform: Callable[[Sample], Any] | Unchanged | None = UNCHANGED,
+        on_corrupt: OnCorrupt | None = None,
+    ) -> Self:
+        other: Self = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        own = self._transform if isinstance(transform, Unchanged) else transform
+        other._stand(self._cursor.over(plan), own, on_corrupt or self._on_corrupt)
+        return other
+
+    def select(self, rows: Any) -> Self:
+        """Only some of the ``num_rows`` rows here, before sharding and shuffling, in the order given.
+
+        ``rows`` is a slice, a range, integers (negative ones count from the end), or a mask of one bool per row.
+        """
+        return self._narrowed(self._cursor.plan.order.selection.select(rows))
+
+    def take(self, n: int) -> Self:
+        """Only the first ``n`` rows as stored, before sharding and shuffling.
+
+        Of a shuffled dataset these are not its first ``n`` samples, but the first ``n`` rows, shuffled.
+        """
+        return self._narrowed(self._cursor.plan.order.selection.take(n))
+
+    def skip(self, n: int) -> Self:
+        """All but the first ``n`` rows as stored, before sharding and shuffling."""
+        return self._narrowed(self._cursor.plan.order.selection.skip(n))
+
+    @overload
+    def split(
+        self, sizes: Mapping[str, float], seed: int = ..., *, by: str | None = ..., stratify: str | None = ...
+    ) -> dict[str, Self]: ...
+    @overload
+    def split(self, sizes: float | Sequence[float], seed: int | None = ...) -> list[Self]: ...
+    def split(
+        self,
+        sizes: float | Sequence[float] | Mapping[str, float],
+        seed: int | None = 0,
+        *,
+        by: str | None = None,
+        stratify: str | None = None,
+    ) -> Any:
+        """Disjoint datasets that together are this one (docs/order.md).
+
+        With names, such as ``{"train": 0.9, "val": 0.1}``, a row's share hangs on a hash of the row alone, and is the
+        one that ``unirecord write --split`` gives it: rows that are added later move no other, and equal rows stay
+        together. What comes back has the same names. Without ``by`` the whole row is hashed, so all is read once.
+
+        Args:
+            sizes: fractions that sum to 1 by name; or without names fractions, or counts that sum to ``num_rows``; one
+                size alone: that, and the rest.
+            seed: rows are assigned at random, always in the same way for the same seed; None, without names, cuts runs
+                of neighbours.
+            by: with names: the column whose value alone is hashed, so that rows with one value stay together.
+            stratify: with names: the rows with each value of this column have these shares, to within half a row. New
+                rows move few others then. 12 bytes a row are kept meanwhile.
+
+        Raises:
+            SchemaError: there is no such column.
+            ValueError, TypeError: another wrong argument.
+        """
+        if isinstance(seed, float) and isinstance(sizes, (int, float)):
+            raise TypeError(f"split takes its sizes as one list: split([{sizes}, {seed}])")
+        if isinstance(sizes, Mapping):
+            if seed is None:
+                raise ValueError("split: rows of named shares are told apart by a hash, which takes a seed")
+            shares = split_by_hash(self._cursor.plan, sizes, seed, by, stratify)
+            return {name: self._narrowed(selection) for name, selection in shares.items()}
+        if by is not None or stratify is not None:
+            raise ValueError(
+                'split: by and stratify are for named shares, such as split({"train": 0.9, "val": 0.1}, by="user")'
+            )
+        return [self._narrowed(part) for part in self._cursor.plan.order.selection.split(sizes, seed)]
+
+    def _narrowed(self, selection: Selection) -> Self:
+        return self._over(self._cursor.plan.selected(selection))
+
+    def __copy__(self) -> Self:
+        """A copy goes its own ways from here: two that shared a position would move each other's."""
+        return copy.deepcopy(self)
+
+    # ---- columns and tables ------------------------------------------------------------------------------
+
+    def scalars(self, columns: Sequence[str] | None = None, *, order: str = "rows") -> dict[str, Any]:
+        """Scalar columns as a dict of arrays, from the index alone: no blob is read, and no transform called.
+
+        ``columns``: by default the scalar ones of the dataset's columns; any of the data can be named.
+        ``order="rows"``: of all selected rows, before sharding and shuffling, [num_rows]; views of the mapped index
+        where a single part is selected whole (read-only), copies otherwise. ``order="samples"``: of the samples of this
+        shard in this epoch, [len(ds)], so that value i belongs to ``ds[i]`` and to ``order.row_ids()[i]``. Nullable
+        columns are masked arrays, strings arrays of ``str`` objects. Where value i is not that of row i of the data,
+        the array refuses to be indexed with what ``order.row_ids`` gives (IndexError).
+
+        ValueError where rows have been left out by ``exclude``, which an array would have again.
+        """
+        self._cursor.refuse_exclusions("an array of a column")
+        plan = self._cursor.plan
+        if order not in ("rows", "samples"):
+            raise ValueError(f'order must be "rows" or "samples", got {order!r}')
+        selection = plan.order.selection
+        if order == "rows":
+            self._check_rows_are_samples("scalars")
+        if order == "samples" and (plan.order.shuffled or plan.order.sharding.num_shards > 1):
+            selection = Selection(
+                selection.rows, array=plan.order.row_ids(0, None, self._cursor.position.epoch)
+            )
+        found = scalar_arrays(plan.data.parts, self._column_names(columns), selection)
+        if selection.is_range and (selection.start, selection.step) == (0, 1):
+            return found
+        return {name: in_own_order(column) for name, column in found.items()}
+
+    def _check_rows_are_samples(self, asked: str) -> None:
+        rule = self._cursor.plan.order.rule
+        if rule is not None:
+            raise ValueError(
+                f"{asked} is of rows as they are stored, and this is a {rule.name}: ask what it is made of, or "
+                'scalars(order="samples") for the samples of this shard in this epoch'
+            )
+
+    def _column_names(self, columns: Sequence[str] | None) -> list[str]:
+        schema = self._cursor.plan.data.snapshot.schema
+        if columns is None:
+            return self._scalar_names()
+        if isinstance(columns, str):
+            raise ValueError(
+                f"columns must be a list of names, got the string {columns!r}: write [{columns!r}], "
+                f"or ds[{columns!r}] for one column in the order of the samples"
+            )
+        return [schema.columns[schema.ordinal(name)].name for name in columns]
+
+    def _scalar_names(self) -> list[str]:
+        """The scalar ones of the dataset's columns; ValueError where only others have been chosen."""
+        plan = self._cursor.plan
+        names = [column.name for _, column in plan.columns if not column.is_blob]
+        if (
+            not names
+            and len(plan.columns) < len(plan.data.snapshot.schema)
+            and plan.data.snapshot.schema.scalars
+        ):
+            chosen = [column.name for _, column in plan.columns]
+            raise ValueError(
+                f"the dataset's columns are {chosen}, none of them scalar: name those that are wanted"
+            )
+        return names
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.Table:
+        """All selected rows as a ``pyarrow.Table``, before sharding and shuffling: the scalar columns, or those named.
+
+        Scalar columns come from the index alone; DuckDB and Polars query the table as it is. With blob columns among
+        ``columns`` it takes the memory of all their values: ``to_batches`` does not.
+
+        Args:
+            columns: names of the columns; by default the scalar ones of the dataset's columns.
+
+        Values are as they are stored: a transform is not called. ValueError where rows have been left out by
+        ``exclude``, which a table would have again.
+        """
+        self._check_rows_are_samples("to_arrow")
+        self._cursor.refuse_exclusions("a table")
+        plan, names = self._cursor.plan, self._column_names(columns)
+        if any(plan.data.snapshot.schema[name].is_blob for name in names):
+            return self.to_batches(names).read_all()
+        return to_arrow(plan.data.parts, plan.order.selection, names)
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> pandas.DataFrame:
+        """The same as ``to_arrow``, with the same ``columns``, as a ``pandas.DataFrame``."""
+        return self.to_arrow(columns).to_pandas()
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, *, batch_size: int | None = None
+    ) -> pyarrow.RecordBatchReader:
+        """All selected rows as a ``pyarrow.RecordBatchReader``, before sharding and shuffling; DuckDB queries it.
+
+        Blobs and arrays are read ahead by C threads, a few batches at a time (docs/query.md has the types).
+
+        Args:
+            columns: names of the columns; by default those of the dataset.
+            batch_size: rows in a batch; by default about 8 MB.
+
+        Values are as they are stored: a transform is not called. ValueError where rows have been left out by
+        ``exclude``, as of ``to_arrow``.
+        """
+        self._check_rows_are_samples("to_batches")
+        self._cursor.refuse_exclusions("a table")
+        names = UNCHANGED if columns is None else self._column_names(columns)
+        rows: Any = self.view(columns=names, shuffle=False, shard_id=0, num_shards=1, transform=None)
+        size = rows_of_a_batch(batch_size, rows._cursor.plan.row_bytes)
+        # a wrong size is refused here, and not at the first batch
+        return to_batches([rows.schema[name] for name in rows.column_names], rows.batches(size))
 
     # ---- epochs and state --------------------------------------------------------------------------------
 
@@ -399,6 +874,46 @@ class UniRecordDataset(DatasetDrawing[Given]):
         differs.
         """
         self._cursor.load_state_dict(state)
+
+    @property
+    def order(self) -> OrderQueries:
+        """The order, to be asked: which rows a step of the job gets, and when a row comes (docs/order.md)."""
+        return OrderQueries(self, self._cursor)
+
+    def exclude(
+        self,
+        rows: int | Sequence[int] | NDArray[np.integer[Any]] | None = None,
+        *,
+        where: str | None = None,
+        fill: bool = False,
+    ) -> int:
+        """Leaves rows out from now on, here and in all loaders made from this dataset, in this epoch and later ones.
+
+        From the place where the latest pass stands, what comes next. All other samples keep their step and slot, on any
+        number of ranks: a batch is smaller, and a step that would be empty on all ranks is passed over (docs/order.md).
+        Call it on every rank between the same two steps. It is part of the state. Views made later leave the rows out
+        too. ``len(ds)`` stays as it is.
+
+        Args:
+            rows: row numbers in the dataset, as ``order.row_ids`` and ``order.rows_of`` give them.
+            where: the rows that meet a condition (docs/query.md), in place of ``rows``.
+            fill: another row, drawn for it, stands where one is left out: batches keep their size.
+
+        Returns:
+            How many rows are named.
+
+        Raises:
+            IndexError: there is no such row.
+            QueryError: the condition is wrong.
+            ValueError: not exactly one of ``rows`` and ``where`` is given, nothing would be left, or a DataLoader of
+                PyTorch reads this dataset, and it alone knows where it stands.
+        """
+        return self._cursor.exclude(named_rows(self._cursor.plan, rows, where), fill)
+
+    @property
+    def excluded_rows(self) -> int:
+        """How many rows have been named to ``exclude`` so far, some perhaps more than once."""
+        return sum(len(entry.rows) for entry in self._cursor.exclusions.entries)
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -442,3 +957,29 @@ class UniRecordDataset(DatasetDrawing[Given]):
         # no signal is handled between the three
         self._samples, self._cursor.plan, self._cursor.exclusions = samples, plan, exclusions
         return True
+
+    # ---- what a notebook shows ---------------------------------------------------------------------------
+
+    def _shown(self) -> Shown:
+        from ..inspection.notebook import dataset_html
+
+        plan, about = (
+            self._cursor.plan,
+            repr(self).partition("; columns ")[0].removeprefix("UniRecordDataset("),
+        )
+        names = [column.name for _, column in plan.columns]
+        selection = plan.order.selection
+        picked = np.arange(min(_CHARTED_ROWS, len(selection)), dtype=np.int64) * len(selection)
+        rows = np.sort(selection.row_ids(picked // max(1, len(picked))))
+        first = (
+            []
+            if plan.order.rule is not None
+            else plan.order.row_ids(0, 3, self._cursor.position.epoch).tolist()
+        )
+        return dataset_html(about, plan.data.parts, names, rows, first)
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return self._shown()._repr_html_()
+        except (UniRecordError, OSError):  # closed, or its files are gone: the text says what it was
+            return None

@@ -1,131 +1,210 @@
-"""The rows of a dataset as columns and tables: arrays of scalars from the index, Arrow and pandas."""
+"""Rows as Arrow: scalar columns as a table from the index alone, any columns as a stream of record batches."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..columns.scalars import scalar_arrays
+from ..errors import CorruptionError
+from ..format.column import ARROW_KEY, Column
+from ..format.values.objects import base64_text, object_text
+from ..loading.batch import RaggedArray, valid_rows
 from ..order.selection import Selection
-from .row_numbers import in_own_order
-from .streams import DatasetStreams
-from .views import UNCHANGED, Given
+from ..parts.part_set import PartSet
 
 if TYPE_CHECKING:
-    import pandas
     import pyarrow
 
-__all__ = ["DatasetTables"]
+__all__ = ["arrow_array", "arrow_schema", "rows_of_a_batch", "to_arrow", "to_batches"]
 
 
-class DatasetTables(DatasetStreams[Given]):
-    """Rows of a dataset by column, before it is iterated over."""
+# Columns of a batch as Arrow arrays: their types, nulls, and arrays as lists, one level for each dimension.
 
-    def scalars(self, columns: Sequence[str] | None = None, *, order: str = "rows") -> dict[str, Any]:
-        """Scalar columns as a dict of arrays, from the index alone: no blob is read, and no transform called.
 
-        ``columns``: by default the scalar ones of the dataset's columns; any of the data can be named.
-        ``order="rows"``: of all selected rows, before sharding and shuffling, [num_rows]; views of the mapped index
-        where a single part is selected whole (read-only), copies otherwise. ``order="samples"``: of the samples of this
-        shard in this epoch, [len(ds)], so that value i belongs to ``ds[i]`` and to ``row_ids()[i]``. Nullable columns
-        are masked arrays, strings arrays of ``str`` objects. Where value i is not that of row i of the data, the array
-        refuses to be indexed with what ``row_ids`` gives (IndexError).
+TYPE_KEY: Final = b"unirecord"  # of a field's metadata: the column's own type
+_COMPLEX: Final = {"complex64": "float32", "complex128": "float64"}  # as pairs: real, imaginary
 
-        ValueError where rows have been left out by ``exclude``, which an array would have again.
-        """
-        self._cursor.refuse_exclusions("an array of a column")
-        plan = self._cursor.plan
-        if order not in ("rows", "samples"):
-            raise ValueError(f'order must be "rows" or "samples", got {order!r}')
-        selection = plan.order.selection
-        if order == "rows":
-            self._check_rows_are_samples("scalars")
-        if order == "samples" and (plan.order.shuffled or plan.order.sharding.num_shards > 1):
-            selection = Selection(
-                selection.rows, array=plan.order.row_ids(0, None, self._cursor.position.epoch)
-            )
-        found = scalar_arrays(plan.data.parts, self._column_names(columns), selection)
-        if selection.is_range and (selection.start, selection.step) == (0, 1):
-            return found
-        return {name: in_own_order(column) for name, column in found.items()}
 
-    def _check_rows_are_samples(self, asked: str) -> None:
-        rule = self._cursor.plan.order.rule
-        if rule is not None:
-            raise ValueError(
-                f"{asked} is of rows as they are stored, and this is a {rule.name}: ask what it is made of, or "
-                'scalars(order="samples") for the samples of this shard in this epoch'
-            )
+def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:
+    """The Arrow schema of columns; the fields' metadata have types that Arrow has not, and what was said of columns."""
+    import pyarrow
 
-    def _column_names(self, columns: Sequence[str] | None) -> list[str]:
-        schema = self._cursor.plan.data.snapshot.schema
-        if columns is None:
-            return self._scalar_names()
-        if isinstance(columns, str):
-            raise ValueError(
-                f"columns must be a list of names, got the string {columns!r}: write [{columns!r}], "
-                f"or ds[{columns!r}] for one column in the order of the samples"
-            )
-        return [schema.columns[schema.ordinal(name)].name for name in columns]
+    return pyarrow.schema([_field(column) for column in columns])
 
-    def _scalar_names(self) -> list[str]:
-        """The scalar ones of the dataset's columns; ValueError where only others have been chosen."""
-        plan = self._cursor.plan
-        names = [column.name for _, column in plan.columns if not column.is_blob]
-        if (
-            not names
-            and len(plan.columns) < len(plan.data.snapshot.schema)
-            and plan.data.snapshot.schema.scalars
-        ):
-            chosen = [column.name for _, column in plan.columns]
-            raise ValueError(
-                f"the dataset's columns are {chosen}, none of them scalar: name those that are wanted"
-            )
-        return names
 
-    def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.Table:
-        """All selected rows as a ``pyarrow.Table``, before sharding and shuffling: the scalar columns, or those named.
+def _field(column: Column) -> pyarrow.Field:
+    import pyarrow
 
-        Scalar columns come from the index alone; DuckDB and Polars query the table as it is. With blob columns among
-        ``columns`` it takes the memory of all their values: ``to_batches`` does not.
+    plain = not column.is_array and column.type != "object"
+    metadata = {} if plain else {TYPE_KEY: str(column).encode()}
+    if column.packed_annotations:
+        metadata[ARROW_KEY] = json.dumps(column.annotations, ensure_ascii=False).encode()
+    return pyarrow.field(column.name, _type(column), nullable=column.nullable, metadata=metadata or None)
 
-        Args:
-            columns: names of the columns; by default the scalar ones of the dataset's columns.
 
-        Values are as they are stored: a transform is not called. ValueError where rows have been left out by
-        ``exclude``, which a table would have again.
-        """
-        from ..frameworks.arrow import to_arrow
+def _type(column: Column) -> pyarrow.DataType:
+    import pyarrow
 
-        self._check_rows_are_samples("to_arrow")
-        self._cursor.refuse_exclusions("a table")
-        plan, names = self._cursor.plan, self._column_names(columns)
-        if any(plan.data.snapshot.schema[name].is_blob for name in names):
-            return self.to_batches(names).read_all()
-        return to_arrow(plan.data.parts, plan.order.selection, names)
+    if not column.is_array:
+        named = {
+            "string": pyarrow.string(),
+            "text": pyarrow.large_string(),
+            "bytes": pyarrow.large_binary(),
+            "object": pyarrow.large_string(),
+        }
+        return named.get(column.type) or pyarrow.from_numpy_dtype(column.dtype)
+    found = _element(column)
+    for size in reversed(_dims(column)):
+        found = pyarrow.large_list(found) if size == -1 else pyarrow.list_(found, size)
+    return found
 
-    def to_pandas(self, columns: Sequence[str] | None = None) -> pandas.DataFrame:
-        """The same as ``to_arrow``, with the same ``columns``, as a ``pandas.DataFrame``."""
-        return self.to_arrow(columns).to_pandas()
 
-    def to_batches(
-        self, columns: Sequence[str] | None = None, *, batch_size: int | None = None
-    ) -> pyarrow.RecordBatchReader:
-        """All selected rows as a ``pyarrow.RecordBatchReader``, before sharding and shuffling; DuckDB queries it.
+def _element(column: Column) -> pyarrow.DataType:
+    import pyarrow
 
-        Blobs and arrays are read ahead by C threads, a few batches at a time (docs/query.md has the types).
+    return pyarrow.from_numpy_dtype(np.dtype(_COMPLEX.get(column.type) or column.dtype))
 
-        Args:
-            columns: names of the columns; by default those of the dataset.
-            batch_size: rows in a batch; by default about 8 MB.
 
-        Values are as they are stored: a transform is not called. ValueError where rows have been left out by
-        ``exclude``, as of ``to_arrow``.
-        """
-        from ..frameworks.arrow import to_batches
+def _dims(column: Column) -> tuple[int, ...]:
+    return (*column.item_shape, 2) if column.type in _COMPLEX else column.item_shape
 
-        self._check_rows_are_samples("to_batches")
-        self._cursor.refuse_exclusions("a table")
-        names = UNCHANGED if columns is None else self._column_names(columns)
-        rows: Any = self.view(columns=names, shuffle=False, shard_id=0, num_shards=1, transform=None)
-        return to_batches(rows, batch_size, rows._cursor.plan.row_bytes)
+
+def arrow_array(column: Column, values: Any) -> pyarrow.Array:
+    """The values of a batch as an Arrow array; numbers, bytes and text share the batch's memory."""
+    import pyarrow
+
+    if isinstance(values, RaggedArray):
+        return _with_nulls(_ragged(column, values), values.valid)
+    if column.is_array:
+        valid = valid_rows(values) if isinstance(values, np.ma.MaskedArray) else None
+        return _with_nulls(_lists(column, np.ma.getdata(values).reshape(-1), {}), valid)
+    if column.is_string:
+        return pyarrow.array(values, pyarrow.string())
+    if isinstance(values, np.ma.MaskedArray):
+        return pyarrow.array(values.data, mask=np.ma.getmaskarray(values))
+    return pyarrow.array(values)
+
+
+def _with_nulls(found: pyarrow.Array, valid: NDArray[np.bool_] | None) -> pyarrow.Array:
+    """The same array, null where ``valid`` is False; what stands there is not looked at any more."""
+    import pyarrow
+
+    if valid is None or valid.all() or found.null_count:
+        return found
+    bits = pyarrow.py_buffer(np.packbits(valid, bitorder="little"))
+    kind = found.type
+    lists = pyarrow.types.is_large_list(kind) or pyarrow.types.is_fixed_size_list(kind)
+    own = 1 if pyarrow.types.is_fixed_size_list(kind) else 2 if lists else 3  # buffers of the array itself
+    children = [found.values] if lists else None
+    return pyarrow.Array.from_buffers(
+        kind, len(found), [bits, *found.buffers()[1:own]], int((~valid).sum()), 0, children
+    )
+
+
+def _ragged(column: Column, values: RaggedArray) -> pyarrow.Array:
+    import pyarrow
+
+    if column.is_array:
+        return _ragged_lists(column, values)
+    if column.type == "object":
+        texts = [
+            None if item is None and column.nullable else object_text(item, base64_text)
+            for item in values.to_list()
+        ]
+        return pyarrow.array(texts, pyarrow.large_string())
+    kind = pyarrow.large_string() if column.type == "text" else pyarrow.large_binary()
+    buffers = [None, pyarrow.py_buffer(values.offsets), pyarrow.py_buffer(values.data)]
+    found = pyarrow.LargeBinaryArray.from_buffers(kind, len(values), buffers)
+    if column.type == "text":
+        try:
+            found.validate(full=True)
+        except pyarrow.ArrowInvalid as error:
+            raise CorruptionError(
+                f"column {column.name!r}: a text is not valid UTF-8 ({error})", column=column.name
+            ) from None
+    return found
+
+
+def _ragged_lists(column: Column, values: RaggedArray) -> pyarrow.Array:
+    """Arrays with free dimensions: by arithmetic where only the first is free, else value by value."""
+    dtype, shape = column.dtype, column.item_shape
+    assert dtype is not None
+    if column.free_dims == 1 and shape[0] == -1:
+        return _lists(column, values.values.reshape(-1), {0: values.element_offsets})
+    nothing = np.zeros([max(size, 0) for size in shape], dtype)
+    items = [nothing if item is None else item for item in values]
+    flat = np.concatenate([np.zeros(0, dtype), *(item.reshape(-1) for item in items)])
+    return _lists(column, flat, _list_offsets(shape, items))
+
+
+def _list_offsets(shape: tuple[int, ...], items: Sequence[NDArray[Any]]) -> dict[int, NDArray[np.int64]]:
+    """For each free dimension the places at which its lists begin."""
+    shapes = np.array([item.shape for item in items], np.int64).reshape(len(items), len(shape))
+    lists = np.ones(len(items), np.int64)  # how many lists of this dimension a value has
+    offsets = {}
+    for level, size in enumerate(shape):
+        if size == -1:
+            lengths = np.repeat(shapes[:, level], lists)
+            offsets[level] = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        lists = lists * shapes[:, level]
+    return offsets
+
+
+def _lists(column: Column, flat: NDArray[Any], offsets: dict[int, NDArray[np.int64]]) -> pyarrow.Array:
+    """Nested lists over flat elements; ``offsets``: for each free dimension, where its lists begin."""
+    import pyarrow
+
+    if column.type in _COMPLEX:
+        flat = np.ascontiguousarray(flat).view(_COMPLEX[column.type])
+    found = pyarrow.array(flat)
+    for level, size in reversed(list(enumerate(_dims(column)))):
+        if size == -1:
+            found = pyarrow.LargeListArray.from_arrays(pyarrow.array(offsets[level]), found)
+        else:
+            found = pyarrow.FixedSizeListArray.from_arrays(found, size)
+    return found
+
+
+_BATCH_BYTES = 8 << 20
+_BATCH_ROWS = 1 << 16
+
+
+def to_arrow(parts: PartSet, selection: Selection, names: Sequence[str]) -> pyarrow.Table:
+    """The columns as a table; arrays are shared with the mapped index, strings and bools are copied."""
+    import pyarrow
+
+    arrays = {}
+    for name, values in scalar_arrays(parts, names, selection).items():
+        if parts.schema[name].is_string:
+            arrays[name] = pyarrow.array(values, pyarrow.string())
+        elif isinstance(values, np.ma.MaskedArray):
+            arrays[name] = pyarrow.array(values.data, mask=np.ma.getmaskarray(values))
+        else:
+            arrays[name] = pyarrow.array(values)
+    return pyarrow.table(arrays)
+
+
+def rows_of_a_batch(batch_size: int | None, row_bytes: float) -> int:
+    """As many rows as asked for, or as are about 8 MB where an average row has ``row_bytes``."""
+    if batch_size is not None:
+        return batch_size
+    return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / max(row_bytes, 1.0))))
+
+
+def to_batches(columns: Sequence[Column], batches: Iterable[dict[str, Any]]) -> pyarrow.RecordBatchReader:
+    """Batches of a dataset's columns as record batches; docs/query.md has the Arrow type of each column."""
+    import pyarrow
+
+    schema = arrow_schema(columns)
+
+    def record_batches() -> Iterator[pyarrow.RecordBatch]:
+        for batch in batches:
+            arrays = [arrow_array(column, batch[column.name]) for column in columns]
+            yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return pyarrow.RecordBatchReader.from_batches(schema, record_batches())

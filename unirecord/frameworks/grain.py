@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..dataset.dataset import UniRecordDataset
-from ..dataset.drawn_batches import DrawnBatches
 from ..order.spec import check_integer
 from ..sizes import many
+from .batch_options import check_dataset
 
 if TYPE_CHECKING:
     import grain
     from typing_extensions import Unpack
 
+    from ..dataset.dataset import UniRecordDataset
     from ..loading.options import ReadAhead
 
 __all__ = ["Source", "batches", "dataset"]
@@ -34,15 +34,13 @@ class Source:
     """
 
     def __init__(self, ds: UniRecordDataset, epochs: int = 1) -> None:
-        _check_dataset(ds)
+        check_dataset(ds, "iterate over drawn.batches()")
         self._given = ds
         self._ds = ds.view()
         self._first = ds.epoch
         self._epochs = check_integer("epochs", epochs, 1)
         if len(ds) * self._epochs > sys.maxsize:
-            raise ValueError(
-                f"{many(len(ds), 'sample')} in {epochs} epochs have more numbers than a length can say"
-            )
+            raise ValueError(f"{many(len(ds), 'sample')} in {epochs} epochs have more numbers than a length can say")
 
     def __len__(self) -> int:
         return len(self._ds) * self._epochs
@@ -106,20 +104,11 @@ def batches(
             the one of a state that is set.
         **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers`` as for ``UniRecordDataset.batches``.
     """
-    _check_dataset(ds)
+    check_dataset(ds, "iterate over drawn.batches()")
     if epochs is not None:
         check_integer("epochs", epochs, 1)
     ds.batches(batch_size, **read_ahead)  # refuses wrong options now
     return _classes()[1](ds, batch_size, epochs, read_ahead)
-
-
-def _check_dataset(ds: object) -> None:
-    if isinstance(ds, DrawnBatches):
-        raise TypeError(
-            "Grain makes its batches of samples, and these have been drawn: iterate over drawn.batches()"
-        )
-    if not isinstance(ds, UniRecordDataset):
-        raise TypeError(f"expected a UniRecordDataset, got {ds!r:.100}: open one with UniRecordDataset(path)")
 
 
 @cache

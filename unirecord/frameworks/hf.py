@@ -16,18 +16,19 @@ from datasets.iterable_dataset import _BaseExamplesIterable
 
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.position import SharedEpoch
+from ..dataset.tables import arrow_array, arrow_schema
 from ..format.column import Column
 from ..loading.batch import valid_rows
 from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
 from ..order.spec import check_integer
-from .arrow import arrow_array, arrow_schema
+from .batch_options import check_dataset
 
 if TYPE_CHECKING:
     import datasets
     import pyarrow
 
-__all__ = ["register", "to_hf", "to_hf_table"]
+__all__ = ["dataset", "register", "table"]
 
 
 # Columns as Hugging Face features, and the values of a batch as Arrow arrays of their types.
@@ -202,7 +203,7 @@ class UniRecordExamples(_BaseExamplesIterable):  # type: ignore[misc]
         """The samples [first, last) of an epoch, each table with the number behind its last sample."""
         import pyarrow
 
-        self._ds._cursor.refuse_later_exclusions(self._given._cursor, "to_hf()")
+        self._ds._cursor.refuse_later_exclusions(self._given._cursor, "unirecord.hf.dataset()")
         plan, schema = self._ds._cursor.plan, self._features.arrow_schema
         columns = plan.data.sample_columns
         size = max(1, min(_TABLE_ROWS, int(_TABLE_BYTES / max(plan.row_bytes, 1.0))))
@@ -300,7 +301,7 @@ def register() -> None:
             known.append(added)
 
 
-def to_hf(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.IterableDataset:
+def dataset(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.IterableDataset:
     """A dataset's shard as a ``datasets.IterableDataset``, in the order of its current epoch.
 
     Its shards, which workers and nodes share out, are stretches of that order: the parts where a dataset of several is
@@ -313,10 +314,11 @@ def to_hf(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.Itera
     """
     import datasets
 
+    check_dataset(ds, "iterate over drawn.batches()")
     if ds.transform is not None:
         raise ValueError(
-            "the dataset has a transform, which to_hf would not call: its features are not known. "
-            "Use ds.view(transform=None).to_hf(), and .map() on what it gives"
+            "the dataset has a transform, which an IterableDataset would not call: its features are not known. "
+            "Use unirecord.hf.dataset(ds.view(transform=None)), and .map() on what it gives"
         )
     if num_shards is not None:
         check_integer("num_shards", num_shards, 1)
@@ -327,7 +329,7 @@ def to_hf(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.Itera
     return stream
 
 
-def to_hf_table(ds: UniRecordDataset) -> datasets.Dataset:
+def table(ds: UniRecordDataset) -> datasets.Dataset:
     """The scalar columns of a dataset's shard as an Arrow-backed ``datasets.Dataset``, in the order of its epoch.
 
     They come from the index alone. Raises ValueError for a dataset with a transform or without scalar columns.
@@ -335,6 +337,7 @@ def to_hf_table(ds: UniRecordDataset) -> datasets.Dataset:
     import datasets
     import pyarrow
 
+    check_dataset(ds, "drawn.dataset is what they have been drawn from")
     if ds.transform is not None:
         raise ValueError("the dataset has a transform, which a table would not call: ds.view(transform=None)")
     columns = [ds.schema[name] for name in ds.column_names if not ds.schema[name].is_blob]

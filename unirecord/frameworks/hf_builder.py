@@ -11,10 +11,10 @@ import datasets
 from datasets.builder import Key
 from datasets.table import table_cast
 
+import unirecord
+
 if TYPE_CHECKING:
     import pyarrow
-
-    from unirecord import UniRecordDataset
 
     class _BuilderConfig:  # type checkers cannot see into datasets, which has no py.typed: what is used of it
         data_files: Any
@@ -74,18 +74,16 @@ class Unirecord(_ArrowBasedBuilder, _CountableBuilder):
             stretches: list[Stretch] = []
             for path in _paths(files):
                 rows = self._open(path)
-                self._check_features(path, rows.to_hf(1).features)
+                self._check_features(path, unirecord.hf.dataset(rows, 1).features)
                 count = max(1, min(_SHARDS, len(rows)))
                 bounds = [len(rows) * i // count for i in range(count + 1)]
                 stretches += [(path, first, last) for first, last in pairwise(bounds)]
             splits.append(datasets.SplitGenerator(name=name, gen_kwargs={"stretches": stretches}))
         return splits
 
-    def _open(self, path: str) -> UniRecordDataset:
-        from unirecord import UniRecordDataset
-
+    def _open(self, path: str) -> unirecord.UniRecordDataset:
         config = self.config
-        return UniRecordDataset(
+        return unirecord.UniRecordDataset(
             path, columns=config.columns, where=config.where, storage_options=config.storage
         )
 
@@ -108,11 +106,11 @@ class Unirecord(_ArrowBasedBuilder, _CountableBuilder):
             yield last - first
 
     def _generate_tables(self, stretches: Sequence[Stretch]) -> Iterator[tuple[Key, pyarrow.Table]]:
-        opened: dict[str, UniRecordDataset] = {}
+        opened: dict[str, unirecord.UniRecordDataset] = {}
         for number, (path, first, last) in enumerate(stretches):
             if path not in opened:
                 opened = {path: self._open(path)}
-            run = opened[path].select(range(first, last)).to_hf(1).with_format("arrow")
+            run = unirecord.hf.dataset(opened[path].select(range(first, last)), 1).with_format("arrow")
             for batch, table in enumerate(run.iter(_BATCH_ROWS)):
                 yield Key(number, batch), table_cast(table, self.info.features.arrow_schema)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
-from ..dataset.drawn_batches import DrawnBatches
+from ..dataset.draws import DrawnBatches
 from ..errors import SchemaError
 from ..loading.loader import Delivered, Stage
 from ..loading.options import LoaderOptions

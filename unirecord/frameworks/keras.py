@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import Locked
 from ..dataset.dataset import UniRecordDataset
-from ..dataset.drawn_batches import DrawnBatches
 from ..errors import SchemaError
 from ..order.permutation import EpochRun
 from .array_trees import with_arrays
+from .batch_options import check_dataset
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
@@ -49,15 +49,11 @@ def dataset(
         SchemaError: without a transform, a column that has no fixed width.
         ValueError: (while it is read) the dataset stands within an epoch, and Keras counts the batches of whole ones.
     """
-    if isinstance(ds, DrawnBatches):
-        raise TypeError(
-            "a PyDataset has batches of one size, and these have been drawn: model.fit takes drawn.to_tf(), "
-            "unirecord.torch.loader(drawn), or a generator over drawn.batches()"
-        )
-    if not isinstance(ds, UniRecordDataset):
-        raise TypeError(
-            f"dataset() takes a UniRecordDataset, not {ds!r:.100}: open one with UniRecordDataset(path)"
-        )
+    check_dataset(
+        ds,
+        "model.fit takes unirecord.tf.dataset(drawn), unirecord.torch.loader(drawn), or a generator over "
+        "drawn.batches()",
+    )
     if batch_transform is None and ds.transform is None:
         check_valid_names(ds)
         for name in ds.column_names:

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import SchemaError
 from ..format.column import Column
 from ..loading.batch import valid_rows
+from .batch_options import check_dataset
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
     from ..dataset.dataset import UniRecordDataset
 
-__all__ = ["to_mindspore"]
+__all__ = ["dataset"]
 
 
-def to_mindspore(
+def dataset(
     ds: UniRecordDataset,
     batch_size: int,
     *,
@@ -38,12 +39,13 @@ def to_mindspore(
         ValueError: the dataset has a transform, which would not be called: use ``.map()`` on what is returned.
         SchemaError: a column has no form in MindSpore (bytes, objects, complex numbers, arrays with free dimensions).
     """
+    check_dataset(ds, "mindspore.dataset.GeneratorDataset takes drawn.batches() as it is, once an epoch")
     from mindspore.dataset import GeneratorDataset
 
     if ds.transform is not None:
         raise ValueError(
-            "the dataset has a transform, which to_mindspore would not call: use "
-            "ds.view(transform=None).to_mindspore(...), and .map() on what it gives"
+            "the dataset has a transform, which a GeneratorDataset would not call: use "
+            "unirecord.mindspore.dataset(ds.view(transform=None), …), and .map() on what it gives"
         )
     check_valid_names(ds)
     ds._cursor.refuse_holes("MindSpore")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..convert.sources.arrow_columns import ArrowEvidence, arrow_values
 from ..dataset.dataset import UniRecordDataset
+from ..dataset.tables import arrow_schema
 from ..errors import SchemaError, UniRecordError
 from ..format.column import Column
 from ..format.layout import Shape
@@ -28,7 +29,6 @@ from ..writing.batch_writer import BatchWriter
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent, PartSequence
 from ..writing.row_groups import Grouper
-from .arrow import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dataset.drawn_batches import DrawnBatches
+from ..dataset.draws import DrawnBatches
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..loading.batch import RaggedArray, valid_rows
+from .batch_options import check_batch_size
 from ..sizes import many
 from .valid_names import check_valid_names
 
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
     from ..dataset.batch_loader import BatchLoader
     from ..dataset.dataset import UniRecordDataset
 
-__all__ = ["to_tf"]
+__all__ = ["dataset"]
 
 
-def to_tf(
+def dataset(
     ds: UniRecordDataset | DrawnBatches,
-    batch_size: int | None,
+    batch_size: int | None = None,
     *,
     drop_last: bool = False,
     prefetch: int | None = None,
@@ -46,10 +47,11 @@ def to_tf(
     """
     import tensorflow as tf
 
+    check_batch_size(ds, batch_size)
     if ds.transform is not None:
         raise ValueError(
-            "the dataset has a transform, which to_tf would not call: its types and shapes are not known. "
-            "Use ds.view(transform=None), and .map() on what its to_tf() gives"
+            "the dataset has a transform, which a tf.data.Dataset would not call: its types and shapes are not known. "
+            "Use unirecord.tf.dataset(ds.view(transform=None), …), and .map() on what it gives"
         )
     check_valid_names(ds)
     skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
@@ -70,9 +72,9 @@ def to_tf(
         whole = _batches_of_an_epoch(ds, batch_size, drop_last)
         if whole != full or (told is not None and len(loader) != told):
             raise StaleError(
-                f"{ds._cursor.plan.path}: since to_tf the dataset has been refreshed, or a state has been loaded: the "
-                f"next pass has {many(len(loader), 'batch')}, and tf.data has been told of {full}; "
-                f"call to_tf again"
+                f"{ds._cursor.plan.path}: the dataset has been refreshed, or a state has been loaded, since "
+                f"the tf.data.Dataset was made: the next pass has {many(len(loader), 'batch')}, and tf.data has been told of "
+                f"{full}: call unirecord.tf.dataset again"
             )
         for batch in loader:
             yield tuple(part for output in outputs for part in output.parts(batch[output.column.name]))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
-from ..dataset.drawn_batches import DrawnBatches
+from ..dataset.draws import DrawnBatches
 from ..dataset.sampled_cursor import SampledCursor
 from ..elsewhere import OF_TORCH_LOADERS, no_attribute
 from ..loading.loader import Delivered, Stage

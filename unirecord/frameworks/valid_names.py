@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dataset.dataset import UniRecordDataset
-from ..dataset.drawn_batches import DrawnBatches
+from ..dataset.draws import DrawnBatches
 from ..errors import SchemaError
 
 __all__ = ["check_valid_names"]

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
 from ..format.schema import Schema
 from ..loading.batch import RaggedArray, valid_rows
@@ -248,8 +249,23 @@ def _chart(found: ColumnStatistics) -> Markup:
     return histogram(found.counts, labels, f"{found.name}: from {ranges[0][0]:g} to {ranges[-1][1]:g}")
 
 
-def plot(parts: PartSet, name: str, rows: NDArray[np.int64] | None, ax: Any) -> Any:
-    """Bars of a column's values over ``rows`` (ascending; None: all) on ``ax``, or on new axes of matplotlib."""
+def plot(ds: UniRecordDataset[Any], column: str, *, ax: Any = None) -> Any:
+    """Bars of how often the values of a column are among the selected rows, drawn with matplotlib.
+
+    Numbers by their histogram, strings and bools by their most frequent values, blobs by their sizes in bytes; from
+    the index alone.
+
+    Args:
+        ds: the dataset.
+        column: the name of the column.
+        ax: the ``matplotlib`` axes to draw on; by default new ones.
+
+    Returns the axes. MissingError without matplotlib.
+    """
+    ds._check_rows_are_samples("plot")
+    plan = ds._cursor.plan
+    parts, name = plan.data.parts, column
+    rows = None if plan.order.selection.is_all else np.sort(plan.order.selection.every())
     found = column_statistics(parts, name, rows)
     if ax is None:
         try:
@@ -258,14 +274,14 @@ def plot(parts: PartSet, name: str, rows: NDArray[np.int64] | None, ax: Any) -> 
             raise MissingError(
                 "plots are drawn by matplotlib, which is not installed: pip install matplotlib"
             ) from error
-    column = parts.schema[name]
-    if column.is_string or found.type.rstrip("?") == "bool":
+    kind = parts.schema[name]
+    if kind.is_string or found.type.rstrip("?") == "bool":
         common = found.common[:_MOST_BARS]
         ax.bar([_plain(value) for value, _ in common], [count for _, count in common])
     elif found.counts:
         edges = np.array(found.bins)
         ax.bar(edges[:-1], found.counts, width=np.diff(edges), align="edge")
-    ax.set_xlabel(_plain(f"{name} (bytes)" if column.is_blob else name))
+    ax.set_xlabel(_plain(f"{name} (bytes)" if kind.is_blob else name))
     ax.set_ylabel("rows")
     return ax
 

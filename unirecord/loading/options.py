@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from os import PathLike
-from typing import Any, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from ..core import usable_cores
 from ..order.spec import check_integer
@@ -13,16 +14,30 @@ from .batch import collate
 
 __all__ = [
     "MOST_PREFETCH",
+    "UNCHANGED",
     "LoaderOptions",
     "OnCorrupt",
     "ReadAhead",
     "Transform",
+    "Unchanged",
     "check_callable",
     "check_on_corrupt",
 ]
 
 OnCorrupt = Literal["raise", "skip"]
 Transform = Callable[[Any], Any]
+
+
+class Unchanged(Enum):
+    """The type of ``UNCHANGED``: what stands for an option that stays as it is."""
+
+    UNCHANGED = "as it is"
+
+    def __repr__(self) -> str:
+        return "UNCHANGED"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
 
 
 class ReadAhead(TypedDict, total=False):

@@ -116,7 +116,11 @@ def row_numbers(rows: Any, total: int) -> Numbers:
         return np.empty(0, np.int64)
     if asked.dtype.kind not in "iu" or asked.ndim != 1:
         given = repr(rows) if isinstance(rows, str) else f"{asked.dtype} of shape {asked.shape}"
-        hint = "; ds.view(where=…).row_ids() are those that meet a condition" if isinstance(rows, str) else ""
+        hint = (
+            "; ds.view(where=…).order.row_ids() are those that meet a condition"
+            if isinstance(rows, str)
+            else ""
+        )
         raise TypeError(f"rows are integers, not {given}{hint}")
     outside = asked[(asked < 0) | (asked >= total)]
     if len(outside):

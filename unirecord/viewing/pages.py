@@ -644,8 +644,8 @@ def _content(looking: Looking, asked: Asked) -> list[Markup]:
     ds = looking.view(job.where).view(
         shuffle=_SHUFFLES[job.shuffle], seed=job.seed, remainder=_REMAINDERS[job.remainder],
     )  # fmt: skip
-    steps = ds.steps_in_epoch(job.batch, num_shards=job.ranks)
-    says = f"Epoch {job.epoch:,}: {many(len(ds), 'sample')} in {steps:,} {'step' if steps == 1 else 'steps'}"
+    steps = ds.order.steps_in_epoch(job.batch, num_shards=job.ranks)
+    says = f"Epoch {job.epoch:,}: {many(len(ds), 'sample')} in {many(steps, 'step')}"
     content = [element("p", says, role="status")]
     if asked.text("row"):
         content.append(_when(looking, ds, job, asked))
@@ -680,7 +680,7 @@ def _when(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked) 
     row = asked.number("row")
     if not looking.is_there(row):
         raise AskedWrongly(f"there is no row {row:,}: rows are numbered from 0 to {looking.parts.rows - 1:,}")
-    found = ds.steps_of([row], job.batch, epochs=[job.epoch], num_shards=job.ranks)
+    found = ds.order.steps_of([row], job.batch, epochs=[job.epoch], num_shards=job.ranks)
     places = zip(found["step"].tolist(), found["rank"].tolist(), found["slot"].tolist(), strict=True)
     comes = [
         element(
@@ -704,7 +704,7 @@ def _step(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked, 
     rows: list[Rows] = []
     total = 0
     for rank in range(job.ranks):
-        batch = ds.rows_of(job.step, job.batch, epoch=job.epoch, rank=rank, num_shards=job.ranks)
+        batch = ds.order.rows_of(job.step, job.batch, epoch=job.epoch, rank=rank, num_shards=job.ranks)
         shown = batch[: max(0, _ROWS - total)]
         total += len(batch)
         rows.append(shown)

@@ -58,7 +58,7 @@ def delete(
     Args:
         path: a directory of parts, also in an object store.
         where: a condition (docs/query.md): the rows that meet it.
-        rows: row numbers in the dataset, as ``row_ids`` gives them, in place of ``where``.
+        rows: row numbers in the dataset, as ``ds.order.row_ids`` gives them, in place of ``where``.
         storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Raises:

@@ -100,7 +100,7 @@ def numbered(rows: UniRecordDataset) -> Iterator[tuple[int, dict[str, Any]]]:
     """The samples in order, each with the number of its row in the dataset, whichever rows were chosen."""
     given = samples(rows)
     for start in range(0, len(rows), _BATCH_ROWS):
-        yield from zip(rows.row_ids(start, start + _BATCH_ROWS).tolist(), given, strict=False)
+        yield from zip(rows.order.row_ids(start, start + _BATCH_ROWS).tolist(), given, strict=False)
 
 
 def refuse(columns: Sequence[Column], kind: str, cannot: Callable[[Column], bool], instead: str) -> None:

@@ -53,7 +53,7 @@ class ImagesSink(FolderSink):
             for batch in batches(rows):
                 values = [json_values(column, batch[column.name]) for column in others]
                 pictures, placed = batch[picture.name].to_list(), []
-                numbers = rows.row_ids(done, done + len(pictures)).tolist()
+                numbers = rows.order.row_ids(done, done + len(pictures)).tolist()
                 done += len(pictures)
                 for i, data in enumerate(pictures):
                     placed.append(names.of(batch, i, numbers[i], data))
@@ -129,7 +129,7 @@ class _Names:
         label_says = classes_of(names["label"].annotations) if numbered else None
         self._classes = (label_says or classes_of(metadata)) if numbered else None
         self._folders = self._class_folders(rows) if self._path else set()
-        last = rows.row_ids(len(rows) - 1).tolist() if len(rows) else [0]
+        last = rows.order.row_ids(len(rows) - 1).tolist() if len(rows) else [0]
         self._digits = max(6, len(str(last[0])))
         self._moved = self._elsewhere = self._differ = 0
 
