@@ -7,7 +7,6 @@ while the hooks of other modules run, as logging's, which would not let go of it
 
 from __future__ import annotations
 
-# Those of these two run between ours, as hooks that were registered before do.
 import logging as logging
 import os
 import random as random
@@ -49,6 +48,7 @@ def _keep_signals_of_python() -> None:
 # The first one to ask has forks counted from then on.
 all_forks()
 _keep_signals_of_python()
+# logging and random have been imported, so that their hooks, which were registered before, run between these.
 os.register_at_fork(
     before=lib.ur_signals_keep, after_in_parent=lib.ur_signals_give, after_in_child=lib.ur_signals_give
 )
