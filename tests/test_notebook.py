@@ -127,7 +127,7 @@ def test_completion_offers_public_names_alone(path: Path) -> None:
     with UniRecordDataset(path) as ds:
         offered = {name for name in dir(ds) if not name.startswith("__")}
         assert not [name for name in offered if name.startswith("_")]
-        assert {"head", "sample", "plot", "batches", "schema"} <= offered
+        assert {"head", "sample", "order", "batches", "schema"} <= offered
     names = {name for name in dir(unirecord) if not name.startswith("__")}
     assert names == {n for n in unirecord.__all__ if n != "__version__"} | set(unirecord._MODULES)
 

@@ -171,7 +171,7 @@ def test_each_sample_of_drawn_batches_has_noise_of_its_own(path: Path, kind: str
     assert len(set(every)) == len(every)
     assert (len({row for row, _ in found[0]}) < len(found[0])) == again
     assert again or found[1] == [(row, by_row(row, 1)) for row, _ in found[1]]
-    again_given = pairs(first.order.replay(step, epoch=0) for step in range(3))
+    again_given = pairs(first.replay(step, epoch=0) for step in range(3))
     assert again_given == found[0][: len(again_given)]
     assert sorted(row for rank in range(3) for row in pairs(loader(rank, 3))) == sorted(found[0])
     ahead = loader()
