@@ -382,7 +382,7 @@ def test_a_row_that_a_sorted_column_has_found_is_tried_at_both_ends(
         writer.write_batch({"i": numbers})
     expected = [row for row, i in enumerate(numbers.tolist()) if eval(where, {"row": row, "i": i})]
     with UniRecordDataset(tmp_path / "a.urec", where=where) as ds:
-        assert ds.row_ids().tolist() == expected
+        assert ds.order.row_ids().tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -403,7 +403,7 @@ def test_what_all_values_of_a_zone_meet_its_nan_and_its_null_do_not(
     with Writer(tmp_path / "a.urec", {"x": "float32?"}) as writer:
         writer.write_batch({"x": values})
     with UniRecordDataset(tmp_path / "a.urec", where=where) as ds:
-        found = ds.row_ids().tolist()
+        found = ds.order.row_ids().tolist()
     assert found == ([8191] if of_nan else [row for row in range(len(values)) if row not in (8191, 8192)])
 
 
@@ -415,15 +415,15 @@ def test_a_zone_of_one_string_is_that_of_a_long_list(tmp_path: Path) -> None:
     for negated in ("", "not "):
         with UniRecordDataset(tmp_path / "a.urec", where=f"s {negated}in {tuple(wanted)}") as ds:
             expected = [row for row, word in enumerate(words) if (word in wanted) != bool(negated)]
-            assert ds.row_ids().tolist() == expected
+            assert ds.order.row_ids().tolist() == expected
 
 
 def test_a_list_of_parts_holds_in_each_of_them(zones: tuple[Path, list[int]]) -> None:
     folder, (_, a, b, c) = zones
     with UniRecordDataset(folder, where="part in (0, 2)") as ds:
-        assert ds.row_ids().tolist() == [*range(a), *range(b, c)]
+        assert ds.order.row_ids().tolist() == [*range(a), *range(b, c)]
     with UniRecordDataset(folder, where="part not in (0, 2)") as ds:
-        assert ds.row_ids().tolist() == [*range(a, b)]
+        assert ds.order.row_ids().tolist() == [*range(a, b)]
 
 
 @pytest.mark.parametrize("sizes", [[3, 1, 5, 2], [1, 1, 4], [6, 2, 3]])

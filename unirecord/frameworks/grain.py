@@ -40,7 +40,9 @@ class Source:
         self._first = ds.epoch
         self._epochs = check_integer("epochs", epochs, 1)
         if len(ds) * self._epochs > sys.maxsize:
-            raise ValueError(f"{many(len(ds), 'sample')} in {epochs} epochs have more numbers than a length can say")
+            raise ValueError(
+                f"{many(len(ds), 'sample')} in {epochs} epochs have more numbers than a length can say"
+            )
 
     def __len__(self) -> int:
         return len(self._ds) * self._epochs

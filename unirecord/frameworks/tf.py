@@ -11,8 +11,8 @@ from ..dataset.draws import DrawnBatches
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..loading.batch import RaggedArray, valid_rows
-from .batch_options import check_batch_size
 from ..sizes import many
+from .batch_options import check_batch_size
 from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def dataset(
         if whole != full or (told is not None and len(loader) != told):
             raise StaleError(
                 f"{ds._cursor.plan.path}: the dataset has been refreshed, or a state has been loaded, since "
-                f"the tf.data.Dataset was made: the next pass has {many(len(loader), 'batch')}, and tf.data has been told of "
-                f"{full}: call unirecord.tf.dataset again"
+                f"the tf.data.Dataset was made: the next pass has {many(len(loader), 'batch')}, and tf.data "
+                f"has been told of {full}: call unirecord.tf.dataset again"
             )
         for batch in loader:
             yield tuple(part for output in outputs for part in output.parts(batch[output.column.name]))
