@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unirecord.convert.sources import Options, RawBatch, Source, Unit
-from unirecord.convert.sources.foreign_calls import foreign_call
+from unirecord.convert.sources.foreign_libraries import foreign_call
 from unirecord.errors import MissingError
 from unirecord.format.schema import Schema
 

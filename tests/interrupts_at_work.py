@@ -24,9 +24,9 @@ FILES = (
     *("storage/*.py", "writing/writer.py", "writing/*_writer.py", "writing/directory_claim.py"),
     *("inspection/repair.py", "inspection/repair.py", "loading/plan.py", "loading/opened.py"),
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
-    *("writing/republishing.py", "writing/collecting.py", "writing/deleting.py", "writing/evicting.py"),
-    *("writing/purging.py", "writing/compacting.py", "writing/relaying.py", "writing/version_files.py"),
-    "writing/reordering.py",
+    *("writing/republishing.py", "writing/collecting.py", "writing/deletion.py", "writing/deletion.py"),
+    *("writing/deletion.py", "writing/rewrite.py", "writing/rewrite.py", "writing/version_files.py"),
+    "writing/rewrite.py",
     *("writing/append_claim.py", "writing/appending_folders.py"),
 )
 

@@ -18,11 +18,10 @@ import pytest
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.cli.main import main
-from unirecord.cli.progress_bar import ProgressBar
-from unirecord.cli.terminal import print_table
+from unirecord.cli.terminal import ProgressBar, print_table
 from unirecord.inspection.statistics import combination_counts
 from unirecord.parts.part_set import PartSet, resolve
-from unirecord.writing import purging
+from unirecord.writing import deletion
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -390,12 +389,12 @@ def test_an_interrupt_after_a_publication_says_so(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(purging, "_check_blank", interrupted)
+    monkeypatch.setattr(deletion, "_check_blank", interrupted)
     assert main(["purge", str(path), "--rows", "3", "--yes"]) == 130
     said = capsys.readouterr().err
     assert said.startswith(f"unirecord: interrupted, when {path} had been published;")
     assert len(unirecord.UniRecordDataset(path)) == 8
-    monkeypatch.setattr(purging, "_refuse_readers", interrupted)
+    monkeypatch.setattr(deletion, "_refuse_readers", interrupted)
     assert main(["purge", str(path), "--rows", "4", "--yes"]) == 130
     assert capsys.readouterr().err == "unirecord: interrupted; nothing was published\n"
 

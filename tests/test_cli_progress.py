@@ -17,7 +17,7 @@ from numbers_source import Numbers
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main
-from unirecord.cli.progress_bar import Pace, ProgressBar, ProgressLines
+from unirecord.cli.terminal import Pace, ProgressBar, ProgressLines
 from unirecord.cli.write import ConversionProgress, Looking
 from unirecord.convert import task
 from unirecord.convert.conversion import Standing
@@ -46,9 +46,7 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     screen = Terminal()
-    monkeypatch.setattr(
-        "unirecord.cli.progress_bar.sys", SimpleNamespace(stderr=screen)
-    )  # pytest has sys.stderr
+    monkeypatch.setattr("unirecord.cli.terminal.sys", SimpleNamespace(stderr=screen))  # pytest has sys.stderr
     _columns(monkeypatch, 160)
     return screen
 

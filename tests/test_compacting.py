@@ -22,7 +22,7 @@ import unirecord
 from unirecord import CorruptionError, MissingError, StaleError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
 from unirecord.parts import manifest
-from unirecord.writing import compressing, encoded_rows
+from unirecord.writing import part_writer
 
 MEMORY = Path("/dev/shm")
 ROOM = MEMORY if os.access(MEMORY, os.W_OK) else None
@@ -226,8 +226,8 @@ def test_cells_stay_compressed_where_dictionaries_agree(
     def refuse(*_: Any) -> None:
         raise AssertionError("a cell was compressed, or decompressed")
 
-    monkeypatch.setattr(compressing.Compressor, "add", refuse)
-    monkeypatch.setattr(encoded_rows, "rows_as_batch", refuse)
+    monkeypatch.setattr(part_writer.Compressor, "add", refuse)
+    monkeypatch.setattr(part_writer, "rows_as_batch", refuse)
     unirecord.compact(path)
     assert parts_of(path) == [12]
     same(list(UniRecordDataset(path)), [row(SCHEMAS["compressed"], n) for n in range(12)])

@@ -20,8 +20,8 @@ from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import open_source, text_files
 from unirecord.convert.sources.base import Options, Source
 from unirecord.format.schema import Schema
-from unirecord.writing import compressing
-from unirecord.writing.conversion_journal import Journal
+from unirecord.writing import part_writer
+from unirecord.writing.journals import Journal
 
 MOST = 70_000  # bytes of a part
 
@@ -101,7 +101,7 @@ def test_killed_at_any_system_call_a_task_of_parts_ends_with_the_same_bytes(
 def test_parts_to_come_are_compressed_with_the_dictionaries_of_those_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compressing, "_FIRST_BYTES", 100_000)
+    monkeypatch.setattr(part_writer, "_FIRST_BYTES", 100_000)
     monkeypatch.setattr(text_files, "BLOCK_BYTES", 50_000)
     words = random.Random(0)
     names = [f"{words.getrandbits(40):x}" for _ in range(300)]

@@ -13,8 +13,8 @@ import pytest
 import unirecord
 from unirecord import UniRecordDataset, UniRecordError
 from unirecord.cli import main
-from unirecord.writing.conversion_journal import Journal, plan_of
 from unirecord.writing.directory_writer import DirectoryWriter
+from unirecord.writing.journals import Journal, plan_of
 
 ROWS = 3_000
 PART_BYTES = 1 << 15

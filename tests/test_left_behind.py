@@ -30,7 +30,7 @@ from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.workers import Channel
 from unirecord.storage import system
 from unirecord.storage.cache import KEPT, RECORD, Segment, head_of, paths_of
-from unirecord.writing.conversion_journal import Journal
+from unirecord.writing.journals import Journal
 
 
 class Full(system.OsCalls):

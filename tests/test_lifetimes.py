@@ -435,7 +435,7 @@ COLLECTED = """
 import gc, os, sys
 import numpy as np
 
-from unirecord.core import append, codec, csv_text, digests, pictures, strings, tfrecords
+from unirecord.core import append, codec, digests, foreign, pictures, strings
 memory = bytearray(b"some text, 4;" * 4000)
 ends = np.arange(0, 4001, 13, np.int64)
 empty = os.open(os.devnull, os.O_WRONLY)
@@ -446,8 +446,8 @@ calls = {
     "digests of cells": lambda view: digests.Digesting.of_cells([view, view], 0, 1).digests(),
     "append": lambda view: append(empty, [view, view]),
     "dictionary": lambda view: codec.train_dictionary(2, 1, [view[:1000]] * 50, 4096),
-    "find_records": lambda view: tfrecords.find_records(view),
-    "csv": lambda view: csv_text.look_through_csv(view, ",", 2),
+    "find_records": lambda view: foreign.find_records(view),
+    "csv": lambda view: foreign.look_through_csv(view, ",", 2),
     "strings": lambda view: strings.extreme_strings(view, ends, None),
     "picture": lambda view: pictures.read_jpeg_header(view),
 }

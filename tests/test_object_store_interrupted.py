@@ -69,8 +69,8 @@ def test_ctrl_c_while_it_is_published_removes_nothing_that_may_be(
 SCRIPT = """
 import sys
 from unirecord import Writer
-from unirecord.storage import object_writes
-object_writes.PIECE_BYTES = 4096
+from unirecord.storage import object_store
+object_store.PIECE_BYTES = 4096
 writer = Writer("s3://bucket/train", {"b": "bytes"}, max_part_bytes=40_000)
 for _ in range(int(sys.argv[1])):
     writer.write_batch({"b": [bytes(30_000)]})

@@ -21,8 +21,8 @@ from unirecord import BusyError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
 from unirecord.parts import manifest
 from unirecord.parts.data_file import DataFile
-from unirecord.writing import purging
-from unirecord.writing.purging import Traces
+from unirecord.writing import deletion
+from unirecord.writing.deletion import Traces
 
 STRIDE = 1 if "UNIRECORD_STEPS" in os.environ else 3  # of system calls
 SCHEMA: dict[str, Any] = {"n": "int64", "s": "string", "b": "bytes"}
@@ -102,8 +102,8 @@ def test_who_begins_to_read_meanwhile_is_told_of(tmp_path: Path, monkeypatch: py
         opened.append(UniRecordDataset(path))
         return before(*arguments, **options)
 
-    before = purging.relay
-    monkeypatch.setattr(purging, "relay", relay)
+    before = deletion.relay
+    monkeypatch.setattr(deletion, "relay", relay)
     with pytest.raises(BusyError, match="begun to read version 4 meanwhile"):
         unirecord.purge(path, rows=[7])
     monkeypatch.undo()

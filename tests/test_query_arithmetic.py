@@ -10,7 +10,7 @@ from query_columns import MemoryColumns
 
 from unirecord.format.schema import Schema
 from unirecord.query import compile_query
-from unirecord.query.bound_condition import BoundCondition
+from unirecord.query.bind import BoundCondition
 from unirecord.query.scan import Scan
 
 SCHEMA = Schema.parse(

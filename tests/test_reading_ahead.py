@@ -12,7 +12,7 @@ from numbers_source import SCHEMA, Numbers
 
 from unirecord import SchemaError, UniRecordDataset
 from unirecord.convert.part_conversion import write_part
-from unirecord.convert.sources.ahead import taken_ahead
+from unirecord.convert.sources.base import taken_ahead
 from unirecord.convert.task import BatchesAhead
 from unirecord.format.schema import Schema
 

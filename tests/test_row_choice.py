@@ -30,7 +30,7 @@ from unirecord.convert.conversion import Interrupted
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import WrongSourceError
 from unirecord.convert.sources.left_out import said_of_left_out
-from unirecord.convert.steps.sample import EvenSample
+from unirecord.convert.steps.base import EvenSample
 from unirecord.convert.write_dataset import source_of
 
 ID = bytes(range(16))

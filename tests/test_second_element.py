@@ -19,7 +19,7 @@ from writing import write
 
 import unirecord
 from unirecord import StaleError, UniRecordDataset, Writer
-from unirecord.convert.sample_check import some
+from unirecord.convert.conversion import some
 from unirecord.core import Bitmap, add_rows, empty_words
 from unirecord.format.schema import Schema
 from unirecord.format.value_rules import Values, filled_nulls

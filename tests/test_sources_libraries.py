@@ -18,7 +18,14 @@ import pytest
 from foreign_samples import FOREIGN, plain, sample
 from sources import refusals, rows_at
 
-from unirecord.convert.sources import Options, open_input, open_source, packages, source_type, zarr_group
+from unirecord.convert.sources import (
+    Options,
+    foreign_libraries,
+    open_input,
+    open_source,
+    source_type,
+    zarr_group,
+)
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 
@@ -223,21 +230,21 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for package, floor in packages.FLOORS.items():
+    for package, floor in foreign_libraries.FLOORS.items():
         name = package.replace("array-record", "array_record")
         assert package == "torch" or f'"{name}>={floor}"' in _extra(
             "convert"
         )  # which trains as well when it is older
-        packages._too_old.cache_clear()
+        foreign_libraries._too_old.cache_clear()
         old = ".".join(str(int(part) - (i == 0)) for i, part in enumerate(floor.split(".")))
         old = old if not old.startswith("-") else "0.0.9"
-        monkeypatch.setattr(packages, "version", lambda _, old=old: old)
+        monkeypatch.setattr(foreign_libraries, "version", lambda _, old=old: old)
         with pytest.raises(MissingError, match=f"needs {package} {floor} or newer, and {old} is installed"):
-            packages.needed("json", "a file", package)
-        packages._too_old.cache_clear()
-        monkeypatch.setattr(packages, "version", lambda _, floor=floor: f"{floor}.1rc1+local")
-        assert packages.needed("json", "a file", package) is json
-    packages._too_old.cache_clear()
+            foreign_libraries.needed("json", "a file", package)
+        foreign_libraries._too_old.cache_clear()
+        monkeypatch.setattr(foreign_libraries, "version", lambda _, floor=floor: f"{floor}.1rc1+local")
+        assert foreign_libraries.needed("json", "a file", package) is json
+    foreign_libraries._too_old.cache_clear()
 
 
 def _extra(name: str) -> str:

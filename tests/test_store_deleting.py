@@ -11,7 +11,7 @@ from written_store import URL, append_rows, folder, killed_at_every_request, ser
 import unirecord
 from unirecord import UniRecordDataset, restore, verify
 from unirecord.cli import main
-from unirecord.storage import object_writes
+from unirecord.storage import object_store
 
 server = pytest.fixture(served)
 
@@ -59,16 +59,16 @@ def test_who_deletes_while_others_publish_looks_again(server: Server) -> None:
         lambda: unirecord.delete(URL, rows=[1]),
     ]
 
-    original = object_writes.ObjectWrites.put_if
+    original = object_store.ObjectWrites.put_if
 
-    def put_if(self: object_writes.ObjectWrites, url: str, content: bytes, before: object) -> object:
+    def put_if(self: object_store.ObjectWrites, url: str, content: bytes, before: object) -> object:
         found = original(self, url, content, before)  # type: ignore[arg-type]
         if ".del-" in url and others:
             others.pop()()
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(object_writes.ObjectWrites, "put_if", put_if)
+        patch.setattr(object_store.ObjectWrites, "put_if", put_if)
         assert unirecord.delete(URL, where="n < 3 or n == 7").rows == 3
     assert seen() == [3, 4, 5, 6, 8]
     assert verify(URL).ok

@@ -21,8 +21,7 @@ import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.cli import main
 from unirecord.storage import object_store, pacing, requests
-from unirecord.storage.object_store import ObjectStore
-from unirecord.storage.object_writes import ObjectWrites
+from unirecord.storage.object_store import ObjectStore, ObjectWrites
 from unirecord.storage.storage_options import storage_of
 from unirecord.storage.store import Store, failure
 

@@ -54,7 +54,7 @@ HOLDS_SHARED_MEMORY = ("dataset/position.py", "frameworks/torch_lending.py", "pi
 BUILD_SCRIPT = PACKAGE / "_build.py"
 
 # How many files the package has at most. A new concept may raise it; a slice of one that is there does not.
-MOST_FILES = 382
+MOST_FILES = 325
 
 # Files that one neighbour alone imports, and why each is a concept of its own all the same. Sources, sinks and kinds of
 # storage are known to their registries alone.
@@ -68,13 +68,12 @@ ONE_NEIGHBOUR = {
     "frameworks/hf_builder": "a module that Hugging Face's `datasets` copies and imports by itself",
     "frameworks/torch_lending": "a protocol between processes",
     "inspection/receipts": "a file format's reader, beside what judges it",
-    "inspection/salvage": "finds rows in damaged bytes, beside what makes parts of them",
     "parts/layers": "where columns are, beside how rows are read",
     "pipeline/producers": "an origin of a pipeline, as a dataset is one",
-    "query/bind": "a stage of a query: parse, check, simplify, bind, scan",
     "query/check": "a stage of a query",
     "query/scan": "a stage of a query",
     "query/simplify": "a stage of a query",
+    "storage/requests": "the event loop of all requests, beside what a store asks",
     "viewing/pages": "what is shown, beside the server that shows it",
     "writing/append_claim": "one of the three kinds of claims",
     "writing/object_claim": "one of the three kinds of claims",
@@ -158,7 +157,7 @@ READS_OTHER_FILES = {
     "cli/completion.py: open",  # a script that the package brings along
     "cli/trace.py: Path(path).read_text",
     "examples.py",  # pictures that the package brings along
-    "inspection/index_check.py: tempfile.TemporaryFile",
+    "inspection/verify.py: tempfile.TemporaryFile",
 }
 
 READS_OTHER_FILES |= set(HOLDS_SHARED_MEMORY)
@@ -477,7 +476,7 @@ OF_ONE_PROCESS = (
     *("pipeline/scheduler.py", "pipeline/producers.py", "order/selection.py", "query/scan.py"),
     *("viewing/pages.py", "viewing/server.py"),
 )
-KEEPS_FORKS = ("core/threads.py", "core/forks.py")
+KEEPS_FORKS = ("core/process.py", "core/process.py")
 
 
 def not_for_children(path: Path) -> Iterator[str]:

@@ -15,7 +15,7 @@ from small_parts import compressed_part, fixed_part, nullable_part, scalar_part,
 
 import unirecord
 from unirecord.core import LeavablePool
-from unirecord.inspection import walk
+from unirecord.inspection import verify as verify_module
 from unirecord.inspection.repair import repair
 from unirecord.inspection.verify import verify
 
@@ -59,8 +59,8 @@ def test_verify_and_repair_take_no_more_steps_a_column_where_there_are_more(
 ) -> None:
     """The lengths of all columns are gone through a few times for a row group, not once for each column."""
     counted: list[int] = []
-    lengths_of = walk.cell_lengths
-    monkeypatch.setattr(walk, "cell_lengths", lambda *args: counted.append(1) or lengths_of(*args))
+    lengths_of = verify_module.cell_lengths
+    monkeypatch.setattr(verify_module, "cell_lengths", lambda *args: counted.append(1) or lengths_of(*args))
     steps = []
     for columns in (2, 40):
         path = tmp_path / f"{columns}.urec"

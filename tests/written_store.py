@@ -14,7 +14,8 @@ from objectstore import Fault, Request, Server, serving
 
 import unirecord
 from unirecord import UniRecordDataset, UniRecordError, Writer, append
-from unirecord.storage import object_store, object_writes
+from unirecord.storage import object_store
+from unirecord.storage import object_store as object_store_module
 
 URL = "s3://bucket/train"
 PIECE = 4_096
@@ -30,8 +31,8 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(object_store, "_stores", {})
     moment = timedelta(milliseconds=1)
     monkeypatch.setattr(object_store, "RETRIES", {"max_retries": 1, "backoff": {"init_backoff": moment}})
-    monkeypatch.setattr(object_writes, "PIECE_BYTES", PIECE)
-    monkeypatch.setattr(object_writes, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(object_store_module, "PIECE_BYTES", PIECE)
+    monkeypatch.setattr(object_store_module, "PAUSE_SECONDS", 0.0)
     with serving(root) as server:
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
         monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")

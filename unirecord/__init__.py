@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from .convert.write_dataset import write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
-    from .dataset.draws import DrawnBatches, balanced, bucketed, weighted
-    from .dataset.mixture import mix
+    from .dataset.draws import DrawnBatches, balanced, bucketed, mix, weighted
     from .dataset.order_queries import OrderQueries
     from .dataset.samples_cache import SamplesCache, samples_cache
     from .dataset.streams import packed, windows
@@ -54,15 +53,11 @@ if TYPE_CHECKING:
     from .pipeline.pipeline import Pipeline
     from .pipeline.stats import PipelineStats, StageStats
     from .pipeline.tuner import PipelinePlan
-    from .writing.changing_columns import ColumnsChanged, drop_columns, rename_columns
     from .writing.collecting import Collected, gc
-    from .writing.compacting import Relaid, compact, reshard
-    from .writing.deleting import Deleted, delete
-    from .writing.evicting import Evicted, evict
-    from .writing.merging import Merged, merge
-    from .writing.purging import Purged, purge
-    from .writing.reordering import sort
+    from .writing.column_changes import ColumnsChanged, drop_columns, rename_columns
+    from .writing.deletion import Deleted, Evicted, Purged, delete, evict, purge
     from .writing.republishing import restore
+    from .writing.rewrite import Merged, Relaid, compact, merge, reshard, sort
     from .writing.writer import Writer, append
 
 __all__ = [
@@ -169,7 +164,7 @@ _HOMES = {
     "export": "convert.export",
     "Exported": "convert.export",
     "UniRecordDataset": "dataset.dataset",
-    "mix": "dataset.mixture",
+    "mix": "dataset.draws",
     "samples_cache": "dataset.samples_cache",
     "SamplesCache": "dataset.samples_cache",
     "CacheStats": "parts.cache",
@@ -204,25 +199,25 @@ _HOMES = {
     "verify": "inspection.verify",
     "Report": "inspection.report",
     "Problem": "inspection.report",
-    "delete": "writing.deleting",
-    "Deleted": "writing.deleting",
+    "delete": "writing.deletion",
+    "Deleted": "writing.deletion",
     "add_columns": "convert.add_columns",
     "ColumnsAdded": "convert.add_columns",
-    "drop_columns": "writing.changing_columns",
-    "rename_columns": "writing.changing_columns",
-    "ColumnsChanged": "writing.changing_columns",
-    "evict": "writing.evicting",
-    "Evicted": "writing.evicting",
-    "purge": "writing.purging",
-    "Purged": "writing.purging",
-    "compact": "writing.compacting",
-    "reshard": "writing.compacting",
-    "Relaid": "writing.compacting",
-    "merge": "writing.merging",
-    "Merged": "writing.merging",
+    "drop_columns": "writing.column_changes",
+    "rename_columns": "writing.column_changes",
+    "ColumnsChanged": "writing.column_changes",
+    "evict": "writing.deletion",
+    "Evicted": "writing.deletion",
+    "purge": "writing.deletion",
+    "Purged": "writing.deletion",
+    "compact": "writing.rewrite",
+    "reshard": "writing.rewrite",
+    "Relaid": "writing.rewrite",
+    "merge": "writing.rewrite",
+    "Merged": "writing.rewrite",
     "split": "convert.split",
     "restore": "writing.republishing",
-    "sort": "writing.reordering",
+    "sort": "writing.rewrite",
     "gc": "writing.collecting",
     "Collected": "writing.collecting",
     "versions": "inspection.history",

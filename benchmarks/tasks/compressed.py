@@ -17,7 +17,7 @@ from compressible import KINDS, cells_of, values_of
 import unirecord
 from unirecord.core import Decoder, Encoder
 from unirecord.format.schema import Schema
-from unirecord.writing.compressing import choose_dictionary, encoder_of
+from unirecord.writing.part_writer import choose_dictionary, encoder_of
 
 BLOCK = 64 << 10
 WAITING = 8 << 20  # bytes that the writer trains on

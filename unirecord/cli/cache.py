@@ -11,9 +11,8 @@ from ..errors import MissingError
 from ..sizes import format_size, many
 from ..storage.cache import CacheDirectory, check_segments, is_cache
 from ..storage.registry import location_of
-from .progress_bar import ProgressBar
 from .store_options import add_storage_option
-from .terminal import print_json, say, warn
+from .terminal import ProgressBar, print_json, say, warn
 from .usage import CommandParser, UsageError, names, size
 
 __all__ = ["cache_command", "fetch_command"]

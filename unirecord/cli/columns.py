@@ -15,10 +15,9 @@ from ..convert.add_columns import ColumnsAdded, add_columns
 from ..convert.sources.overrides import parse_overrides
 from ..errors import SchemaError, UniRecordError
 from ..sizes import many
-from ..writing.changing_columns import ColumnsChanged, drop_columns, rename_columns
-from .progress_bar import ProgressBar
+from ..writing.column_changes import ColumnsChanged, drop_columns, rename_columns
 from .store_options import add_storage_option
-from .terminal import print_json, say
+from .terminal import ProgressBar, print_json, say
 from .usage import CommandParser, UsageError, count, names, pairs
 
 __all__ = ["add_columns_command", "drop_columns_command", "rename_columns_command"]

@@ -9,12 +9,9 @@ from typing import Final
 
 from ..errors import QueryError
 from ..sizes import format_size, many
-from ..writing.deleting import delete
-from ..writing.evicting import Evicted, evict
-from ..writing.purging import Purged, purge
-from .progress_bar import ProgressBar
+from ..writing.deletion import Evicted, Purged, delete, evict, purge
 from .store_options import add_storage_option
-from .terminal import print_json, say
+from .terminal import ProgressBar, print_json, say
 from .usage import CommandParser, UsageError, size
 
 __all__ = ["delete_command", "evict_command", "purge_command"]

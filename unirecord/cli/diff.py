@@ -7,13 +7,11 @@ from dataclasses import asdict
 from typing import Final
 
 from ..errors import ExistsError, SchemaError, UniRecordError
-from ..inspection.diff import Diff, DiffExample, diff
-from ..inspection.diff_page import diff_page
+from ..inspection.diff import Diff, DiffExample, diff, diff_page
 from ..inspection.markup import write_page
 from ..sizes import format_size
-from .progress_bar import ProgressBar
 from .store_options import add_cache_options, add_storage_option
-from .terminal import print_json, say, warn
+from .terminal import ProgressBar, print_json, say, warn
 from .usage import CommandParser, UsageError, count, names
 
 __all__ = ["diff_command"]

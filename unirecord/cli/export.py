@@ -11,9 +11,8 @@ from ..convert.export import Exporting
 from ..convert.sinks.registry import SINK_KINDS, SINKS
 from ..errors import SchemaError
 from ..sizes import format_size
-from .progress_bar import ProgressBar, duration
 from .store_options import add_cache_options, add_storage_option
-from .terminal import print_json, say, warn
+from .terminal import ProgressBar, duration, print_json, say, warn
 from .usage import CommandParser, UsageError, count, names, target
 
 __all__ = ["export_command"]

@@ -28,9 +28,20 @@ from ..parts.part_set import PartSet, resolve
 from ..query import Query, compile_query
 from ..query.query import live_rows, live_rows_that_meet
 from ..sizes import format_size
-from .cells import cell_json, cell_text
 from .store_options import add_cache_options, add_storage_option
-from .terminal import clipped, print_csv, print_json, print_json_list, print_table, say, table, to_json, warn
+from .terminal import (
+    cell_json,
+    cell_text,
+    clipped,
+    print_csv,
+    print_json,
+    print_json_list,
+    print_table,
+    say,
+    table,
+    to_json,
+    warn,
+)
 from .usage import CommandParser, UsageError, count, names
 
 __all__ = ["inspect_command", "sparkline"]

@@ -8,9 +8,8 @@ from typing import Final
 from ..inspection.repair import RepairReport, Salvaged, repair
 from ..inspection.verify import Report, verify
 from ..sizes import format_size, many
-from .progress_bar import ProgressBar, duration
 from .store_options import add_storage_option, refuse_cache
-from .terminal import print_json, say, warn
+from .terminal import ProgressBar, duration, print_json, say, warn
 from .usage import CommandParser, UsageError
 
 __all__ = ["repair_command", "verify_command"]

@@ -9,11 +9,8 @@ from typing import Final
 
 from ..progress import Progress
 from ..sizes import format_size, many, parse_size
-from ..writing.compacting import Relaid, compact, reshard
-from ..writing.merging import merge
-from ..writing.reordering import sort
-from .progress_bar import ProgressBar
-from .terminal import print_json, say
+from ..writing.rewrite import Relaid, compact, merge, reshard, sort
+from .terminal import ProgressBar, print_json, say
 from .usage import CommandParser, UsageError
 
 __all__ = ["compact_command", "merge_command", "reshard_command", "sort_command"]

@@ -50,10 +50,9 @@ from ..sizes import format_size, many
 from ..storage.registry import location_of, path_on_disk
 from ..writing.arguments import check_free, check_path
 from ..writing.batch_writer import PART_BYTES
-from ..writing.compressing import CodecChoice, choose_codecs
-from .progress_bar import Pace, ProgressBar, ProgressLines, duration
+from ..writing.part_writer import CodecChoice, choose_codecs
 from .store_options import add_storage_option, refuse_cache
-from .terminal import say, table, warn
+from .terminal import Pace, ProgressBar, ProgressLines, duration, say, table, warn
 from .usage import CommandParser, UsageError, count, names, pairs, size, target
 
 __all__ = ["ConversionProgress", "Looking", "split_command", "write_command"]

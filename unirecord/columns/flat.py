@@ -1,8 +1,8 @@
-"""The scalar columns of a part's mapped index as flat arrays: views, each checked where it is touched."""
+"""Scalar columns of parts as flat arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -15,17 +15,48 @@ from numpy.typing import NDArray
 
 from ..errors import ClosedError, CorruptionError
 from ..format import layout
+from ..order.split import Cells
+from ..parts.part_set import PartSet
 
 if TYPE_CHECKING:
     from ..parts.part import Part
-    from ..parts.part_set import PartSet
 
 __all__ = [
     "all_strings",
     "all_valid",
     "all_values",
     "corrupt",
+    "stored_cells",
 ]
+
+
+# The values of selected rows as they are stored, some MiB at a time: what tells rows apart by their values.
+
+
+_AT_ONCE = 8 << 20
+_MOST_ROWS = 1 << 16
+
+
+def stored_cells(
+    parts: PartSet, ordinals: Sequence[int], rows: NDArray[np.int64]
+) -> Iterator[tuple[slice, list[Cells]]]:
+    """(which of ``rows``, their cells in each of these columns), piece by piece."""
+    step = min(max(int(_AT_ONCE / max(parts.mean_row_bytes(ordinals), 1.0)), 1), _MOST_ROWS)
+    for first in range(0, len(rows), step):
+        some = slice(first, min(first + step, len(rows)))
+        found = parts.read(rows[some], ordinals)
+        yield (
+            some,
+            [
+                Cells.of_width(one.data, one.valid)
+                if one.offsets is None
+                else Cells(one.data, one.offsets, one.valid)
+                for one in found
+            ],
+        )
+
+
+# The scalar columns of a part's mapped index as flat arrays: views, each checked where it is touched.
 
 
 # The scalar columns of one part as flat arrays, each checked where it is touched, with their zones and sorted rows.

@@ -1,37 +1,144 @@
-"""A source to a directory of parts: divided into tasks, run by any number of processes, resumed where it was left."""
+"""A conversion: its plan, its tasks, what an earlier run has left of it, and its publication."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from ..errors import ExistsError, StaleError, UniRecordError
+import numpy as np
+
+from ..errors import CorruptionError, ExistsError, StaleError, UniRecordError
 from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
+from ..format.values import ColumnBatch, ColumnData
 from ..parts.manifest import PartEntry, schema_digest
+from ..parts.part_set import ColumnResult, PartSet, resolve
 from ..sizes import many
 from ..storage.local import FULL
 from ..storage.registry import location_of, path_on_disk
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from ..writing.arguments import check_id, check_indexable
-from ..writing.conversion_journal import begins_anew, entry_from_json
 from ..writing.directory_writer import DirectoryWriter
+from ..writing.journals import begins_anew, entry_from_json
 from ..writing.part_writer import PartContent
-from ..writing.row_groups import shape_without_rows
-from .resumed_plan import asked_of, difference
-from .sample_check import check_samples
+from ..writing.row_groups import shape_without_rows, slice_batch
 from .sampling import take_sample
-from .source_files import stamps_of
+from .source_files import changed_file, stamps_of
 from .sources.base import Source
 from .sources.left_out import LeftOut, left_out_from_json
-from .task import Job, Settling, batches_of_tasks, begun_task, divide, run_task
+from .task import Job, Settling, batches_of_tasks, begun_task, divide, encoded_batches, run_task
 from .workers import run_in_workers
 
-__all__ = ["Conversion", "Engine", "Interrupted", "Standing", "say_kept"]
+__all__ = [
+    "Conversion",
+    "Engine",
+    "Interrupted",
+    "SAMPLED_ROWS",
+    "Standing",
+    "asked_of",
+    "check_samples",
+    "compare",
+    "difference",
+    "say_kept",
+    "some",
+]
+
+
+# Whether the conversion that an earlier run has begun is the one that is asked for now.
+
+
+def asked_of(source: Source, options: Mapping[str, str]) -> dict[str, str]:
+    """What a conversion does, by names that messages use: the source, its content, and the options that were given."""
+    units = "\n".join(repr((unit.name, unit.place, unit.rows)) for unit in source.units)
+    return {
+        "the source": f"{source.kind} {os.path.abspath(source.path)}",
+        "its content": hashlib.sha256(units.encode("utf-8", "surrogateescape")).hexdigest(),
+        **source.asked,
+        **options,
+    }
+
+
+def difference(source: Source, plan: dict[str, Any], before: dict[str, Any], *, same_id: bool) -> str | None:
+    """What the plan of the earlier run, ``before``, does otherwise than ``plan``; None where both do the same.
+
+    ``same_id``: an id was asked for, which the earlier run must have as well.
+    """
+    now, then = plan["what"], before.get("what", {})
+    differ = [name for name in {**now, **then} if now.get(name) != then.get(name)]
+    if same_id and before.get("id") != plan["id"]:
+        differ.append("id")
+    changed = changed_file(source, before.get("files", {}), plan["files"])
+    if changed is not None:
+        return (
+            f"{changed} since the run that was stopped"
+            f"{'; there differ ' + ', '.join(differ) if differ else ''}"
+        )
+    if differ:
+        return (
+            f"what is there of an earlier run was another conversion: {', '.join(differ)} "
+            f"{'differs' if len(differ) == 1 else 'differ'}"
+        )
+    return None
+
+
+# Reads some written rows back and compares them with the source, before anything is published.
+
+
+_SAMPLES: Final = 3
+SAMPLED_ROWS: Final = 100
+
+
+def check_samples(job: Job, records: Mapping[int, Mapping[str, Any]]) -> None:
+    """Compare the first rows of the first, a middle and the last task; CorruptionError when they differ."""
+    for task in some([task for task in sorted(records) if records[task]["parts"]]):
+        part = records[task]["parts"][0]
+        batches = (batch for _, batch, _ in encoded_batches(job, *job.tasks[task]))
+        first = next((batch for batch in batches if batch is not None and batch.rows), None)
+        if first is not None:
+            rows = min(SAMPLED_ROWS, first.rows, part["rows"])
+            path = os.path.join(job.place, part["name"])
+            compare(path, 0, slice_batch(first, 0, rows), job.content.schema, job.source.path)
+
+
+def some(places: Sequence[int]) -> list[int]:
+    """The first, a middle and the last one, of those that there are."""
+    last = len(places) - 1
+    return sorted({places[i * last // (_SAMPLES - 1)] for i in range(_SAMPLES)} if places else ())
+
+
+def compare(path: str, first: int, expected: ColumnBatch, schema: Schema, source: str) -> None:
+    """Compare the rows of a part from ``first`` on with these; CorruptionError when they differ."""
+    with closing(PartSet(resolve(path), verify="always")) as parts:
+        found = parts.read(np.arange(first, first + expected.rows, dtype=np.int64), range(len(schema)))
+    for column, data, result in zip(schema, expected.columns, found, strict=True):
+        if not _same(data, result):
+            raise CorruptionError(
+                f"{path}: column {column.name!r} of the {many(expected.rows, 'row')} from {first:,} "
+                f"on is not what {source} "
+                "has: the source has changed since, or memory or disk are faulty; nothing was published",
+                path=path,
+                column=column.name,
+            )
+
+
+def _same(data: ColumnData, result: ColumnResult) -> bool:
+    if data.valid is not None and result.valid is not None and not np.array_equal(data.valid, result.valid):
+        return False
+    if result.offsets is None:
+        return np.asarray(data.values).tobytes() == result.data.tobytes()
+    cells = [bytes(cell) for cell in data.values]
+    lengths = np.diff(result.offsets).tolist()
+    return lengths == list(map(len, cells)) and b"".join(cells) == result.data.tobytes()
+
+
+# A source to a directory of parts: divided into tasks, run by any number of processes, resumed where it was
+# left.
+
 
 # Runs tasks of a job elsewhere. It tells, by the number of the task, of rows and bytes more and the part they go into,
 # and of each task whose parts are in the job's folder.

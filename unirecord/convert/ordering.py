@@ -19,8 +19,7 @@ from ..storage import local
 from ..storage.own_directory import check_own_folder
 from ..storage.registry import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile, remove_tree
-from .conversion import Conversion, Standing, say_kept
-from .resumed_plan import asked_of, difference
+from .conversion import Conversion, Standing, asked_of, difference, say_kept
 from .source_files import stamps_of
 from .sources.base import Source, WrongSourceError
 from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json

@@ -10,16 +10,14 @@ from ..format.metadata import check_room, pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..storage.registry import location_of
-from ..storage.temporary_folder import linked
+from ..storage.staged import linked
 from ..writing.arguments import check_id, check_indexable, check_path
 from ..writing.batch_writer import BatchWriter
 from ..writing.part_writer import FinishedPart, PartContent
 from ..writing.row_groups import slice_batch
 from ..writing.single_writer import SinglePartWriter
-from .conversion import Standing
-from .sample_check import SAMPLED_ROWS, compare, some
-from .sources.ahead import taken_ahead
-from .sources.base import LeftOut, RawBatch, Source
+from .conversion import SAMPLED_ROWS, Standing, compare, some
+from .sources.base import LeftOut, RawBatch, Source, taken_ahead
 from .task import encoded_batch
 
 __all__ = ["write_part"]

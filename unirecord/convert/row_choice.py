@@ -13,11 +13,17 @@ from ..pipeline.pictures import pillow
 from .shares import SplitChoice
 from .sources.base import Source, WantedColumns, WrongSourceError
 from .sources.image_header import NotAnImageError, read_image_header
-from .steps.base import Step
-from .steps.columns import AddNulls, Keep, Rename, check_columns
-from .steps.fit import LeaveOutMisfits, refuse_left_out
+from .steps.base import (
+    AddNulls,
+    EvenSample,
+    Keep,
+    LeaveOutMisfits,
+    Rename,
+    Step,
+    check_columns,
+    refuse_left_out,
+)
 from .steps.pictures import RESIZED_BY, ChangePictures, Encoding, PictureChange
-from .steps.sample import EvenSample
 from .steps.stepped_source import SteppedSource
 from .steps.where import Where
 from .stored_rows import RowOrder

@@ -10,7 +10,7 @@ from typing import Final
 from ..errors import UniRecordError
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
-from ..storage.temporary_folder import temporary_folder
+from ..storage.staged import temporary_folder
 from ..writing.batch_writer import PART_BYTES, BatchWriter
 from ..writing.part_writer import PartContent, PartSequence
 from ..writing.row_groups import row_weights

@@ -18,13 +18,12 @@ from ..parts import manifest
 from ..parts.versions import read_newest
 from ..storage import local
 from ..storage.registry import location_of, path_on_disk
-from ..writing.conversion_journal import Journal
 from ..writing.directory_claim import check_directory_free
+from ..writing.journals import Journal
 from .conversion import Conversion, Standing
 from .sources.base import Source
 from .sources.left_out import LeftOut
-from .steps.base import Step
-from .steps.columns import check_columns
+from .steps.base import Step, check_columns
 from .steps.share import Division, KeepShare, KeepValue, stratified, values_of
 
 __all__ = [

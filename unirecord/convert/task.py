@@ -20,11 +20,10 @@ from ..format.values import ColumnBatch, RecordEncoder
 from ..parts.manifest import PartEntry
 from ..sizes import many
 from ..writing.batch_writer import BatchWriter
-from ..writing.conversion_journal import Journal, entry_from_json, entry_to_json
+from ..writing.journals import Journal, entry_from_json, entry_to_json
 from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, at_once, stays
 from ..writing.row_groups import slice_batch
-from .sources.ahead import taken_ahead
-from .sources.base import RawBatch, Source, Unit
+from .sources.base import RawBatch, Source, Unit, taken_ahead
 from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
 from .steps.base import chosen_rows
 

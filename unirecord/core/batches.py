@@ -1,21 +1,286 @@
-"""The C core's loader, the memory its batches lie in, and the batches."""
+"""Batches, single rows, streams of elements and joined arrays, read by the C core."""
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from .bitmap import Bitmap
+from .fetching import Fetching
 from .handle import Handle, keeping
 from .library import ffi, lib
 from .order import Order
-from .parts import NativeSet
-from .streams import NativeStream
+from .parts import NativePart, NativeSet
+from .scan import Bitmap
+
+__all__ = [
+    "JoinedSet",
+]
+
+
+# Several sets with the same rows, read as one with columns of each.
+
+
+class JoinedSet(NativeSet):
+    """The rows of ``layers``, which have as many parts and rows in each: column i is ``places[i]``, (layer, column).
+
+    Opens a part of each layer; the errors of a layer name its files.
+    """
+
+    paths: Sequence[str]
+    names: tuple[str, ...]
+
+    layers: tuple[NativeSet, ...]
+    places: tuple[tuple[int, int], ...]
+
+    __slots__ = ("layers", "places")
+
+    def __init__(self, layers: Sequence[NativeSet], places: Sequence[tuple[int, int]]) -> None:
+        self.layers, self.places = tuple(layers), tuple(places)
+        self.paths, self.names = layers[0].paths, ()
+        self.moved_on: Callable[[str | None], str] = layers[0].moved_on
+        self.fetching: tuple[Fetching, ...] = tuple(
+            fetching for layer in layers for fetching in layer.fetching
+        )
+        out, error = ffi.new("ur_set **"), ffi.new("ur_error *")
+        sets = ffi.new("ur_set *[]", [layer.pointer for layer in layers])
+        columns = ffi.new("ur_joined_column[]", list(places))
+        if lib.ur_set_join(sets, len(layers), columns, len(places), out, error) != lib.UR_OK:
+            self.fail(error)
+        self.pointer: Any = out[0]
+        self.handle: Handle = Handle(out[0], lib.ur_set_release, *(layer.handle for layer in layers))
+
+    def fail(self, error: Any) -> NoReturn:
+        """Raises what a failed call on this set says."""
+        for fetching in self.fetching:
+            fetching.raise_kept()
+        layer = 0
+        if 0 <= error.column < len(self.places):
+            layer, error.column = self.places[error.column]
+        self.layers[layer].fail(error)
+
+    def part(self, number: int) -> NativePart:
+        """Part ``number`` of the first layer, opened if need be."""
+        return self.layers[0].part(number)
+
+    def advise(self, rows: npt.NDArray[np.int64]) -> None:
+        """Tells the kernel, or what reads ahead, that the blobs of these rows will be read soon."""
+        lib.ur_set_advise(self.pointer, ffi.from_buffer("int64_t[]", rows), len(rows))
+
+
+# Single rows of a set as samples, through structures that are made once.
+
+
+# Looked up once: samples are read one at a time through them.
+_read_row, _row_from_buffer, _row_buffer, _empty = lib.ur_set_read_row, ffi.from_buffer, ffi.buffer, np.empty
+_BYTES: Final = ffi.typeof("uint8_t[]")
+_COPIED: Final = 4096  # bytes of an array up to which a copy costs less than telling C of new memory
+_FIRST_SIZE: Final = 256  # bytes made room for in a value of variable width, until one is larger
+
+
+class RowOutput(NamedTuple):
+    """A column to be read: its ordinal in the schema, and the bytes of a value, 0 when they differ.
+
+    With a ``shape``, which values of fixed width alone can have, values become arrays; of ``scalar``, numbers.
+    """
+
+    name: str
+    column: int
+    size: int
+    nullable: bool
+    shape: tuple[int, ...] | None = None
+    dtype: npt.DTypeLike = np.uint8
+    scalar: bool = False
+
+
+class RowReader:
+    """Reads a row as a dict: writable arrays, numbers, else bytes as stored, None for null. One call at a time."""
+
+    __slots__ = (
+        "_arrays",
+        "_blank",
+        "_cells",
+        "_count",
+        "_error",
+        "_may_be_null",
+        "_outputs",
+        "_parts",
+        "_pointer",
+        "_scalars",
+        "_small",
+    )
+
+    def __init__(self, parts: NativeSet, outputs: Sequence[RowOutput]) -> None:
+        self._parts = parts
+        self._pointer = parts.pointer  # which ``parts`` holds
+        self._count = len(outputs)
+        self._outputs = ffi.new("ur_output[]", max(len(outputs), 1))
+        self._error = ffi.new("ur_error *")
+        self._blank = dict.fromkeys(output.name for output in outputs)
+        self._arrays = []
+        self._scalars: list[tuple[str, npt.NDArray[Any]]] = []  # each read into the same place, as are
+        self._small: list[tuple[str, npt.NDArray[Any]]] = []  # small arrays
+        self._may_be_null: list[tuple[str, Any]] = []
+        self._cells: list[_Cell] = []
+        for i, output in enumerate(outputs):
+            native = self._outputs[i]
+            native.column = output.column
+            if output.shape is None and not output.scalar:
+                self._cells.append(_Cell(native, output))
+            else:
+                native.capacity = output.size
+                if output.shape is not None and output.size > _COPIED:
+                    self._arrays.append((native, output.name, output.shape, np.dtype(output.dtype)))
+                else:
+                    place = np.zeros(1 if output.shape is None else output.shape, output.dtype)
+                    native.data = _row_from_buffer(_BYTES, place, True)
+                    (self._scalars if output.shape is None else self._small).append((output.name, place))
+                if output.nullable:
+                    native.valid = valid = ffi.new("uint8_t[1]")
+                    self._may_be_null.append((output.name, valid))
+
+    def read(self, row: int) -> dict[str, Any]:
+        """The sample of one row; its arrays and bytes are its own."""
+        sample: dict[str, Any] = self._blank.copy()
+        for output, name, shape, dtype in self._arrays:
+            sample[name] = array = _empty(shape, dtype)
+            output.data = _row_from_buffer(_BYTES, array, True)
+        while status := _read_row(self._pointer, row, self._outputs, self._count, self._error):
+            if status != lib.UR_TOO_SMALL:
+                self._parts.fail(self._error)
+            for cell in self._cells:
+                cell.make_room()
+        for name, place in self._scalars:
+            sample[name] = place[0]  # a copy
+        for name, place in self._small:
+            sample[name] = place.copy()
+        for cell in self._cells:
+            if cell.valid is None or cell.valid[0]:
+                sample[cell.name] = _row_buffer(cell.data, cell.output.used)[:]
+        for name, valid in self._may_be_null:
+            if not valid[0]:
+                sample[name] = None
+        return sample
+
+
+class _Cell:
+    """An output that is no array, and its memory."""
+
+    __slots__ = ("data", "name", "offsets", "output", "valid")
+
+    def __init__(self, output: Any, column: RowOutput) -> None:
+        self.name = column.name
+        self.output = output
+        self.offsets = None if column.size else ffi.new("int64_t[2]")
+        self.valid = ffi.new("uint8_t[1]") if column.nullable else None
+        output.offsets = ffi.NULL if self.offsets is None else self.offsets
+        output.valid = ffi.NULL if self.valid is None else self.valid
+        self._hold(column.size or _FIRST_SIZE)
+
+    def _hold(self, size: int) -> None:
+        self.output.data = self.data = ffi.new("uint8_t[]", size)
+        self.output.capacity = size
+
+    def make_room(self) -> None:
+        """Makes the memory as large as the last read would have needed it, if that is more."""
+        if self.output.used > self.output.capacity:
+            self._hold(self.output.used)
+
+
+# The C core's streams: samples of one length, cut from values that lie one after the other; and packing.
+
+
+WHOLE: Final = int(lib.UR_STREAM_WHOLE)
+APART: Final = int(lib.UR_STREAM_APART)
+PACKED: Final = int(lib.UR_STREAM_PACKED)
+
+ELEMENTS: Final = int(lib.UR_STREAM_ELEMENTS)
+DOCUMENTS: Final = int(lib.UR_STREAM_DOCUMENTS)
+POSITIONS: Final = int(lib.UR_STREAM_POSITIONS)
+
+Numbers = npt.NDArray[np.int64]
+
+
+class NativeStream:
+    """A ur_stream over a column of ``parts``, and the arrays that it borrows; immutable.
+
+    ``before`` and ``pieces`` (int64[n, 3]) as the header says. ``selection`` is what a selection gives the C loader.
+    """
+
+    pointer: Any
+
+    def __init__(
+        self,
+        parts: NativeSet,
+        kind: int,
+        column: int,
+        *,
+        length: int,
+        stride: int,
+        samples: int,
+        documents: int,
+        before: Numbers,
+        every: int,
+        pieces: Numbers | None,
+        selection: tuple[Numbers | Bitmap | None, int, int, int],
+        padding: npt.NDArray[Any] | None,
+        element_bytes: int,
+    ) -> None:
+        held, start, step, _ = selection
+        self.parts = parts
+        self.pointer = pointer = ffi.new("ur_stream *")
+        pointer.kind, pointer.column, pointer.element_bytes = kind, column, element_bytes
+        pointer.length, pointer.stride, pointer.samples = length, stride, samples
+        pointer.documents, pointer.every = documents, every
+        pointer.selection_start, pointer.selection_step = start, step
+        pointer.before = ffi.from_buffer("int64_t[]", before)
+        self._kept = [before, pieces, held]
+        if pieces is not None:
+            pointer.pieces = ffi.cast("ur_stream_piece *", ffi.from_buffer(pieces))
+        if isinstance(held, Bitmap):
+            pointer.bitmap = held.pointer
+        elif held is not None:
+            pointer.selection = ffi.from_buffer("int64_t[]", held)
+        if padding is not None:
+            pointer.padded = 1
+            ffi.memmove(pointer.padding, padding.tobytes(), element_bytes)
+
+    def read(self, samples: Numbers, numbers: Sequence[int], outputs: Sequence[npt.NDArray[Any]]) -> None:
+        """Fills an array for each output (ELEMENTS, DOCUMENTS, POSITIONS), [samples, length]."""
+        given = np.ascontiguousarray(samples, np.int64)
+        native, error = ffi.new("ur_output[]", max(len(numbers), 1)), ffi.new("ur_error *")
+        for output, number, array in zip(native, numbers, outputs, strict=False):
+            output.column, output.capacity = number, array.nbytes
+            output.data = ffi.from_buffer("uint8_t[]", array, True)
+        rows = ffi.from_buffer("int64_t[]", given)
+        status = lib.ur_stream_read(
+            self.parts.pointer, self.pointer, rows, len(given), native, len(numbers), error
+        )
+        if status != lib.UR_OK:
+            self.parts.fail(error)
+
+
+def pack(lengths: Numbers, size: int) -> tuple[Numbers, int]:
+    """The bin of each length, and how many there are: each goes where the least room is that is enough."""
+    given = np.ascontiguousarray(lengths, np.int64)
+    places, used, error = np.empty(len(given), np.int64), ffi.new("int64_t *"), ffi.new("ur_error *")
+    from_buffer = ffi.from_buffer
+    status = lib.ur_pack(
+        from_buffer("int64_t[]", given), len(given), size, from_buffer("int64_t[]", places), used, error
+    )
+    if status == lib.UR_NO_MEMORY:
+        raise MemoryError(ffi.string(error.what).decode())
+    if status != lib.UR_OK:
+        raise ValueError(ffi.string(error.what).decode())
+    return places, int(used[0])
+
+
+# The C core's loader, the memory its batches lie in, and the batches.
+
 
 # A ur_batch_info but for its first field: one call instead of one for each field.
 _INFO: Final = struct.Struct("=8xQQqqqQQQ")

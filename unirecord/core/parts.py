@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError, MissingError, StaleError
-from .cached import NativeCache
-from .fetching import Fetch, Fetching
+from .fetching import Fetch, Fetching, NativeCache
 from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
 from .ranges import Range

@@ -1,4 +1,4 @@
-"""Strings of a column one after the other in memory: the distinct ones, and the least and greatest: csrc/distinct.c."""
+"""Strings and objects as Python has them, made of bytes by the C core."""
 
 from __future__ import annotations
 
@@ -8,8 +8,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import CorruptionError
 from .handle import Handle
 from .library import buffer_of, ffi, lib
+
+# Whether bytes are an object: csrc/object.c.
+
+
+_check_object = lib.ur_object_check  # looked up once: objects are small and many
+
+
+def check_object(raw: bytes) -> None:
+    """CorruptionError when ``raw`` is no msgpack by the rules of docs/format.md; strings may be any bytes."""
+    if _check_object(raw, len(raw), ffi.NULL) == lib.UR_OK:
+        return
+    error = ffi.new("ur_error *")
+    status = _check_object(raw, len(raw), error)
+    what = ffi.string(error.what).decode()
+    raise MemoryError(what) if status == lib.UR_NO_MEMORY else CorruptionError(what)
+
+
+# Strings of a column one after the other in memory: the distinct ones, and the least and greatest:
+# csrc/distinct.c.
+
 
 Bools = npt.NDArray[np.bool_]
 

@@ -30,8 +30,8 @@ from ..order.permutation import BatchRule, EpochRun
 from ..order.spec import JobSteps, check_integer
 from ..pipeline.batch_stage import on_threads
 from .cursor import Cursor
-from .named_rows import by_steps, named_rows
 from .receipts import PassReceipts, Receipts
+from .row_numbers import by_steps, named_rows
 
 __all__ = ["BatchLoader"]
 

@@ -41,11 +41,10 @@ from ..sizes import many
 from ..storage.storage_options import storage_of, use_storage
 from .batch_loader import BatchLoader
 from .cursor import Cursor
-from .named_rows import named_rows
 from .order_queries import OrderQueries
 from .position import Position
 from .receipts import receipts_of
-from .row_numbers import in_own_order
+from .row_numbers import in_own_order, named_rows
 from .samples import Samples
 from .split import split_by_hash
 from .tables import rows_of_a_batch, to_arrow, to_batches

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.stored_cells import stored_cells
+from ..columns.flat import stored_cells
 from ..loading.plan import Plan
 from ..loading.streams import StreamData
 from ..order.selection import Selection

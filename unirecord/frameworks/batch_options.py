@@ -1,4 +1,4 @@
-"""What a framework is given: a dataset, or batches that have been drawn of one, and options of a loader."""
+"""What a framework is given: a dataset or drawn batches, names of masks, and options of a loader."""
 
 from __future__ import annotations
 
@@ -7,12 +7,37 @@ from typing import TYPE_CHECKING, Any
 
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches
+from ..errors import SchemaError
 from ..loading.options import LoaderOptions
 
 if TYPE_CHECKING:
     from ..loading.options import ReadAhead
 
-__all__ = ["batch_options", "check_batch_size", "check_dataset"]
+__all__ = [
+    "batch_options",
+    "check_batch_size",
+    "check_dataset",
+    "check_valid_names",
+]
+
+
+# The names under which frameworks get the masks of nullable columns: refused where a column has one
+# already.
+
+
+def check_valid_names(ds: UniRecordDataset[Any] | DrawnBatches) -> None:
+    """SchemaError where the mask ``x_valid`` of a nullable column ``x`` would hide a column ``x_valid``."""
+    columns = ds._cursor.plan.data.sample_columns
+    names = {column.name for column in columns}
+    for name in (column.name for column in columns if column.nullable):
+        if f"{name}_valid" in names:
+            raise SchemaError(
+                f"column {name!r} is nullable, and its mask would have the name of the column {name + '_valid'!r}: "
+                "choose one of the two with columns=[...], or read both with ds.batches()"
+            )
+
+
+# What a framework is given: a dataset, or batches that have been drawn of one, and options of a loader.
 
 
 def check_dataset(ds: object, instead: str) -> None:

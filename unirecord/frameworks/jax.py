@@ -17,8 +17,7 @@ from ..loading.loader import Delivered, Stage
 from ..loading.options import LoaderOptions
 from ..sizes import many
 from .array_trees import with_arrays
-from .batch_options import batch_options
-from .valid_names import check_valid_names
+from .batch_options import batch_options, check_valid_names
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

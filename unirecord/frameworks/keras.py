@@ -11,8 +11,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..errors import SchemaError
 from ..order.permutation import EpochRun
 from .array_trees import with_arrays
-from .batch_options import check_dataset
-from .valid_names import check_valid_names
+from .batch_options import check_dataset, check_valid_names
 
 if TYPE_CHECKING:
     import keras

@@ -11,17 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dataset.batch_loader import BatchLoader
+from ..dataset.cursor import SampledCursor
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches
-from ..dataset.sampled_cursor import SampledCursor
 from ..elsewhere import OF_TORCH_LOADERS, no_attribute
 from ..loading.loader import Delivered, Stage
 from ..loading.options import LoaderOptions, ReadAhead
 from .array_trees import filled_and_valid, with_arrays
-from .batch_options import batch_options
+from .batch_options import batch_options, check_valid_names
 from .torch_sampler import EpochSampler
 from .torch_tensors import CopiedAhead, Moved, Pinned, in_pinned_memory, pinned_piece, with_tensors
-from .valid_names import check_valid_names
 
 if TYPE_CHECKING:
     import torch

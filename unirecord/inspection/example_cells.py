@@ -13,7 +13,7 @@ import numpy as np
 from ..columns.scalars import value_bytes
 from ..convert.sources.image_header import NotAnImageError, read_image_header
 from ..errors import CorruptionError
-from ..format.file_kinds import file_kind
+from ..format.layout import file_kind
 from ..format.values.objects import object_text
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..convert.sinks.value_file import encoded, safe_name
+from ..convert.sinks.base import encoded, safe_name
 from ..errors import ExistsError, SchemaError
 from ..loading.samples import SampleReader
 from ..parts.part_set import PartSet

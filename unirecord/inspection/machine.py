@@ -18,7 +18,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError, UniRecordError
 from ..parts.part_set import Io
 from ..sizes import format_size
-from ..storage.temporary_folder import temporary_folder
+from ..storage.staged import temporary_folder
 from ..writing.writer import Writer
 
 __all__ = ["Fact", "examine"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..columns.flat import Strings, columns_of
 from ..columns.ordered import text_ranks
 from ..core import Order
-from ..core.bitmap import Bitmap
+from ..core.scan import Bitmap
 from ..errors import CorruptionError, SchemaError
 from ..format.schema import Schema
 from ..order.spec import OrderSpec

@@ -1,36 +1,834 @@
-"""Checks a dataset whole: headers, identities, every digest, every zero byte; indexes say what the data says."""
+"""verify: every byte of a dataset walked through, checked, and compared with what a new index would hold."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import accumulate
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Final, cast
 
-from ..core import LeavablePool, result_of, usable_cores
-from ..errors import CorruptionError, UniRecordError
-from ..format import layout
-from ..format.metadata import say_the_same
+import numpy as np
+import numpy.typing as npt
+
+from ..core import LeavablePool, digest_ranges, result_of, usable_cores
+from ..errors import CorruptionError, FormatError, UniRecordError
+from ..format import layout, metadata
+from ..format.layout import IndexHeader, PageHeader, Section
+from ..format.metadata import Metadata, Statistics, say_the_same
+from ..format.page import cell_lengths, padded
+from ..format.schema import Schema
+from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import unpack_object
 from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
 from ..parts.dataset_path import deletion_of, resolve
 from ..parts.deletions import check_deletion
 from ..parts.layouts import is_column_part
 from ..parts.manifest import Manifest, schema_digest
-from ..parts.part_set import Decoders, PartSet
+from ..parts.part_set import CellValues, Decoders, PartSet
 from ..progress import Progress, Tracker
 from ..sizes import many
-from ..storage.registry import location_of
-from .content import Finding, check_group
+from ..storage.local import read_at
+from ..storage.location import Readable
+from ..storage.registry import location_of, read_file
+from ..storage.staged import StagedFile
+from ..writing.index_file import build_index
 from .history import damaged_versions
-from .index_check import NONSENSE, IndexFile, check_blocks, compare_with_data, find_index
 from .report import Problem, Report
 from .targets import Target, targets
-from .walk import Ancillary, Damage, End, Page, walk
 
-__all__ = ["Problem", "Report", "verify"]
+__all__ = [
+    "Ancillary",
+    "Damage",
+    "End",
+    "Finding",
+    "IndexFile",
+    "Page",
+    "Problem",
+    "Recover",
+    "Recovered",
+    "Report",
+    "SHOWN",
+    "cell_places",
+    "cell_sizes",
+    "check_blob_values",
+    "check_blocks",
+    "check_group",
+    "check_scalar_values",
+    "compare_with_data",
+    "find_index",
+    "findings_for",
+    "lost_rows",
+    "read_payload",
+    "row_starts",
+    "strings",
+    "validity",
+    "verify",
+    "walk",
+]
+
+
+# Goes through a data file that may be damaged: the row groups that are whole, and between them what is not.
+
+
+_WALKED_AT_ONCE = 4 << 20
+_MAGIC = int.from_bytes(layout.PAGE_MAGIC, "little")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A stretch of the file that holds no readable row group; rows [first_row, next_row) are lost, None: not known."""
+
+    offset: int
+    what: str
+    first_row: int
+    next_row: int | None
+
+
+@dataclass(frozen=True)
+class Ancillary:
+    """A page of a kind that may be ignored; ``what``: why its bytes are not what was written, or None."""
+
+    offset: int
+    end: int
+    kind: int
+    what: str | None
+
+
+@dataclass(frozen=True)
+class End:
+    """The end page: how many rows and groups the part has, and its content digest."""
+
+    offset: int
+    rows: int
+    groups: int
+    content_digest: int
+
+
+@dataclass(frozen=True)
+class Recovered(RowGroup):
+    """A row group whose scalar page or page headers are damaged, put together from the index."""
+
+
+Page = RowGroup | DictionaryPage | Damage | Ancillary | End
+
+Recover = Callable[[int, int], Recovered | None]
+"""(number of a row group, its first row) -> the group as the index knows it, if it does."""
+
+
+def walk(data: DataFile, head: DataHead, recover: Recover | None = None) -> Iterator[Page]:
+    """The pages of a data file in order: dictionaries, row groups, what is damaged or ancillary, and the end page.
+
+    The row groups given are whole, but for their cells.
+    After damage the walk goes on at the next page whose header has the digest that belongs to its place in this part:
+    such a header cannot stand there by accident. Without an end page the last thing is Damage. What ``recover`` gives
+    for a damaged row group comes after a Damage that has lost no rows.
+    """
+    offset, number, rows = head.header.header_bytes, 0, 0
+    digests: bytearray | None = bytearray()  # of dictionaries and scalar pages; None after a bad one
+    dictionary = -1  # the column of the last one
+    while True:
+        found: RowGroup | End | None
+        try:
+            header = data.page_header(head, offset)
+            if header.is_ancillary and header.end(offset) <= data.size:
+                yield _ancillary(data, head, offset, header)
+                offset = header.end(offset)
+                continue
+            if header.kind == layout.PAGE_DICTIONARY and number == 0 and header.end(offset) <= data.size:
+                page = _dictionary(data, head, offset, header, dictionary)
+                yield page
+                offset, dictionary = header.end(offset), header.group
+                if isinstance(page, Damage):
+                    digests = None
+                elif digests is not None:
+                    digests += page.digest.to_bytes(8, "little")
+                continue
+            found = _read(data, head, offset, header, (number, rows))
+            _check_content(head, found, digests)
+        except CorruptionError as error:
+            place = offset if error.offset is None else error.offset
+            digests = None
+            known = recover(number, rows) if recover is not None else None
+            if known is not None:
+                yield Damage(place, str(error), rows, rows)
+                yield known
+                offset, number, rows = known.end, number + 1, known.first_row + known.page.rows
+                continue
+            found, number = _resume(data, head, offset + layout.PAGE_ALIGN, (number, rows))
+            after = found.first_row if isinstance(found, RowGroup) else found.rows if found else None
+            yield Damage(place, str(error), rows, after)
+            if found is None:
+                return
+        yield found
+        if isinstance(found, End):
+            return
+        if digests is not None and found.digest is not None:
+            digests += found.digest.to_bytes(8, "little")
+        offset, number, rows = found.end, number + 1, found.first_row + found.page.rows
+
+
+def _dictionary(
+    data: DataFile, head: DataHead, offset: int, header: PageHeader, before: int
+) -> DictionaryPage | Damage:
+    try:
+        return data.dictionary(head, offset, header, before)
+    except CorruptionError as error:
+        return Damage(offset, str(error), 0, 0)
+
+
+def _ancillary(data: DataFile, head: DataHead, offset: int, header: PageHeader) -> Ancillary:
+    what = None
+    try:
+        data.check_ancillary(head, offset, header)
+    except CorruptionError as error:
+        what = str(error)
+    return Ancillary(offset, header.end(offset), header.kind, what)
+
+
+def _read(
+    data: DataFile, head: DataHead, offset: int, header: PageHeader, expected: tuple[int, int] | None
+) -> RowGroup | End:
+    """The row group or end page at ``offset``; ``expected``: the number of groups and rows before it, if known."""
+    if header.kind == layout.PAGE_END:
+        if (
+            expected not in (None, (header.group, header.rows))
+            or offset + layout.PAGE_HEADER_BYTES != data.size
+        ):
+            raise CorruptionError(
+                f"the end page at {offset} counts {many(header.rows, 'row')} in "
+                f"{many(header.group, 'group')}, not what it ends",
+                offset=offset,
+            )
+        return End(offset, header.rows, header.group, header.payload_digest)
+    if (
+        header.kind != layout.PAGE_SCALAR
+        or expected not in (None, (header.group, header.first_row))
+        or header.gap
+    ):
+        raise CorruptionError(f"the page at {offset} is not the scalar page that belongs here", offset=offset)
+    even = head.header.shape.group_rows
+    if even and (header.rows > even or header.first_row != header.group * even):
+        raise CorruptionError(
+            f"the page at {offset} has {many(header.rows, 'row')}; row groups have {even}", offset=offset
+        )
+    if header.first_row % max(head.header.shape.unit_rows, 1):
+        raise CorruptionError(
+            f"the page at {offset} starts with row {header.first_row}, inside a digest unit", offset=offset
+        )
+    group = data.group(head, offset, header)
+    if head.schema.blobs:
+        row_starts(head, group)
+    return group
+
+
+def _check_content(head: DataHead, found: RowGroup | End, digests: bytearray | None) -> None:
+    """The end page is that of the scalar pages before it, if all of them could be read."""
+    if not isinstance(found, End) or digests is None:
+        return
+    wanted = layout.content_digest(head.header.id, digests)
+    if found.content_digest != wanted:
+        raise CorruptionError(
+            f"the end page at {found.offset} has the content digest {found.content_digest:016x}, "
+            f"the scalar pages before it give {wanted:016x}: some of them are of other content",
+            offset=found.offset,
+        )
+
+
+def _resume(
+    data: DataFile, head: DataHead, offset: int, before: tuple[int, int]
+) -> tuple[RowGroup | End | None, int]:
+    """The next whole row group or end page from ``offset`` on that can stand behind what was before, and its number."""
+    while offset + layout.PAGE_HEADER_BYTES <= data.size:
+        size = min(_WALKED_AT_ONCE, (data.size - offset) // layout.PAGE_ALIGN * layout.PAGE_ALIGN)
+        words = np.frombuffer(data.read(offset, size), "<u4")[:: layout.PAGE_ALIGN // 4]
+        for place in (np.flatnonzero(words == _MAGIC) * layout.PAGE_ALIGN + offset).tolist():
+            try:
+                header = data.page_header(head, place)
+                rows = header.rows if header.kind == layout.PAGE_END else header.first_row
+                if (
+                    header.kind in (layout.PAGE_SCALAR, layout.PAGE_END)
+                    and header.group >= before[0]
+                    and rows >= before[1]
+                ):
+                    return _read(data, head, place, header, None), header.group
+            except CorruptionError:
+                continue
+        offset += size
+    return None, before[0]
+
+
+def cell_sizes(head: DataHead, group: RowGroup) -> npt.NDArray[np.uint64]:
+    """Length of every cell of the group, [rows, blob columns]; none is longer than the blob page."""
+    shape = head.header.shape
+    if shape.row_bytes and group.page.rows * shape.row_bytes != group.blob_bytes:
+        raise _misfit(group)
+    sizes = np.stack(cell_lengths(head.schema, group.page.rows, group.page.lengths), axis=1)
+    if int(sizes.max()) > group.blob_bytes:
+        raise _misfit(group)
+    return sizes
+
+
+def row_starts(head: DataHead, group: RowGroup) -> npt.NDArray[np.uint64]:
+    """Where each row starts in the payload of the blob page, and the end of the last one; CorruptionError if absurd."""
+    ends = padded(cell_sizes(head, group), head.header.shape).ravel().cumsum(dtype=np.uint64)
+    if (np.diff(ends.astype(np.int64)) < 0).any() or int(ends[-1]) != group.blob_bytes:
+        raise _misfit(group)
+    starts = np.zeros(group.page.rows + 1, np.uint64)
+    starts[1:] = ends[len(head.schema.blobs) - 1 :: len(head.schema.blobs)]
+    return starts
+
+
+def cell_places(head: DataHead, group: RowGroup) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Where each cell starts in the payload of the blob page, and its length, both [rows, blob columns]."""
+    sizes = cell_sizes(head, group)
+    room = padded(sizes, head.header.shape)
+    return row_starts(head, group)[:-1, None] + np.cumsum(room, axis=1, dtype=np.uint64) - room, sizes
+
+
+def _misfit(group: RowGroup) -> CorruptionError:
+    return CorruptionError(
+        f"the blob page at {group.blob_offset} has {group.blob_bytes} bytes, which its rows do not add up to",
+        offset=group.blob_offset,
+    )
+
+
+# Checks all bytes of one row group: digests of its cells, zeros where zeros must be, values that can be
+# values.
+
+
+# What is wrong in a row group, and which rows are lost by it.
+
+
+SHOWN: Final = (
+    20  # findings of one kind in a row group that are told one by one: a report is no larger than its files
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something wrong in a row group. ``rows`` [first, stop) of the part are lost by it, None: no value is.
+
+    ``each``: when only some of them are, these.
+    """
+
+    offset: int
+    what: str
+    rows: tuple[int, int] | None = None
+    column: str | None = None
+    each: npt.NDArray[np.int64] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} (offset {self.offset})"
+
+
+def findings_for(
+    rows: npt.NDArray[Any], offset: int, what: str, column: str | None = None
+) -> Iterator[Finding]:
+    """One finding for each of these rows of the part, which ascend; many are one."""
+    if len(rows) > SHOWN:
+        span = int(rows[0]), int(rows[-1]) + 1
+        yield Finding(offset, f"{what} ({len(rows)} times)", span, column, rows.astype(np.int64))
+        return
+    for row in rows.tolist():
+        yield Finding(offset, what, (row, row + 1), column)
+
+
+def lost_rows(findings: list[Finding], first: int, rows: int) -> npt.NDArray[np.bool_]:
+    """Which rows of a group of ``rows`` rows, the first of them ``first`` in the part, are lost by the findings."""
+    bad = np.zeros(rows, bool)
+    for finding in findings:
+        if finding.each is not None:
+            bad[finding.each - first] = True
+        elif finding.rows is not None:
+            bad[finding.rows[0] - first : finding.rows[1] - first] = True
+    return bad
+
+
+# Checks that what a row group stores can be values of its columns, whatever its digests say.
+
+
+def check_scalar_values(head: DataHead, group: RowGroup) -> Iterator[Finding]:
+    """Bools are 0 or 1, nulls are stored as zero, and strings are UTF-8."""
+    for (_, column), found in zip(head.schema.scalars, group.page.scalars, strict=True):
+        if found.strings is not None:
+            bad = group.first_row + no_texts(found.values, found.strings)
+            yield from findings_for(bad, group.offset, NO_TEXT, column.name)
+        bad = group.first_row + broken_scalars(column, found.values, found.valid)
+        yield from findings_for(bad, group.offset, BROKEN, column.name)
+
+
+def check_blob_values(
+    head: DataHead,
+    group: RowGroup,
+    payload: npt.NDArray[np.uint8],
+    lost: npt.NDArray[np.bool_],
+    decoders: Decoders,
+) -> Iterator[Finding]:
+    """Cells of the rows that are not ``lost`` can be decompressed and decoded, and nulls are empty or zero."""
+    cells = CellValues(head.schema, *cell_places(head, group), group.page.raw_lengths, payload, decoders)
+    for j, (ordinal, column) in enumerate(head.schema.blobs):
+        if ordinal in decoders.lost:
+            span = (group.first_row, group.first_row + group.page.rows)
+            what = f"the cells cannot be decompressed: {decoders.lost[ordinal]}"
+            yield Finding(group.blob_payload, what, span, column.name)
+        for what, rows in cells.problems(j, group.page.blob_valid[j], ~lost):
+            yield from findings_for(rows + group.first_row, group.blob_payload, what, column.name)
+
+
+_PADS = 1 << 20  # padding bytes that are looked at in one step
+
+
+def read_payload(data: DataFile, group: RowGroup) -> npt.NDArray[np.uint8]:
+    """The payload of the group's blob page."""
+    payload = np.empty(group.blob_bytes, np.uint8)
+    data.read_into(payload, group.blob_payload)
+    return payload
+
+
+@dataclass(frozen=True)
+class _Units:
+    """The digest units of a group: where they lie in the payload, what they should and do digest to."""
+
+    first: int
+    starts: npt.NDArray[np.uint64]
+    lengths: npt.NDArray[np.uint64]
+    good: npt.NDArray[np.bool_]
+
+
+def _units(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> _Units:
+    shape, blobs = head.header.shape, len(head.schema.blobs)
+    bounds = row_starts(head, group)
+    if shape.unit_rows:
+        first = group.first_row // shape.unit_rows
+        edges = np.append(bounds[: -1 : shape.unit_rows], bounds[-1])
+        starts, lengths = edges[:-1], np.diff(edges)
+    else:
+        first = group.first_row * blobs
+        places, sizes = cell_places(head, group)
+        starts, lengths = places.ravel(), sizes.ravel()
+    seed = layout.seed(head.header.id, layout.DOMAIN_UNITS, first)
+    found = digest_ranges(payload, starts, lengths, seed, layout.PHI)
+    return _Units(first, starts, lengths, found == group.page.digests)
+
+
+def check_group(data: DataFile, head: DataHead, group: RowGroup, decoders: Decoders) -> list[Finding]:
+    """All that is wrong with the row group; its scalar page has the right digest already."""
+    try:
+        findings = [] if isinstance(group, Recovered) else list(_check_scalar_page(data, head, group))
+        findings += check_scalar_values(head, group)
+        if head.schema.blobs:
+            payload = read_payload(data, group)
+            findings += _check_blobs(data, head, group, payload)
+            lost = lost_rows(findings, group.first_row, group.page.rows)
+            findings += check_blob_values(head, group, payload, lost, decoders)
+    except CorruptionError as error:
+        rows = (group.first_row, group.first_row + group.page.rows)
+        findings = [Finding(error.offset or group.offset, str(error), rows)]
+    return findings
+
+
+def _check_blobs(
+    data: DataFile, head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]
+) -> Iterator[Finding]:
+    yield from _zeros(
+        data, group.blob_offset + layout.PAGE_HEADER_BYTES, group.blob_payload, "the gap before the rows"
+    )
+    yield from _zeros(
+        data, group.blob_payload + group.blob_bytes, group.end, "the padding after the blob page"
+    )
+    units = _units(head, group, payload)
+    k, blobs = head.header.shape.unit_rows, head.schema.blobs
+    wrong = np.flatnonzero(~units.good)
+    for bad in wrong[:SHOWN].tolist():
+        number = units.first + bad
+        row = number * k if k else number // len(blobs)
+        stop = min(row + max(k, 1), group.first_row + group.page.rows)
+        column = blobs[number % len(blobs)][1].name if not k else None
+        yield Finding(
+            group.blob_payload + int(units.starts[bad]),
+            f"these {int(units.lengths[bad])} bytes do not have the digest stored with them",
+            (row, stop),
+            column,
+        )
+    if len(wrong) > SHOWN:
+        numbers = units.first + wrong[SHOWN:]
+        each = numbers // len(blobs)
+        if k:
+            each = (numbers[:, None] * k + np.arange(min(k, group.page.rows))).ravel()
+            each = each[each < group.first_row + group.page.rows]
+        what = "the bytes do not have the digest stored with them"
+        yield from findings_for(np.unique(each), group.blob_payload, what)
+    yield from _check_padding(head, group, payload)
+
+
+def _check_padding(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> Iterator[Finding]:
+    """Bytes between cells are zero."""
+    sizes = cell_sizes(head, group).ravel()
+    pads = padded(sizes, head.header.shape) - sizes
+    total = int(pads.sum())
+    if not total:
+        return
+    ends = np.cumsum(sizes + pads, dtype=np.uint64)
+    starts = ends - pads
+    cuts = np.searchsorted(np.cumsum(pads), np.arange(_PADS, total + _PADS, _PADS, dtype=np.uint64)) + 1
+    first, bad, at = 0, 0, -1
+    for cut in cuts.tolist():  # a few at a time: each takes more memory than it has bytes
+        some = pads[first:cut].astype(np.int64)
+        inside = np.arange(int(some.sum())) - np.repeat(np.cumsum(some) - some, some)
+        places = np.repeat(starts[first:cut].astype(np.int64), some) + inside
+        wrong = places[payload[places] != 0]
+        if len(wrong):
+            at = int(wrong[0]) if at < 0 else at
+            bad += len(wrong)
+        first = cut
+    if bad:
+        at += group.blob_payload
+        yield Finding(at, f"{bad} padding bytes between cells are not zero, the first one at {at}")
+
+
+def _zeros(data: DataFile, start: int, stop: int, what: str) -> Iterator[Finding]:
+    raw = data.read(start, min(stop, data.size) - start)
+    if any(raw):
+        yield Finding(start + next(i for i, b in enumerate(raw) if b), f"{what} is not zero")
+
+
+def _check_scalar_page(data: DataFile, head: DataHead, group: RowGroup) -> Iterator[Finding]:
+    header = data.page_header(head, group.offset)
+    end = header.payload(group.offset) + header.payload_bytes
+    yield from _zeros(data, end, header.end(group.offset), "the padding after the scalar page")
+    yield from _check_inner_padding(data, head.schema, group, header.payload(group.offset))
+
+
+def _check_inner_padding(data: DataFile, schema: Schema, group: RowGroup, start: int) -> Iterator[Finding]:
+    """The arrays of a scalar page are padded with zeros to multiples of 8, and unused bits of validity are zero."""
+    at, rows = start, group.page.rows
+    for size, nullable in _arrays(schema, group):
+        end = layout.align(at + size, 8)
+        yield from _zeros(data, at + size, end, "the padding inside the scalar page")
+        if nullable is not None and rows % 8 and data.read(at + rows // 8, 1)[0] >> rows % 8:
+            yield Finding(at + rows // 8, "unused bits of validity are not zero", None, nullable)
+        at = end
+
+
+def _arrays(schema: Schema, group: RowGroup) -> Iterator[tuple[int, str | None]]:
+    """Bytes of each array of a scalar page; of a validity, the name of its column, too."""
+    bits = -(-group.page.rows // 8)
+    for (_, column), found in zip(schema.scalars, group.page.scalars, strict=True):
+        if found.valid is not None:
+            yield bits, column.name
+        yield found.values.nbytes, None
+        if found.strings is not None:
+            yield len(found.strings), None
+    for (_, column), valid in zip(schema.blobs, group.page.blob_valid, strict=True):
+        if valid is not None:
+            yield bits, column.name
+        for _ in range((not column.stored_bytes) + column.has_raw_lengths):
+            yield int(column.lengths_dtype[-1]) * group.page.rows, None
+
+
+# Checks an index whole: its own digests, and every section against one made afresh from the data file.
+
+
+_CHUNK = 64 * layout.BLOCK_BYTES
+_ROWS = 1 << 16
+
+
+class Scratch:
+    """A file without a name that takes what an index builder writes; it is gone when it is closed."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
+        self.size: int = 0
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        return read_at(self._file.fileno(), offset, size)
+
+    def truncate(self, size: int) -> None:
+        self._file.truncate(size)
+        self.size = size
+
+    def write_at(self, offset: int, buffer: Any) -> None:
+        self._file.seek(offset)
+        view = memoryview(buffer).cast("B")
+        while len(view):
+            view = view[self._file.write(view) :]
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class IndexFile:
+    """An index open for reading, its head checked; raises FormatError or CorruptionError when the head is bad."""
+
+    path: str
+    size: int
+
+    def __init__(self, path: str, file: Readable) -> None:
+        self.path, self.size = path, file.size
+        self._file = file
+        self.header: IndexHeader = layout.unpack_index_header(
+            self.read(0, min(self.size, layout.INDEX_HEADER_BYTES))
+        )
+        if self.header.index_bytes != self.size:
+            raise CorruptionError(
+                f"the file has {self.size} bytes, its header says {self.header.index_bytes}", offset=self.size
+            )
+        rest = self.read(layout.INDEX_HEADER_BYTES, self.header.header_bytes - layout.INDEX_HEADER_BYTES)
+        if (
+            layout.digest(rest, layout.seed(self.header.id, layout.DOMAIN_INDEX_HEAD))
+            != self.header.head_digest
+        ):
+            raise CorruptionError(
+                "the head of the index does not have the digest stored with it",
+                offset=layout.INDEX_HEADER_BYTES,
+            )
+        table = layout.COLUMN_BYTES * self.header.columns
+        directory = table + layout.SECTION_BYTES * self.header.sections
+        self.table: bytes = rest[:table]
+        self.sections: dict[tuple[int, int], Section] = {}
+        for start in range(table, directory, layout.SECTION_BYTES):
+            section = layout.unpack_section(
+                rest[start : start + layout.SECTION_BYTES], optional=self.header.optional_features != 0
+            )
+            self.sections[section.kind, section.column] = section
+        self._check_places()
+        self.packed_metadata: bytes = rest[directory : directory + self.header.metadata_bytes]
+        self.metadata: Metadata = metadata.decode(self.packed_metadata)
+        if any(rest[directory + self.header.metadata_bytes :]):
+            raise CorruptionError(
+                "the bytes after the metadata are not zero", offset=layout.INDEX_HEADER_BYTES + directory
+            )
+
+    def _check_places(self) -> None:
+        end = self.header.header_bytes
+        if len(self.sections) != self.header.sections or list(self.sections) != sorted(self.sections):
+            raise FormatError("the section directory is not in order")
+        for s in self.sections.values():
+            if s.offset != layout.align(end, layout.PAGE_ALIGN) or s.bytes != s.width * s.count:
+                raise FormatError(f"section {s.kind} of column {s.column} is not where it must be")
+            end = s.offset + s.bytes
+        if layout.align(end, layout.PAGE_ALIGN) != self.header.digests_offset:
+            raise FormatError("the sections do not end where the block digests start")
+
+    def statistics(self) -> Statistics:
+        """What the statistics section holds; FormatError when that does not go with the schema."""
+        section = self.sections[layout.SECTION_STATISTICS, layout.NO_COLUMN]
+        return metadata.decode_statistics(self.read(section.offset, section.bytes), self.metadata.schema)
+
+    def zone_rows(self) -> dict[int, int]:
+        """Rows of a zone by ordinal of the column."""
+        found = {s.column: s.extra for s in self.sections.values() if s.kind == layout.SECTION_ZONE_FLAGS}
+        return {column: rows for column, rows in found.items() if rows > 0}
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Exactly these bytes; CorruptionError when the file ends before."""
+        if min(offset, size) < 0 or offset + size > self.size:
+            raise CorruptionError(f"{size} bytes at {offset} are not in the file", offset=max(offset, 0))
+        raw = self._file.read_at(offset, size)
+        if len(raw) < size:
+            raise CorruptionError(f"the file ends at {offset + len(raw)}", offset=offset + len(raw))
+        return raw
+
+    def elements(self, key: tuple[int, int], dtype: Any, start: int, stop: int) -> np.ndarray[Any, Any]:
+        """Elements [start, stop) of a section."""
+        section = self.sections[key]
+        width = np.dtype(dtype).itemsize
+        return np.frombuffer(self.read(section.offset + start * width, (stop - start) * width), dtype)
+
+
+def check_blocks(index: IndexFile) -> Iterator[tuple[int, str]]:
+    """(offset, what) of every block whose digest does not hold, and of padding that is not zero."""
+    header = index.header
+    seed = layout.seed(header.id, layout.DOMAIN_INDEX_BLOCK)
+    for start in range(header.header_bytes, header.digests_offset, _CHUNK):
+        raw = index.read(start, min(_CHUNK, header.digests_offset - start))
+        starts = np.arange(0, len(raw), layout.BLOCK_BYTES, dtype=np.uint64)
+        lengths = np.minimum(np.uint64(layout.BLOCK_BYTES), np.uint64(len(raw)) - starts)
+        first = (start - header.header_bytes) // layout.BLOCK_BYTES
+        found = digest_ranges(raw, starts, lengths, (seed + first * layout.PHI) & layout.MASK64, layout.PHI)
+        stored = np.frombuffer(index.read(header.digests_offset + 8 * first, 8 * len(starts)), "<u8")
+        for bad in np.flatnonzero(found != stored).tolist():
+            yield (
+                start + int(starts[bad]),
+                f"block {first + bad} of the index does not have the digest stored with it",
+            )
+    end = header.header_bytes
+    for s in index.sections.values():
+        if any(index.read(end, s.offset - end)):
+            yield end, "the padding between sections is not zero"
+        end = s.offset + s.bytes
+    if any(index.read(end, header.digests_offset - end)):
+        yield end, "the padding after the sections is not zero"
+
+
+def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, str]]:
+    """(offset, what) of everything in the index that is not what the (sound) data file says."""
+    scratch = Scratch()
+    try:
+        build_index(data.path, cast(StagedFile, scratch), index.zone_rows())
+        fresh = IndexFile(data.path, scratch)
+        if (index.header.shape, index.table, index.packed_metadata) != (
+            fresh.header.shape, fresh.table, fresh.packed_metadata,
+        ):  # fmt: skip
+            yield layout.INDEX_HEADER_BYTES, "layout, column table or metadata are not those of the data file"
+        mine = {key for key in index.sections if not _is_choice(key)}
+        if mine != {key for key in fresh.sections if not _is_choice(key)}:
+            yield layout.INDEX_HEADER_BYTES, "the sections are not those that the schema calls for"
+            return
+        for key, wanted in fresh.sections.items():
+            if not _same_section(index, fresh, key):
+                yield (
+                    index.sections[key].offset if key in index.sections else index.header.header_bytes,
+                    f"section {wanted.kind} of column {wanted.column} is not what the data file says",
+                )
+    finally:
+        scratch.close()
+
+
+def _is_choice(key: tuple[int, int]) -> bool:
+    """Whether a writer may choose to have this section, or others in its place, or none."""
+    return layout.SECTION_CODES <= key[0] <= layout.SECTION_ZONES or key[0] >= layout.ANCILLARY
+
+
+def _same_statistics(index: IndexFile, fresh_index: IndexFile) -> bool:
+    for mine, fresh in zip(index.statistics(), fresh_index.statistics(), strict=True):
+        if (mine is None) != (fresh is None):
+            return False
+        if mine is None or fresh is None:
+            continue
+        for name in fresh:
+            uncounted = name == "distinct" and None in (mine.get(name), fresh[name])
+            if not uncounted and repr(mine.get(name)) != repr(fresh[name]):
+                return False
+    return True
+
+
+NONSENSE = (FormatError, IndexError, KeyError, ValueError, OverflowError, TypeError)
+"""What comes of using numbers that have right digests and that no writer has written."""
+
+
+def _same_section(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> bool:
+    try:
+        return _same_content(index, fresh, key)
+    except NONSENSE:
+        return False
+
+
+def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> bool:
+    wanted, found = fresh.sections[key], index.sections.get(key)
+    if key[0] == layout.SECTION_STATISTICS:
+        return _same_statistics(index, fresh)
+    if key[0] == layout.SECTION_ZONE_FLAGS and _is_coded(index, key[1]) != _is_coded(fresh, key[1]):
+        return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key, 0b011)
+    if found is not None and found.extra != wanted.extra:
+        return False
+    if found is not None and (found.width, found.count) == (wanted.width, wanted.count):
+        return all(
+            index.read(found.offset + start, size) == fresh.read(wanted.offset + start, size)
+            for start in range(0, wanted.bytes, _CHUNK)
+            for size in [min(_CHUNK, wanted.bytes - start)]
+        )
+    if key[0] in (layout.SECTION_LENGTHS, layout.SECTION_RAW_LENGTHS, layout.SECTION_ORDER):
+        return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key)
+    return _is_choice(key) and _same_strings(index, fresh, key[1])
+
+
+def _is_coded(file: IndexFile, column: int) -> bool:
+    return (layout.SECTION_CODES, column) in file.sections
+
+
+def _same_numbers(
+    index: IndexFile, fresh: IndexFile, key: tuple[int, int], mask: int = layout.MASK64
+) -> bool:
+    """Both hold the same numbers (the bits of ``mask``), perhaps in elements of different widths."""
+    a, b = (f"<u{file.sections[key].width}" for file in (index, fresh))
+    count, bits = fresh.sections[key].count, np.uint64(mask)
+    return all(
+        not (
+            np.bitwise_xor(
+                index.elements(key, a, start, stop), fresh.elements(key, b, start, stop), dtype="u8"
+            )
+            & bits
+        ).any()
+        for start in range(0, count, _ROWS)
+        for stop in [min(start + _ROWS, count)]
+    )
+
+
+def _same_strings(index: IndexFile, fresh: IndexFile, column: int) -> bool:
+    """Both hold the same strings, one of them in a dictionary and the other plain."""
+    rows = fresh.header.rows
+    return all(
+        strings(index, column, start, stop) == strings(fresh, column, start, stop)
+        for start in range(0, rows, _ROWS)
+        for stop in [min(start + _ROWS, rows)]
+    )
+
+
+def validity(file: IndexFile, column: int, start: int, stop: int) -> npt.NDArray[np.bool_] | None:
+    """Which of the rows have a value; None when the column is not nullable."""
+    if (layout.SECTION_VALIDITY, column) not in file.sections:
+        return None
+    bits = file.elements((layout.SECTION_VALIDITY, column), np.uint8, start // 8, -(-stop // 8))
+    return np.unpackbits(bits, bitorder="little")[start % 8 :][: stop - start].astype(bool)
+
+
+def strings(file: IndexFile, column: int, start: int, stop: int) -> list[bytes]:
+    """The strings of the rows, empty where null."""
+    valid = validity(file, column, start, stop)
+    codes = file.sections.get((layout.SECTION_CODES, column))
+    if codes is None:
+        return _texts(file, (layout.SECTION_STRING_OFFSETS, column), start, stop)
+    entries = _texts(file, (layout.SECTION_DICTIONARY_OFFSETS, column), 0, -1)
+    numbers = file.elements((layout.SECTION_CODES, column), f"<u{codes.width}", start, stop).tolist()
+    present = [True] * len(numbers) if valid is None else valid.tolist()
+    return [entries[n] if ok else b"" for n, ok in zip(numbers, present, strict=True)]
+
+
+def _texts(file: IndexFile, key: tuple[int, int], start: int, stop: int) -> list[bytes]:
+    stop = file.sections[key].count - 1 if stop < 0 else stop
+    offsets = file.elements(key, "<u8", start, stop + 1)
+    if (offsets[1:] < offsets[:-1]).any():  # else overlapping strings add up to more than the file holds
+        raise CorruptionError("the offsets of its strings do not ascend", offset=file.sections[key].offset)
+    ends = offsets.tolist()
+    joined = file.read(file.sections[key[0] + 1, key[1]].offset + ends[0], ends[-1] - ends[0])
+    return [joined[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
+
+
+def find_index(path: str, part_id: bytes, content_digest: int | None) -> tuple[str | None, str]:
+    """The index file of the part at ``path``: its name or None, and what is wrong when there is none of this part.
+
+    ``content_digest``: the one in the data file's end page, None when that cannot be read.
+    """
+    problems = []
+    for name in (path + ".idx", path + ".idx.new"):
+        try:
+            found = layout.unpack_index_header(read_file(name, layout.INDEX_HEADER_BYTES))
+        except FileNotFoundError:
+            continue
+        except (OSError, FormatError, CorruptionError) as error:
+            problems.append(f"{name}: {error}")
+            continue
+        if found.id != part_id:
+            problems.append(f"{name}: it is the index of the part {found.id.hex()}, not of {part_id.hex()}")
+        elif content_digest not in (None, found.content_digest):
+            problems.append(
+                f"{name}: it belongs to other content of this part: its content digest is "
+                f"{found.content_digest:016x}, and {content_digest:016x} in the end page of {path}"
+            )
+        else:
+            return name, ""
+    return None, "; ".join(problems) or "the index is missing"
+
+
+# Checks a dataset whole: headers, identities, every digest, every zero byte; indexes say what the data
+# says.
+
 
 _REPAIR = "Run: unirecord repair"
 _RESTORE = "Restore the file from a copy"

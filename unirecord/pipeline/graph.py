@@ -8,11 +8,10 @@ from typing import Any
 
 from ..format.column import Column
 from ..order.randomness import child_key
-from .chunk import Chunk, Place
+from .chunk import Chunk, Place, place_at
 from .operators import Operator
 from .scheduler import StageQueue, goes_with_the_batch
 from .stage import Named, SlotMemory, Stage, call_of, slots_of, stages_of, step_of
-from .state import place_at
 from .workers import ProcessStage
 
 __all__ = [

@@ -15,7 +15,7 @@ from ..loading.loader import Stage as BatchStage
 from ..loading.options import check_callable
 from ..order.spec import check_integer
 from .budget import Budget
-from .chunk import Chunk, Note, Place, inner_of, position_of
+from .chunk import Chunk, Note, Place, extended, inner_of, keeps_count, place_at, position_of, split_state
 from .graph import RULES, Draft, Graph, graph_of, rewritten, stage_queues_of
 from .operators import (
     InPlace,
@@ -30,7 +30,6 @@ from .operators import (
 from .scheduler import Running, run_alone
 from .source import DatasetOrigin, Lend, Origin, OriginPass, PassReceipts
 from .stage import Named, SlotMemory
-from .state import extended, keeps_count, place_at, split_state
 from .stats import PipelineStats, StatsOfPasses
 from .tuner import PipelinePlan, Tuner
 

@@ -19,8 +19,7 @@ from ..order.selection import FoundRows, Selection
 from ..parts.part_set import PartSet
 from ..sizes import many
 from . import zones
-from .bind import bind
-from .bound_condition import BoundCondition
+from .bind import BoundCondition, bind
 from .check import check
 from .fields import PartFields, RowsAt
 from .parse import parse

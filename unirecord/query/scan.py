@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..columns.flat import Vector
 from ..core import usable_cores, wait_for
-from .bound_condition import BoundCondition
+from .bind import BoundCondition
 from .fields import AND, BYTES, MASK, MASKS, OR, RANGE, SET, Mask, Program, RowsAt, Step, take_marked
 from .zones import ALL, NONE, SOME, ZONE, States
 

@@ -1,4 +1,4 @@
-"""Files written under temporary names: appended to, synced, published under their own name, or discarded."""
+"""Files and folders that are written beside their target, and become it by one rename."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import BusyError, ExistsError
 from . import local, system
@@ -19,12 +23,84 @@ from .own_directory import check_own_folder
 from .system import Buffer, Descriptor
 
 __all__ = [
+    "Buckets",
     "MARK",
     "StagedFolder",
     "check_replaceable",
     "is_being_written",
+    "linked",
     "remove_tree",
+    "temporary_folder",
 ]
+
+
+# Folders for files and names that nobody is to see, removed with all that is in them.
+
+
+# A folder for files that nobody is to see, removed with all that is in it.
+
+
+@contextmanager
+def temporary_folder(parent: str | None = None) -> Iterator[str]:
+    """Give the path of an empty folder in ``parent``, or where the system keeps temporary files; then remove it."""
+    with tempfile.TemporaryDirectory(prefix="unirecord-", dir=parent) as folder:
+        yield folder
+
+
+# Records that are put aside in files of a temporary folder, one for each bucket, and taken bucket by bucket.
+
+
+class Buckets:
+    """Records that are put aside in files, one for each bucket, or in memory when there is one bucket."""
+
+    def __init__(self, folder: str | None, name: str, dtype: np.dtype[Any]) -> None:
+        self._folder, self._name, self._dtype = folder, name, dtype
+        self._here: list[NDArray[Any]] = []
+
+    def add(self, buckets: NDArray[np.int64], records: NDArray[Any]) -> None:
+        """Puts each record into its bucket."""
+        if not len(records):
+            return
+        if self._folder is None:
+            self._here.append(records)
+            return
+        order = np.argsort(buckets, kind="stable")
+        found, starts = np.unique(buckets[order], return_index=True)
+        for bucket, some in zip(found.tolist(), np.split(records[order], starts[1:]), strict=True):
+            with open(self._path(bucket), "ab") as file:
+                file.write(some.tobytes())
+
+    def take(self, bucket: int) -> NDArray[Any]:
+        """All records of a bucket, once."""
+        if self._folder is None:
+            found, self._here = self._here, []
+            return np.concatenate(found) if found else np.empty(0, self._dtype)
+        try:
+            with open(self._path(bucket), "rb") as file:
+                content = np.frombuffer(file.read(), self._dtype)
+        except FileNotFoundError:
+            return np.empty(0, self._dtype)
+        os.unlink(self._path(bucket))
+        return content
+
+    def _path(self, bucket: int) -> str:
+        assert self._folder is not None
+        return os.path.join(self._folder, f"{self._name}-{bucket}")
+
+
+# Other names for files that have none of their own yet, for who opens them by names that belong together.
+
+
+@contextmanager
+def linked(files: Mapping[str, str]) -> Iterator[str]:
+    """Give the path of a temporary folder in which each name leads to a file, ``{name: path}``; then remove it."""
+    with temporary_folder() as folder:
+        for name, path in files.items():
+            os.symlink(os.path.abspath(path), os.path.join(folder, name))
+        yield folder
+
+
+# Files written under temporary names: appended to, synced, published under their own name, or discarded.
 
 
 _WRITEBACK_BYTES = 8 << 20  # appended before the disk is set to work on them

@@ -14,8 +14,19 @@ from typing import Any, Final
 
 from ..errors import UniRecordError
 from ..inspection.html_report import html_report
-from .asked import Asked, AskedWrongly
-from .pages import POLICY, Looking, epoch_page, failed, links, picture_of, pictures_page, row_page, rows_page
+from .pages import (
+    POLICY,
+    Asked,
+    AskedWrongly,
+    Looking,
+    epoch_page,
+    failed,
+    links,
+    picture_of,
+    pictures_page,
+    row_page,
+    rows_page,
+)
 
 __all__ = [
     "ViewServer",

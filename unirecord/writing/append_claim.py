@@ -30,8 +30,8 @@ from .appending_folders import (
     take_append,
     with_target,
 )
-from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim, check_directory_free
+from .journals import Journal
 from .part_writer import Delivery, stays
 
 __all__ = ["AppendClaim"]

@@ -9,9 +9,8 @@ from typing import Protocol
 
 from ..format.layout import Shape
 from ..format.values import ColumnBatch
-from .compressing import Compressor
 from .directory_writer import DirectoryWriter
-from .part_writer import PartContent
+from .part_writer import Compressor, PartContent
 from .row_groups import TARGET_BYTES, Grouper
 from .single_writer import SinglePartWriter
 

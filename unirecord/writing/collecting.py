@@ -28,13 +28,12 @@ from ..parts.versions import (
 )
 from ..storage import local as store
 from ..storage.claim import is_leased, unless_leased
-from ..storage.object_writes import Listed, ObjectWrites, Outrun, Versioned
+from ..storage.object_store import Listed, ObjectWrites, Outrun, Versioned
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import current_storage, use_storage
 from .appending_folders import clear_old_appends
 from .arguments import storage_to_write_to
-from .conversion_journal import Journal
-from .object_journal import Plans, is_of
+from .journals import Journal, Plans, is_of
 from .republishing import held
 
 __all__ = [

@@ -17,12 +17,12 @@ from ..parts.rearranging import files_with_rows
 from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, no_directory, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
+from ..storage.object_store import note_publication
 from ..storage.own_directory import check_own_folder
-from ..storage.publications import note_publication
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile, write_staged
 from .appending_folders import clear_dead_appends
-from .conversion_journal import JOURNAL_FILE, PLAN_FILE, Journal, owns, plan_of
+from .journals import JOURNAL_FILE, PLAN_FILE, Journal, owns, plan_of
 from .part_writer import Delivery, stays
 from .version_files import clear_stale, keep_version, named_by_versions, prune
 

@@ -16,8 +16,8 @@ from ..parts import manifest
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.readable import check_readable
 from ..parts.versions import published_as
-from .conversion_journal import Journal, begins_anew
 from .directory_claim import Unfinished
+from .journals import Journal, begins_anew
 from .part_writer import Delivery, PartContent, PartSequence
 from .publisher import open_publisher
 from .stored_columns import compressed_as

@@ -15,17 +15,16 @@ from ..parts.deletions import deletion_name
 from ..parts.manifest import Manifest, PartEntry
 from ..parts.versions import files_of, given_up, kept_name, kept_versions, no_directory, same_version
 from ..storage import local as store
-from ..storage.object_writes import ObjectWrites, Outrun, Undecided, Versioned
-from ..storage.publications import note_publication
+from ..storage.object_store import ObjectWrites, Outrun, Undecided, Versioned, note_publication
 from ..storage.registry import location_of
 from ..storage.spool import Spool
 from ..storage.storage_options import current_storage
-from .conversion_journal import Journal
 from .directory_claim import check_directory_free
-from .object_journal import (
+from .journals import (
     ENDS_IT,
     NOT_KNOWN,
     STOPPED,
+    Journal,
     ObjectJournal,
     Plan,
     Plans,

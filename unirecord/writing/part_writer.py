@@ -1,36 +1,374 @@
-"""Writes parts: head, row groups and end page of the data file, and then its index; one after the other in a folder."""
+"""The writer of a part: row groups encoded, compressed, digested and written."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, Encoder, check_codec, train_dictionary
+from ..errors import SchemaError
 from ..format import layout, metadata
-from ..format.layout import Shape
+from ..format.column import Codec, Column
+from ..format.layout import Shape, file_kind
 from ..format.page import (
     GroupPlace,
     StoredRows,
+    cell_lengths,
     encode_dictionary,
     encode_end,
     encode_group,
     encode_stored_group,
+    padded,
 )
 from ..format.schema import Schema
-from ..format.values import ColumnBatch
+from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..parts import manifest
 from ..parts.manifest import PartEntry
+from ..parts.part_set import ColumnResult, PartSet, Snapshot, check_values
 from ..storage.staged import StagedFile
 from .index_file import build_index
-from .row_groups import group_size
+from .row_groups import group_size, own_batch
 
 __all__ = [
+    "CodecChoice",
+    "Compressor",
     "Delivery",
     "PartSequence",
     "Settle",
     "at_once",
+    "choose_codecs",
+    "choose_dictionary",
+    "padded_anew",
+    "rows_as_batch",
     "stays",
+    "stored_as",
+    "values_of_part",
 ]
+
+
+# Rows of a part whose cells another part stores otherwise: as cells of other padding, or compressed anew.
+
+
+_AT_ONCE = 8 << 20
+_MOST_ROWS = 1 << 16
+_ZEROS = bytes(64)
+
+
+def padded_anew(schema: Schema, rows: StoredRows, old: Shape, new: Shape) -> StoredRows:
+    """The same cells in the padding of another layout."""
+    if old.blob_align == new.blob_align or not schema.blobs:
+        return rows
+    sizes = np.stack(cell_lengths(schema, rows.rows, rows.lengths), axis=1)
+    room = padded(sizes, old).ravel()
+    starts = np.cumsum(room, dtype=np.uint64) - room
+    view = memoryview(rows.payload)
+    ends = (starts + sizes.ravel()).tolist()
+    cells = [view[a:b] for a, b in zip(starts.tolist(), ends, strict=True)]
+    return StoredRows(rows.rows, rows.columns, rows.lengths, *_laid_out(cells, sizes, new))
+
+
+def stored_as(schema: Schema, batch: ColumnBatch, shape: Shape) -> StoredRows:
+    """The rows of a batch, whose columns are compressed where the schema says so, as row groups store them."""
+    columns, cells, lengths = [], [], []
+    for column, data in zip(schema, batch.columns, strict=True):
+        if not column.is_blob:
+            columns.append(data)
+            continue
+        every = _cells(column, data)
+        cells.append(every)
+        if not column.stored_bytes:
+            lengths.append(np.fromiter(map(len, every), np.uint64, batch.rows))
+        columns.append(ColumnData([], data.valid, data.raw_lengths))
+    if not cells:
+        return StoredRows(batch.rows, columns, [], np.empty(0, np.uint8), np.zeros(batch.rows + 1, np.uint64))
+    sizes = np.stack(cell_lengths(schema, batch.rows, lengths), axis=1)
+    row_by_row = [cell for row in zip(*cells, strict=True) for cell in row]
+    return StoredRows(batch.rows, columns, lengths, *_laid_out(row_by_row, sizes, shape))
+
+
+def _cells(column: Column, data: ColumnData) -> list[bytes | memoryview]:
+    if not isinstance(data.values, np.ndarray):
+        return list(data.values)
+    flat = memoryview(np.ascontiguousarray(data.values).reshape(-1))
+    width = column.stored_bytes
+    return [flat[start : start + width] for start in range(0, len(flat), width)]
+
+
+def _laid_out(
+    cells: list[bytes | memoryview] | list[memoryview], sizes: NDArray[np.uint64], shape: Shape
+) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """The padded cells, one after the other, and where each row starts."""
+    room = padded(sizes, shape)
+    pads = (room - sizes).ravel().tolist()
+    payload = b"".join(part for cell, pad in zip(cells, pads, strict=True) for part in (cell, _ZEROS[:pad]))
+    ends = np.zeros(len(sizes) + 1, np.uint64)
+    np.cumsum(room.sum(axis=1, dtype=np.uint64), out=ends[1:])
+    return np.frombuffer(payload, np.uint8), ends
+
+
+def _with_blanks(schema: Schema, live: ColumnBatch, gone: NDArray[np.bool_]) -> ColumnBatch:
+    """Rows that are not compressed, with blank ones among them where ``gone`` says so: null, 0, or without bytes."""
+    columns = [_spread(column, data, gone) for column, data in zip(schema, live.columns, strict=True)]
+    return ColumnBatch(len(gone), columns)
+
+
+def _spread(column: Column, data: ColumnData, gone: NDArray[np.bool_]) -> ColumnData:
+    valid = data.valid
+    if column.nullable:
+        valid = np.zeros(len(gone), bool)
+        valid[~gone] = True if data.valid is None else data.valid
+    if isinstance(data.values, PackedStrings):
+        sizes = np.zeros(len(gone), np.int64)
+        sizes[~gone] = data.values.sizes
+        return ColumnData(PackedStrings.of_sizes(data.values.content, sizes), valid)
+    if isinstance(data.values, np.ndarray):
+        spread = np.zeros((len(gone), *data.values.shape[1:]), data.values.dtype)
+        spread[~gone] = data.values
+        return ColumnData(spread, valid)
+    blank, cells = b"" if column.nullable else _blank_cell(column), iter(data.values)
+    return ColumnData([blank if out else next(cells) for out in gone.tolist()], valid)
+
+
+def _blank_cell(column: Column) -> bytes:
+    if column.type == "object" and not column.is_array:
+        return b"\x80"
+    return bytes(8 * column.free_dims if column.free_dims > 1 else 0)
+
+
+def values_of_part(snapshot: Snapshot, dropped: NDArray[np.int64]) -> Iterator[ColumnBatch]:
+    """The rows of a snapshot of one part, decompressed, some MiB at a time; each is checked as it is read.
+
+    Those that are ``dropped`` (row numbers, ascending) are blank, and not read, so that they may be damaged.
+    """
+    parts = PartSet(snapshot, verify="always", knows_deletions=True)
+    try:
+        step = min(max(int(_AT_ONCE / max(parts.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
+        for first in range(0, parts.rows, step):
+            rows = np.arange(first, min(first + step, parts.rows), dtype=np.int64)
+            start, stop = np.searchsorted(dropped, [first, first + len(rows)])
+            if start == stop:
+                yield rows_as_batch(parts, rows)
+                continue
+            gone = np.zeros(len(rows), bool)
+            gone[dropped[start:stop] - first] = True
+            yield _with_blanks(parts.schema, rows_as_batch(parts, rows[~gone]), gone)
+    finally:
+        parts.close()
+
+
+def rows_as_batch(parts: PartSet, rows: NDArray[np.int64]) -> ColumnBatch:
+    """These rows, in this order, not compressed; CorruptionError names the first value that is none."""
+    found = parts.read(rows, range(len(parts.schema)))
+    check_values(parts, rows, found)
+    return ColumnBatch(
+        len(rows), [_data(column, one) for column, one in zip(parts.schema, found, strict=True)]
+    )
+
+
+def _data(column: Column, found: ColumnResult) -> ColumnData:
+    if column.is_string:
+        assert found.offsets is not None
+        return ColumnData(PackedStrings(found.data, found.offsets), found.valid)
+    if not column.is_blob:
+        return ColumnData(found.data, found.valid)
+    if found.offsets is None:
+        plain = np.ascontiguousarray(found.data).reshape(-1).view(np.uint8)
+        return ColumnData(plain.reshape(len(found.data), column.fixed_bytes), found.valid)
+    memory = memoryview(found.data)
+    return ColumnData([memory[start:stop] for start, stop in pairwise(found.offsets.tolist())], found.valid)
+
+
+# Compresses the cells of columns that have a codec: which are worth it, by what dictionaries.
+
+
+# Compresses the cells of columns that have a codec, with dictionaries trained on the first rows.
+
+
+_FIRST_BYTES: Final = (
+    8 << 20
+)  # values of compressed columns that wait for dictionaries to be trained on them …
+_FIRST_ROWS: Final = 65_536  # … unless they are so many before
+_TRAINED_BYTES: Final = 16 << 20  # of a column, evenly spaced over what waits
+_LONGEST: Final = 32_768  # mean bytes of a value from which on a dictionary has nothing to add
+_MOST_DICTIONARY: Final = 256 << 10  # docs/performance/compression.md: what more and less gave
+_LEAST_CELLS: Final = 16
+_MOST_VALUE: Final = 1 << 32
+_WORTH: Final = 0.97  # what a dictionary must leave of the bytes that it compresses
+
+Cells = list[bytes | memoryview]
+Dictionaries = tuple[tuple[int, bytes], ...]
+
+
+class Compressor:
+    """Holds the first batches back until dictionaries have been trained on them; later ones it compresses at once.
+
+    ``dictionaries``: (ordinal of the column, content) for those columns that have one, once the first batch is out.
+    """
+
+    def __init__(self, schema: Schema, dictionaries: Dictionaries | None = None) -> None:
+        """``dictionaries``: those that an earlier run has trained; nothing is held back then."""
+        self._columns = [(i, column) for i, column in schema.blobs if column.codec is not None]
+        for _, column in self._columns:
+            assert column.codec is not None
+            check_codec(column.codec.code)
+        self._encoders: dict[int, Encoder] | None = None
+        self._waiting: list[ColumnBatch] = []
+        self._rows = self._bytes = 0
+        self.dictionaries: Dictionaries = dictionaries or ()
+        if dictionaries is not None:
+            known = dict(dictionaries)
+            self._encoders = {i: encoder_of(column, known.get(i, b"")) for i, column in self._columns}
+
+    def add(self, batch: ColumnBatch, *, owned: bool) -> list[tuple[ColumnBatch, bool]]:
+        """Batches that are compressed, and whether their memory is the writer's own."""
+        if not self._columns or self._encoders is not None:
+            return [(self._compress(batch), owned)]
+        self._waiting.append(batch if owned else own_batch(batch))
+        self._rows += batch.rows
+        self._bytes += sum(_value_bytes(batch.columns[i]) for i, _ in self._columns)
+        return self.finish() if self._bytes >= _FIRST_BYTES or self._rows >= _FIRST_ROWS else []
+
+    def finish(self) -> list[tuple[ColumnBatch, bool]]:
+        """What still waits, compressed."""
+        if self._encoders is None:
+            self._train()
+        waiting, self._waiting = self._waiting, []
+        return [(self._compress(batch), True) for batch in waiting]
+
+    def _train(self) -> None:
+        dictionaries, self._encoders = [], {}
+        for i, column in self._columns:
+            cells = [cell for batch in self._waiting for cell in cells_of(column, batch.columns[i])]
+            dictionary = choose_dictionary(column, cells)
+            self._encoders[i] = encoder_of(column, dictionary)
+            if dictionary:
+                dictionaries.append((i, dictionary))
+        self.dictionaries = tuple(dictionaries)
+
+    def _compress(self, batch: ColumnBatch) -> ColumnBatch:
+        if not self._encoders:
+            return batch
+        columns = list(batch.columns)
+        for i, column in self._columns:
+            data = columns[i]
+            cells = cells_of(column, data)
+            joined, stored, raw = self._encoders[i].encode(cells)
+            if len(raw) and int(raw.max()) >= _MOST_VALUE:
+                raise SchemaError(
+                    f"column {column.name!r}: a value has {int(raw.max()):,} bytes; those of a compressed column have "
+                    f"less than 4 GiB: leave its codec out"
+                )
+            ends = np.cumsum(stored).tolist()
+            starts = [0, *ends[:-1]]
+            packed: Cells = [joined[a:b] for a, b in zip(starts, ends, strict=True)] if cells else []
+            columns[i] = ColumnData(packed, data.valid, raw)
+        return ColumnBatch(batch.rows, columns)
+
+
+def _value_bytes(data: ColumnData) -> int:
+    return data.values.nbytes if isinstance(data.values, np.ndarray) else sum(map(len, data.values))
+
+
+def cells_of(column: Column, data: ColumnData) -> Cells:
+    """The values of a blob column, one by one."""
+    if not isinstance(data.values, np.ndarray):
+        return list(data.values)
+    values: npt.NDArray[Any] = np.ascontiguousarray(data.values)
+    flat = memoryview(values.reshape(-1).view(np.uint8))
+    width = column.fixed_bytes
+    return [flat[start : start + width] for start in range(0, len(flat), width)]
+
+
+def encoder_of(column: Column, dictionary: bytes) -> Encoder:
+    """What compresses the cells of the column."""
+    assert column.codec is not None
+    return Encoder(column.codec.code, column.element_bytes, column.codec.level, dictionary)
+
+
+def choose_dictionary(column: Column, cells: Cells) -> bytes:
+    """A dictionary for cells like these, trained on every other one of them; empty where the rest gains too little."""
+    assert column.codec is not None
+    total = sum(map(len, cells))
+    if len(cells) < _LEAST_CELLS or total // len(cells) >= _LONGEST:
+        return b""
+    step = max(1, -(-total // _TRAINED_BYTES))
+    chosen = cells[::step]
+    size = min(_MOST_DICTIONARY, sum(map(len, chosen)) // 32)
+    if size < 1024:
+        return b""
+    dictionary = train_dictionary(column.codec.code, column.element_bytes, chosen[::2], size)
+    if not dictionary:
+        return b""
+    with_it, without = (
+        int(encoder_of(column, each).encode(chosen[1::2])[1].sum()) for each in (dictionary, b"")
+    )
+    saved = (without - with_it) * 2 * step  # of all these cells
+    return dictionary if with_it <= _WORTH * without and saved > 2 * len(dictionary) else b""
+
+
+# Which blob columns are worth compressing, and how: tried on a sample of their values.
+
+
+_SAMPLE_BYTES: Final = 4 << 20  # of a column
+_LEAST_SAVED: Final = 0.1
+_COMPRESSED: Final = {".jpg", ".png", ".gif", ".webp", ".avi", ".gz", ".zip", ".zst", ".flac", ".ogg", ".mp3"}
+
+
+@dataclass(frozen=True)
+class CodecChoice:
+    """What is best for a column; ``codec`` None: to leave it as it is.
+
+    ``saved``: the part of the sample's bytes that ``codec`` saves, or that the best one would have saved.
+    """
+
+    codec: Codec | None
+    saved: float
+    why: str
+
+
+def choose_codecs(schema: Schema, sample: ColumnBatch) -> dict[str, CodecChoice]:
+    """The choice for each blob column, by its name, from the values of a few rows."""
+    return {
+        column.name: _choose(column, _evenly(cells_of(column, sample.columns[i])))
+        for i, column in schema.blobs
+    }
+
+
+def _evenly(cells: Cells) -> Cells:
+    return cells[:: max(1, -(-sum(map(len, cells)) // _SAMPLE_BYTES))]
+
+
+def _choose(column: Column, cells: Cells) -> CodecChoice:
+    total = sum(map(len, cells))
+    if not total:
+        return CodecChoice(None, 0.0, "there is nothing to try it on")
+    kinds = [kind for cell in cells if (kind := file_kind(bytes(cell[:16]))) and kind.suffix in _COMPRESSED]
+    if 2 * len(kinds) > len(cells):
+        return CodecChoice(None, 0.0, f"it is compressed already ({kinds[0].name})")
+    codes = [CODEC_ZSTD] + ([CODEC_SHUFFLE_ZSTD] if column.element_bytes > 1 else [])
+    saved, codec = max(
+        ((_saved(column, Codec(code), cells, total), code) for code in codes), key=lambda c: c[0]
+    )
+    if saved < _LEAST_SAVED:
+        return CodecChoice(None, saved, f"{Codec(codec).name} would save {max(saved, 0.0):.0%}")
+    return CodecChoice(Codec(codec), saved, f"saves {saved:.0%}")
+
+
+def _saved(column: Column, codec: Codec, cells: Cells, total: int) -> float:
+    compressed = replace(column, codec=codec)
+    encoder = encoder_of(compressed, choose_dictionary(compressed, cells))
+    return 1.0 - int(encoder.encode(cells)[1].sum()) / total
+
+
+# Writes parts: head, row groups and end page of the data file, and then its index; one after the other in a
+# folder.
 
 
 # Writes one part: head, row groups and end page of the data file, and then its index.

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from ..parts.manifest import Manifest, PartEntry
 from ..storage.registry import location_of
 from .append_claim import AppendClaim
-from .conversion_journal import Journal
 from .directory_claim import DirectoryClaim, Unfinished
+from .journals import Journal
 from .part_writer import Delivery
 from .single_writer import check_target_folder
 

@@ -11,7 +11,7 @@ from ..format.values import ColumnBatch
 from ..parts.part import data_identity, index_identity
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
-from ..storage.publications import note_publication
+from ..storage.object_store import note_publication
 from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from .part_writer import FinishedPart, PartContent, PartWriter

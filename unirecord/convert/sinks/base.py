@@ -1,16 +1,22 @@
-"""What every sink is: which columns it can hold, and how it writes rows to a file or a folder."""
+"""What all sinks share: rows in order, names of files, values as files."""
 
 from __future__ import annotations
 
 import io
+import mimetypes
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, ClassVar, Final
 
+import numpy as np
+
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
+from ...format.layout import file_kind
+from ...format.values.objects import object_text
 from ...loading.batch import items_of
 from ...storage.staged import StagedFile, StagedFolder
 
@@ -21,14 +27,20 @@ __all__ = [
     "PathSink",
     "Sink",
     "batches",
+    "encoded",
     "is_file_name",
     "numbered",
     "refuse",
     "refuse_names",
     "refuse_null",
+    "safe_name",
     "samples",
     "stream_to",
 ]
+
+
+# What every sink is: which columns it can hold, and how it writes rows to a file or a folder.
+
 
 Advance = Callable[[int], None]  # so many rows more are written
 _BATCH_BYTES: Final = 4 << 20
@@ -159,3 +171,33 @@ class _Appending(io.RawIOBase):
 def stream_to(file: StagedFile) -> BinaryIO:
     """A stream that appends to a staged file; closing it flushes, and leaves the file open."""
     return io.BufferedWriter(_Appending(file), _BUFFER_BYTES)
+
+
+# One value as a file of its own: pictures as pictures, text as text, arrays as .npy, objects as JSON.
+
+
+_MEDIA_TYPES: Final = mimetypes.MimeTypes()  # those that Python knows, not the system
+_MOST_FILE_NAME: Final = 100  # characters of a name that come from the data
+
+
+def encoded(value: Any, media_type: object = None) -> tuple[bytes, str]:
+    """The bytes to write for a value, and the ending of the file's name: by its first bytes, else by ``media_type``."""
+    if isinstance(value, bytes):
+        kind = file_kind(value)
+        said = (
+            _MEDIA_TYPES.guess_extension(media_type) if kind is None and isinstance(media_type, str) else None
+        )
+        return value, kind.suffix if kind is not None else said or ".bin"
+    if isinstance(value, str):
+        return value.encode(), ".txt"
+    if isinstance(value, np.ndarray):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, value, allow_pickle=False)
+        return buffer.getvalue(), ".npy"
+    return object_text(value, bytes.hex).encode() + b"\n", ".json"
+
+
+def safe_name(value: Any) -> str:
+    """What of a value can stand in a file's name on any system."""
+    last = re.split(r"[/\\]", "" if value is None else str(value))[-1]
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", last).strip("._-")[-_MOST_FILE_NAME:]

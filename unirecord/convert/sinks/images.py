@@ -12,9 +12,8 @@ from ...format.column import Column
 from ...parts.snapshot import classes_of
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
-from .base import Advance, FolderSink, batches, is_file_name, stream_to
+from .base import Advance, FolderSink, batches, encoded, is_file_name, stream_to
 from .jsonl import json_line, json_notes, json_values
-from .value_file import encoded
 
 __all__ = ["ImagesSink"]
 

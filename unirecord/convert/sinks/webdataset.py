@@ -9,9 +9,8 @@ from typing import Any, BinaryIO, Final
 
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
-from .base import Advance, FileSink, numbered, refuse_names
+from .base import Advance, FileSink, encoded, numbered, refuse_names
 from .jsonl import json_line, json_notes, json_values
-from .value_file import encoded
 
 __all__ = ["WebDatasetSink"]
 

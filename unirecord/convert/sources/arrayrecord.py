@@ -10,9 +10,8 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from .base import AskedOption, Unit
 from .claims import TRUST
-from .foreign_calls import foreign_call
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
-from .packages import needed
 from .tf_example import ExampleRecords
 
 __all__ = ["ArrayRecordFiles"]

@@ -16,8 +16,7 @@ from ...format.column import ARROW_KEY, Column
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from .base import Options, RawBatch, Source, column_name, column_names, reduced
-from .foreign_calls import RAISED, foreign_call
-from .packages import needed
+from .foreign_libraries import RAISED, foreign_call, needed
 
 __all__ = [
     "ArrowEvidence",

@@ -13,11 +13,10 @@ from ...progress import Progress
 from .arrow_columns import ArrowSource, same_fields
 from .base import AskedOption, Options, RawBatch, Unit
 from .claims import TRUST
-from .foreign_calls import foreign_call
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
-from .packages import needed
+from .overrides import refuse_split_files
 from .partitions import Partitions
-from .splits import refuse_split_files
 
 __all__ = ["ArrowFiles"]
 

@@ -8,10 +8,9 @@ from typing import Any, BinaryIO, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
-from .base import Unit
+from .base import Unit, ranges
+from .foreign_libraries import needed
 from .input_path import InputPath
-from .packages import needed
-from .packed_rows import ranges
 from .tf_example import ExampleRecords
 
 __all__ = ["BagzFiles"]

@@ -1,18 +1,22 @@
-"""What every source is: a schema, and units that are read by themselves, in order, as batches of columns."""
+"""What every source of raw data is: units, batches of rows, schema, and reading ahead."""
 
 from __future__ import annotations
 
 import re
+import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ...core import LeavablePool, result_of
 from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
 from ...progress import Progress
@@ -22,18 +26,153 @@ from .overrides import TypesThere, apply_overrides
 
 __all__ = [
     "AskedOption",
+    "CellField",
     "LeftOut",
     "Options",
     "RawBatch",
+    "ReadAhead",
     "RowPlace",
     "Source",
     "Unit",
     "WantedColumns",
     "WrongSourceError",
+    "add_cells",
     "column_name",
     "column_names",
+    "cut_cells",
+    "made_ahead",
+    "ranges",
     "reduced",
+    "taken_ahead",
 ]
+
+
+# Rows that lie one behind another: ranges of them by where each ends, and the cells of one by their sizes.
+
+
+class CellField(Protocol):
+    """A field whose type shows as its cells come."""
+
+    @property
+    def name(self) -> str:
+        """What the file calls it."""
+
+    def add(self, cell: memoryview, row: int) -> None:
+        """Take a cell into account; `ValueError` says why it cannot be one."""
+
+
+def ranges(
+    ends: Any, most_bytes: int, first: int = 0, stop: int | None = None, most_rows: int | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yield (first row, row after the last) of ranges of at most ``most_bytes`` and ``most_rows``, but a row at least.
+
+    ``ends``: where each row begins, then where the last ends (int64, ascending); the ranges cover ``first`` to
+    ``stop``, by default all.
+    """
+    end = len(ends) - 1 if stop is None else stop
+    while first < end:
+        last = int(np.searchsorted(ends, ends[first] + most_bytes, "right")) - 1
+        last = min(max(last, first + 1), end)
+        if most_rows is not None:
+            last = min(last, first + most_rows)
+        yield first, last
+        first = last
+
+
+def cut_cells(row: memoryview, sizes: Sequence[int | None], where: str) -> list[memoryview]:
+    """Return the cells of a row: it begins with the sizes (uint32) of those whose ``sizes`` is None, then come all."""
+    at = 4 * sum(size is None for size in sizes)
+    if at > len(row):
+        raise SchemaError(f"{where} is damaged: the sizes of its cells are cut off")
+    given = iter(struct.unpack_from(f"<{at // 4}I", row))
+    found = []
+    for size in sizes:
+        length = next(given) if size is None else size
+        found.append(row[at : at + length])
+        at += length
+    if at != len(row):
+        raise SchemaError(f"{where} is damaged: {len(row):,} bytes where its cells say {at:,}")
+    return found
+
+
+def add_cells(fields: Sequence[CellField], cells: Sequence[memoryview], row: int, where: str) -> None:
+    """Take the cells of a row into account, a field each; `SchemaError` names the one that cannot be read."""
+    for field, cell in zip(fields, cells, strict=True):
+        try:
+            field.add(cell, row)
+        except ValueError as error:
+            raise SchemaError(f"{where}, column {field.name!r}: {error}") from None
+
+
+# What is made of one thing after the other, by threads that are ahead of whoever asks.
+
+
+_Thing = TypeVar("_Thing")
+_Made = TypeVar("_Made")
+_END: Final = object()
+
+
+def made_ahead(
+    make: Callable[[_Thing], _Made], things: Iterable[_Thing], threads: int
+) -> Iterator[tuple[_Thing, _Made]]:
+    """Yield each thing with what ``make`` makes of it, in order; with one thread no other is started.
+
+    ``things`` are taken by the caller's thread, at most ``threads`` more than have been yielded.
+    """
+    if threads == 1:
+        for thing in things:
+            yield thing, make(thing)
+        return
+    pool = LeavablePool(threads, "unirecord-look")
+    waiting: deque[tuple[_Thing, Future[_Made]]] = deque()
+    try:
+        for thing in things:
+            waiting.append((thing, pool.submit(make, thing)))
+            if len(waiting) > threads:
+                first, made = waiting.popleft()
+                yield first, result_of(made)
+        for first, made in waiting:
+            yield first, result_of(made)
+    finally:
+        pool.leave()
+
+
+def taken_ahead(things: Iterator[_Thing]) -> Generator[_Thing, None, None]:
+    """Yield the same things; while one is in use, a thread takes the next, so that reading and writing overlap."""
+    pool = LeavablePool(1, "unirecord-read")
+    try:
+        coming: Future[Any] = pool.submit(next, things, _END)
+        while (thing := result_of(coming)) is not _END:
+            coming = pool.submit(next, things, _END)
+            yield thing
+    finally:
+        pool.leave()
+
+
+# A file read at rising places: what is asked for is a view of a larger piece that was read at once.
+
+
+class ReadAhead:
+    """Views of a file; ``stop``: what is read ahead ends there, by default at the end of the file."""
+
+    def __init__(self, file: BinaryIO, ahead: int, stop: int | None = None) -> None:
+        """``ahead``: bytes of a piece, which stays in memory as long as a view of it."""
+        self._file, self._ahead = file, ahead
+        self.size: int = file.seek(0, 2)
+        self._stop = self.size if stop is None else stop
+        self._start, self._piece = 0, memoryview(b"")
+
+    def at(self, offset: int, size: int) -> memoryview:
+        """These bytes, or as many as there are before the end of the file."""
+        begin = offset - self._start
+        if begin < 0 or begin + size > len(self._piece):
+            self._file.seek(offset)
+            self._piece = memoryview(self._file.read(max(size, min(self._ahead, self._stop - offset))))
+            self._start, begin = offset, 0
+        return self._piece[begin : begin + size]
+
+
+# What every source is: a schema, and units that are read by themselves, in order, as batches of columns.
 
 
 class WrongSourceError(SchemaError):

@@ -35,7 +35,7 @@ from ...progress import Progress
 from ...sizes import format_size
 from .base import Options, RawBatch, Source, Unit
 from .claims import TRUST, file_sizes, refuse_claims, row_bytes
-from .foreign_calls import ForeignCalls
+from .foreign_libraries import ForeignCalls
 from .input_path import InputPath
 
 __all__ = ["looked_through", "main"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ...errors import MissingError, SchemaError
-from .packages import needed
+from .foreign_libraries import needed
 
 __all__ = ["SUFFIXES", "ZLIB_MARKS", "decompressed", "inner_name", "is_marked"]
 

@@ -16,7 +16,6 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from ...progress import Progress
-from .ahead import made_ahead
 from .base import (
     AskedOption,
     LeftOut,
@@ -27,6 +26,7 @@ from .base import (
     WrongSourceError,
     column_name,
     column_names,
+    made_ahead,
 )
 from .cell_types import NUMBER, CellEvidence, is_rounded
 from .convert import converted, exact_float, rounding_advice, text_converter

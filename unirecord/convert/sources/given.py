@@ -17,11 +17,10 @@ from ...writing.inference import infer_schema
 from .arrow_columns import ArrowSource, features_of
 from .base import LeftOut, Options, RawBatch, Source, Unit, reduced
 from .folder_walk import UnreadableError, read_regular_file
-from .foreign_calls import foreign_call
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .media_types import annotated
 from .overrides import apply_overrides
-from .packages import needed
 
 __all__ = [
     "GivenRecords",

@@ -10,15 +10,19 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .array_attributes import annotations_of_attributes, plain_attributes, said_of_attributes
+from .array_attributes import (
+    annotations_of_attributes,
+    equally_long,
+    plain_attributes,
+    said_of_attributes,
+    wanted_types,
+)
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, column_names, reduced
 from .claims import TRUST, refuse_claims
-from .foreign_calls import foreign_call
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .media_types import annotated
-from .packages import needed
-from .parallel_arrays import equally_long, wanted_types
-from .splits import refuse_split_files
+from .overrides import refuse_split_files
 
 __all__ = ["Hdf5File"]
 

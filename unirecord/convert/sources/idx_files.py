@@ -17,7 +17,7 @@ from ...progress import Progress
 from ...sizes import many
 from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
-from .splits import SPLITS
+from .overrides import SPLITS
 
 __all__ = ["IdxFiles"]
 

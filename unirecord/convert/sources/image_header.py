@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ...format.file_kinds import file_kind
+from ...format.layout import file_kind
 
 __all__ = ["ImageHeader", "NotAnImageError", "read_image_header"]
 

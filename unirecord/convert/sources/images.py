@@ -21,8 +21,7 @@ from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
 from .left_out import reduced
 from .media_types import PICTURES, bytes_of
-from .overrides import apply_overrides
-from .splits import SPLITS
+from .overrides import SPLITS, apply_overrides
 
 __all__ = [
     "FOLDERS_ARE_CLASSES",

@@ -1,4 +1,4 @@
-"""JSON Lines files as records: one object a line, nested values as objects, lists of numbers as arrays."""
+"""JSON Lines, arrays of JSON, and the text of either."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from ...format.values.batch import numbers_of, texts_of
 from ...format.values.objects import MAX_DEPTH
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .ahead import made_ahead
-from .base import LeftOut, Options, RawBatch, RowPlace, Unit, column_names
+from .base import LeftOut, Options, RawBatch, RowPlace, Unit, column_names, made_ahead
 from .convert import converted, json_converter, numbers
 from .input_path import InputPath
 from .json_text import OutOfRangeError, parse_json
@@ -33,7 +32,32 @@ __all__ = [
     "arrow_kind",
     "arrow_lines",
     "flat_records",
+    "json_object",
 ]
+
+
+# A JSON file that lists the pieces of a dataset: read within a bound, an object or an error that names it.
+
+
+_MOST_BYTES: Final = 1_000_000_000
+
+
+def json_object(file: InputPath) -> dict[str, Any]:
+    """Return the object that a file holds; `SchemaError` says why there is none."""
+    with file.open() as stream:
+        text = stream.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise SchemaError(f"{file.name} is larger than 1 GB, which is no list of files")
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"{file.name} is not valid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise SchemaError(f"{file.name} holds {type(found).__name__}, not an object")
+    return found
+
+
+# JSON Lines files as records: one object a line, nested values as objects, lists of numbers as arrays.
 
 
 # Lines of flat JSON objects by orjson where it is installed: the same values as `parse_json` gives, only faster.

@@ -10,9 +10,8 @@ from ...progress import Progress
 from .arrow_columns import ArrowSource
 from .base import AskedOption, Options, RawBatch, Unit
 from .claims import TRUST
-from .foreign_calls import foreign_call
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
-from .packages import needed
 
 __all__ = ["LanceDataset"]
 

@@ -17,13 +17,12 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .base import Options, RawBatch, Source, Unit, column_names
+from .base import Options, RawBatch, Source, Unit, add_cells, column_names, cut_cells, ranges
+from .foreign_libraries import needed
 from .input_path import InputPath
-from .json_file import json_object
 from .json_text import parse_json
+from .jsonl import json_object
 from .mds import listed_files, picture_pixels
-from .packages import needed
-from .packed_rows import add_cells, cut_cells, ranges
 
 __all__ = [
     "LitDataChunks",

@@ -12,10 +12,9 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .base import AskedOption, Options, RawBatch, Source, Unit
 from .claims import TRUST
-from .foreign_calls import foreign_call
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .overrides import apply_overrides
-from .packages import needed
 
 __all__ = ["LmdbFolder"]
 

@@ -20,12 +20,23 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import ColumnEvidence
-from .base import Options, RawBatch, Source, Unit, WrongSourceError, column_name, column_names, reduced
+from .array_attributes import wanted_types
+from .base import (
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    WrongSourceError,
+    add_cells,
+    column_name,
+    column_names,
+    cut_cells,
+    ranges,
+    reduced,
+)
 from .input_path import InputPath
-from .json_file import json_object
 from .json_text import parse_json
-from .packed_rows import add_cells, cut_cells, ranges
-from .parallel_arrays import wanted_types
+from .jsonl import json_object
 
 __all__ = [
     "MdsField",

@@ -27,12 +27,12 @@ from ...format.schema import Schema
 from ...format.values.strings import UnicodeRefused, unicode_list
 from ...progress import Progress
 from ...sizes import format_size, many
+from .array_attributes import equally_long, wanted_types
 from .base import AskedOption, Options, RawBatch, Source, Unit, column_names
 from .claims import TRUST, refuse_claims
 from .input_path import InputPath
 from .json_text import parse_json
-from .parallel_arrays import equally_long, wanted_types
-from .splits import refuse_split_files
+from .overrides import refuse_split_files
 
 __all__ = [
     "NpyFiles",

@@ -1,17 +1,57 @@
-"""The ``--schema`` option: text, a JSON file or ``name=type`` pairs to column types that replace inferred ones."""
+"""What the user says of a source: types of columns, and splits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ...errors import SchemaError, did_you_mean
 from ...format.column import Column
 from ...format.schema import Schema
 from .json_text import parse_json
 
-__all__ = ["TypesThere", "apply_overrides", "parse_overrides"]
+__all__ = [
+    "SPLITS",
+    "TypesThere",
+    "apply_overrides",
+    "parse_overrides",
+    "refuse_split_files",
+]
+
+
+# Files and folders that by their names are parts of a split (train, val, test).
+
+
+SPLITS: Final = {
+    "train": "train", "training": "train",
+    "val": "val", "valid": "val", "validation": "val", "dev": "val", "eval": "val",
+    "test": "test", "testing": "test", "holdout": "test",
+}  # fmt: skip
+_FIRST_WORD: Final = re.compile(r"([A-Za-z]+)(?=[-_.0-9])")
+
+
+def refuse_split_files(path: str, files: Iterable[str]) -> None:
+    """Raise `SchemaError` when files that would become one dataset are train and test by their names."""
+    found: dict[str, str] = {}
+    for name in files:
+        word = _FIRST_WORD.match(os.path.basename(name))
+        role = SPLITS.get(word[1].lower()) if word else None
+        if role is None:
+            return
+        found.setdefault(role, os.path.join(os.path.dirname(name), f"{word[1] if word else ''}*"))
+    if len(found) > 1:
+        steps = " and ".join(f"`unirecord write '{pattern}' {role}`" for role, pattern in found.items())
+        raise SchemaError(
+            f"{path}: by their names the files are parts of a split ({', '.join(found)}); write each to a dataset of "
+            f"its own: {steps}"
+        )
+
+
+# The ``--schema`` option: text, a JSON file or ``name=type`` pairs to column types that replace inferred
+# ones.
 
 
 def parse_overrides(text: str) -> dict[str, Any]:

@@ -28,10 +28,9 @@ from .mask_folders import MaskFolders
 from .mds import MdsShards
 from .mindrecord import MindRecordFiles
 from .npy_files import NpyFiles
-from .parquet import ParquetFiles
+from .parquet import ParquetFiles, refuse_table_folder
 from .python_records import PythonRecords
 from .stored_dataset import StoredDataset
-from .table_formats import refuse_table_folder
 from .text_files import TextLines
 from .tfrecord import TFRecordFiles
 from .voc import VocFolder

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from zlib import adler32
 
 from ...errors import SchemaError
-from .read_ahead import ReadAhead
+from .base import ReadAhead
 
 __all__ = ["Member", "tar_members"]
 

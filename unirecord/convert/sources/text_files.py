@@ -15,8 +15,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .base import Options, RawBatch, RowPlace, Source, Unit
 from .input_path import InputPath
-from .overrides import apply_overrides
-from .splits import refuse_split_files
+from .overrides import apply_overrides, refuse_split_files
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvRecords

@@ -18,7 +18,7 @@ from .arrow_columns import nullable
 from .base import Options, RawBatch, Source, Unit, column_names
 from .convert import Misfit
 from .input_path import InputPath
-from .splits import refuse_split_files
+from .overrides import refuse_split_files
 
 __all__ = [
     "ExampleRecords",

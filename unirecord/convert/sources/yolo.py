@@ -12,10 +12,9 @@ from ...progress import Progress
 from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
 from .base import LeftOut, Options
 from .folder_walk import natural_order, utf8_name, walk
-from .foreign_calls import foreign_call
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .overrides import apply_overrides
-from .packages import needed
 
 __all__ = ["YoloFolder"]
 

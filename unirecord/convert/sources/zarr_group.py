@@ -12,14 +12,18 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...format.values.strings import unicode_list
 from ...progress import Progress
-from .array_attributes import annotations_of_attributes, plain_attributes, said_of_attributes
+from .array_attributes import (
+    annotations_of_attributes,
+    equally_long,
+    plain_attributes,
+    said_of_attributes,
+    wanted_types,
+)
 from .base import AskedOption, Options, RawBatch, Source, Unit, column_names, reduced
 from .claims import TRUST, refuse_claims
-from .foreign_calls import foreign_call
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .media_types import annotated
-from .packages import needed
-from .parallel_arrays import equally_long, wanted_types
 
 __all__ = ["ZarrGroup"]
 

@@ -13,8 +13,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from ..sources.base import LeftOut, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
-from .base import Step, pieces
-from .fit import refuse_left_out
+from .base import Step, pieces, refuse_left_out
 
 __all__ = ["SteppedSource"]
 

@@ -1,4 +1,4 @@
-"""Drops and renames columns of a directory: the next version says what is read; no file changes."""
+"""Columns of a directory that are dropped, renamed, or stored beside its parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to
 from .republishing import OvertakenError, held, with_same_blocks
 
-__all__ = ["ColumnsChanged", "as_columns_change", "drop_columns", "rename_columns"]
+__all__ = [
+    "ColumnsChanged",
+    "as_columns_change",
+    "drop_columns",
+    "rename_columns",
+]
 
 
 @dataclass(frozen=True)

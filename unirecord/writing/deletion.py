@@ -1,42 +1,292 @@
-"""Erases rows of a directory for good: deletes them, writes their parts anew, removes earlier versions, and looks."""
+"""Rows that are taken away: deleted, evicted by age, and purged from every file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import xxh3_64
 from ..errors import BusyError, CorruptionError, UniRecordError
 from ..format.column import Column
 from ..format.page import cell_lengths, padded
+from ..order.selection import Selection, each_once, row_numbers
 from ..parts import manifest
 from ..parts.data_file import DataFile, DataHead, RowGroup
-from ..parts.dataset_path import resolve
-from ..parts.manifest import Manifest, PartEntry
+from ..parts.dataset_path import deletion_of, resolve
+from ..parts.deletions import encode_deletion, rows_deleted
+from ..parts.manifest import DeletedRows, Manifest, PartEntry
 from ..parts.part_set import ColumnResult, PartSet
-from ..parts.versions import kept_name, kept_versions, no_directory, publication_of, read_newest
+from ..parts.rearranging import bytes_of_part, files_of_part
+from ..parts.versions import (
+    files_of,
+    kept_name,
+    kept_versions,
+    no_directory,
+    publication_of,
+    published_as,
+    read_newest,
+)
 from ..progress import Progress
+from ..sizes import parse_size
 from ..storage import local as store
 from ..storage.claim import is_leased
-from ..storage.registry import location_of
-from .collecting import gc
-from .compacting import bare_deletions, deleted_rows, relay
-from .deleting import delete, rows_that_go
-from .relaying import joined_small
+from ..storage.registry import location_of, path_of_dataset
+from ..storage.storage_options import use_storage
+from .arguments import storage_to_write_to
+from .collecting import Collected, gc
+from .publisher import Publisher
+from .republishing import OvertakenError, held
+from .rewrite import bare_deletions, deleted_rows, joined_small, relay
 from .verified_rows import row_ends
 
 __all__ = [
+    "Deleted",
     "Dictionaries",
+    "Evicted",
     "Purged",
     "Traces",
+    "delete",
     "dictionaries_of",
+    "evict",
     "purge",
+    "rows_that_go",
     "trace_rows",
 ]
+
+
+# Deletes rows of a directory: a small file for each part concerned, which the next version names; no part
+# changes.
+
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """What `unirecord.delete` has done.
+
+    Attributes:
+        rows: how many rows have been deleted.
+        version: the version without them; the one that was there where no row was concerned.
+    """
+
+    rows: int
+    version: int
+
+
+def delete(
+    path: str | os.PathLike[str],
+    *,
+    where: str | None = None,
+    rows: int | Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Deleted:
+    """Deletes rows of the directory at ``path``: from the next version on they are not there (docs/growing.md).
+
+    The other rows keep their numbers. Jobs that run go on with what they have opened. The bytes stay on disk, for the
+    versions before.
+
+    Args:
+        path: a directory of parts, also in an object store.
+        where: a condition (docs/query.md): the rows that meet it.
+        rows: row numbers in the dataset, as ``ds.order.row_ids`` gives them, in place of ``where``.
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
+
+    Raises:
+        MissingError: there is no directory of parts.
+        IndexError: there is no row of that number, or no more.
+        QueryError: the condition is wrong.
+        BusyError: a live writer is at work there.
+        StaleError: in an object store, another writer has replaced the dataset meanwhile.
+        UniRecordError: the directory is in storage that is only read.
+        ValueError: not exactly one of ``where`` and ``rows`` is given, or ``storage_options`` for a disk.
+    """
+    folder = path_of_dataset(os.fspath(path))
+    if (where is None) == (rows is None):
+        raise ValueError("give either where, a condition, or rows, by their numbers")
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise no_directory(
+                folder,
+                ", and only of those can rows be deleted; write a single part again without them",
+            )
+        while True:
+            with suppress(OvertakenError), held(folder) as claim:
+                return _delete(folder, claim, where, rows)
+
+
+def _delete(folder: str, claim: Publisher, where: str | None, rows: Any) -> Deleted:
+    before = claim.before
+    assert before is not None
+    found = rows_that_go(folder, where, rows)
+    if not len(found):
+        return Deleted(0, before.generation)
+    after = before
+
+    def without_them(now: Manifest | None) -> bytes:
+        nonlocal after
+        if now is not before:
+            raise OvertakenError
+        after = published_as(replace(before, parts=entries), before, "delete", folder)
+        return manifest.encode(after)
+
+    made: list[str] = []
+    try:
+        entries = _without(folder, claim, found, made)
+        claim.publish(without_them)
+    finally:
+        if not claim.published:
+            claim.clear_files(made)
+    return Deleted(len(found), after.generation)
+
+
+def rows_that_go(folder: str, where: str | None, rows: Any) -> Numbers:
+    """The rows that are there and are to go, ascending."""
+    parts = PartSet(resolve(folder), knows_deletions=True)
+    try:
+        from ..query import compile_query
+        from ..query.query import live_rows, live_rows_that_meet
+
+        if where is not None:
+            return live_rows_that_meet(parts, compile_query(where, parts.schema))
+        return _asked(live_rows(parts), rows)
+    finally:
+        parts.close()
+
+
+def _asked(live: Selection, rows: Any) -> Numbers:
+    wanted = each_once(row_numbers(rows, live.rows))
+    there, _ = live.places(wanted)
+    if len(there) < len(wanted):
+        gone = np.setdiff1d(np.arange(len(wanted)), there)[0]
+        raise IndexError(f"row {wanted[gone]} has been deleted already")
+    return wanted
+
+
+def _without(folder: str, claim: Publisher, found: Numbers, made: list[str]) -> tuple[PartEntry, ...]:
+    """The parts with their deletion files, which are written; ``made`` gets the names of these."""
+    before = claim.before
+    assert before is not None
+    entries: list[PartEntry] = []
+    start = 0
+    for entry in before.parts:
+        first, last = np.searchsorted(found, [start, start + entry.rows]).tolist()
+        new = found[first:last] - start
+        start += entry.rows
+        if not len(new):
+            entries.append(entry)
+            continue
+        before_it = rows_deleted(deletion_of(folder, entry), entry.id, entry.rows)
+        deleted = np.sort(np.concatenate([before_it, new]))  # no row is in both
+        content = encode_deletion(entry.id, entry.rows, deleted)
+        name = claim.put_file(entry.name, before.generation + 1, content, made)
+        gone = DeletedRows(name, len(deleted), len(content), f"{xxh3_64(content):016x}")
+        entries.append(entry._replace(deleted=gone))
+    return tuple(entries)
+
+
+# Has the oldest parts of a directory go until it is small enough, as one publication.
+
+
+@dataclass(frozen=True)
+class Evicted:
+    """What `unirecord.evict` has done, or would do.
+
+    Attributes:
+        version: the version without the parts; the one that was there where none had to go.
+        parts: how many parts have gone.
+        rows: their rows, those that had been deleted too.
+        bytes: of their files.
+        left: bytes of the files that the version names.
+        kept_by: earlier versions that still name such a part, whose bytes stay on disk until `gc` removes these.
+        collected: what `gc` has removed then, if it was asked for.
+    """
+
+    version: int
+    parts: int
+    rows: int
+    bytes: int
+    left: int
+    kept_by: tuple[int, ...]
+    collected: Collected | None = None
+
+
+def evict(
+    path: str | os.PathLike[str], max_bytes: int | str, *, collect: bool = False, dry_run: bool = False
+) -> Evicted:
+    """Removes the oldest parts of the directory at ``path`` until the others are within a limit (docs/growing.md).
+
+    The oldest are the first ones, as appending puts them. The numbers of the rows that stay go down by as many as have
+    gone. One part always stays.
+
+    Args:
+        path: a directory of parts on a disk.
+        max_bytes: of data files, indexes and files of deleted rows: a number, or text like ``"200GB"``.
+        collect: remove all earlier versions as well (`gc` with ``keep=1``): until then they keep the bytes on disk.
+        dry_run: change nothing, and say what would be done.
+
+    Raises:
+        MissingError: there is no directory of parts.
+        BusyError: a live writer is at work there.
+        UniRecordError: the directory is in an object store, or its last part alone is larger than the limit.
+        ValueError: ``max_bytes`` is no size.
+    """
+    folder, limit = os.fspath(path), parse_size(max_bytes)
+    if not location_of(folder).in_file_system:
+        raise UniRecordError(f"{folder}: parts are evicted on a disk only, not in an object store")
+    if not location_of(folder).is_directory(folder):
+        raise no_directory(folder)
+    if dry_run:
+        return _planned_eviction(folder, read_newest(folder), limit)[0]
+    with held(folder) as claim:
+        before = claim.before
+        assert before is not None
+        found, parts = _planned_eviction(folder, before, limit)
+        if found.parts:
+            after = published_as(replace(before, parts=parts), before, "evict", folder)
+            claim.publish(lambda _: manifest.encode(after))
+    return replace(found, collected=gc(folder, keep=1)) if collect else found
+
+
+def _planned_eviction(folder: str, before: Manifest, limit: int) -> tuple[Evicted, Sequence[PartEntry]]:
+    sizes = list(map(bytes_of_part, before.parts))
+    left, gone = sum(sizes), 0
+    while left > limit and gone < len(sizes) - 1:
+        left -= sizes[gone]
+        gone += 1
+    if left > limit:
+        raise UniRecordError(
+            f"{folder}: its last part alone has {left:,} bytes, more than {limit:,}, and one part always stays; "
+            "`unirecord reshard` makes smaller parts"
+        )
+    parts = before.parts[:gone]
+    names = {file.name for part in parts for file in files_of_part(before, part)}
+    version = before.generation + bool(gone)
+    kept_by = tuple(
+        [n for n in _kept(folder, before) if names & files_of(manifest.read(_kept_path(folder, n)))]
+    )
+    if gone:
+        kept_by = (*kept_by, before.generation)
+    rows = sum(part.rows for part in parts)
+    return Evicted(version, gone, rows, sum(sizes[:gone]), left, kept_by), before.parts[gone:]
+
+
+def _kept(folder: str, before: Manifest) -> list[int]:
+    return [n for n in kept_versions(location_of(folder).names(folder)) if n < before.generation]
+
+
+def _kept_path(folder: str, number: int) -> str:
+    return os.path.join(folder, kept_name(number))
+
+
+# Erases rows of a directory for good: deletes them, writes their parts anew, removes earlier versions, and
+# looks.
 
 
 # Traces of rows that are to be erased: short runs of their bytes, looked for in every file that is left.
@@ -49,8 +299,6 @@ _BLOCK: Final = 16 << 20
 _TABLE_BITS: Final = 22
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT: Final = np.uint64(64 - _TABLE_BITS)
-
-Numbers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 

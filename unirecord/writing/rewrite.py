@@ -1,0 +1,925 @@
+"""Rows that lie there written anew: in parts of other sizes, in another order, joined with those of other datasets."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..columns.ordered import rows_in_order
+from ..core import xxh3_64
+from ..errors import ExistsError, SchemaError, UniRecordError
+from ..format.layout import Shape
+from ..format.metadata import pack_user, say_the_same
+from ..format.page import StoredRows
+from ..format.schema import Schema
+from ..parts import manifest
+from ..parts.data_file import DataFile, DataHead
+from ..parts.dataset_path import deletion_of
+from ..parts.deletions import deletion_name, encode_deletion, rows_deleted
+from ..parts.layouts import ColumnFile, Layout, PartColumns
+from ..parts.manifest import DeletedRows, Manifest, PartEntry
+from ..parts.part_set import PartRef, PartSet, Snapshot, resolve
+from ..parts.rearranging import pruned
+from ..parts.snapshot import join_snapshots
+from ..parts.versions import begun_by, no_directory, published_as
+from ..progress import Progress, Tracker
+from ..sizes import many, parse_size
+from ..storage import local as store
+from ..storage.registry import location_of
+from ..storage.staged import give_again, write_staged
+from .arguments import check_path
+from .batch_writer import PART_BYTES, BatchWriter
+from .part_writer import (
+    Compressor,
+    Dictionaries,
+    PartContent,
+    PartSequence,
+    padded_anew,
+    rows_as_batch,
+    stored_as,
+    values_of_part,
+)
+from .publisher import open_publisher
+from .republishing import held, with_same_blocks
+from .row_groups import TARGET_BYTES, StoredGrouper, shape_without_rows, stored_shape
+from .stored_columns import compressed_as
+from .verified_rows import open_verified, verified_rows
+
+__all__ = [
+    "Merged",
+    "NewPart",
+    "Relaid",
+    "Relaying",
+    "Span",
+    "bare_deletions",
+    "compact",
+    "cut_evenly",
+    "deleted_rows",
+    "joined_small",
+    "merge",
+    "relay",
+    "reshard",
+    "sort",
+    "without_bare",
+]
+
+
+# Parts of other parts' rows: which rows go into which new part, and how they get there, checked on the way.
+
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows [first, stop) of a part."""
+
+    entry: PartEntry
+    first: int
+    stop: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the part."""
+        return (self.first, self.stop) == (0, self.entry.rows)
+
+
+@dataclass(frozen=True)
+class NewPart:
+    """What becomes one part: the rows of spans, one after the other."""
+
+    spans: tuple[Span, ...]
+
+    @property
+    def kept(self) -> PartEntry | None:
+        """The part that it is already; None where rows move."""
+        return self.spans[0].entry if len(self.spans) == 1 and self.spans[0].is_whole else None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(span.stop - span.first for span in self.spans)
+
+
+def joined_small(parts: Sequence[PartEntry], part_bytes: int) -> list[NewPart]:
+    """Neighbours put together as long as they have at most so many bytes; parts without rows vanish."""
+    made: list[list[Span]] = []
+    size = 0
+    for entry in parts:
+        if not entry.rows:
+            continue
+        more = entry.bytes + sum(file.bytes for file in (entry.columns.files if entry.columns else ()))
+        if not made or size + more > part_bytes:
+            made.append([])
+            size = 0
+        made[-1].append(Span(entry, 0, entry.rows))
+        size += more
+    return [NewPart(tuple(spans)) for spans in made]
+
+
+def cut_evenly(parts: Sequence[PartEntry], bounds: Sequence[int]) -> list[NewPart]:
+    """Parts that end at these row numbers, ascending, the last of which is the number of all rows."""
+    spans = iter([(entry, entry.rows) for entry in parts if entry.rows])
+    entry, left = next(spans, (None, 0))
+    made, place = [], 0
+    for bound in bounds:
+        mine: list[Span] = []
+        while place < bound and entry is not None:
+            count = min(left, bound - place)
+            first = entry.rows - left
+            mine.append(Span(entry, first, first + count))
+            place, left = place + count, left - count
+            if not left:
+                entry, left = next(spans, (None, 0))
+        if mine:
+            made.append(NewPart(tuple(mine)))
+    return made
+
+
+class Relaying:
+    """Writes the new parts of a directory; those that are complete are ``made``, in their order.
+
+    The rows are those of the data files: their digests are checked, and then new ones computed of the same memory.
+    Cells stay compressed as they are where the parts that come together have the same dictionaries.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        before: Manifest,
+        new_id: bytes,
+        advance: Callable[[int], None] = lambda _: None,
+        dropped: Callable[[PartEntry], Numbers] = lambda _: np.empty(0, np.int64),
+        bare: Collection[str] = (),
+    ) -> None:
+        """``dropped``: the rows of a part in whose place blank ones are written.
+
+        ``bare``: names of parts whose dictionaries stay behind as well.
+        """
+        self._folder, self._before, self._advance = folder, before, advance
+        self._dropped, self._without_dictionaries = dropped, bare
+        like = os.path.join(folder, manifest.NAME)
+        self._parts = PartSequence(folder, new_id, lambda i: before.next_part + i, 1 << 62, like)
+        self._source: _Source | None = None
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def made(self) -> list[PartEntry]:
+        """The parts that are complete."""
+        return self._parts.entries
+
+    @property
+    def named(self) -> list[str]:
+        """The names that may have been given."""
+        return self._parts.named
+
+    def write(self, new: NewPart) -> PartEntry:
+        """Writes one part; those of a dataset in its order."""
+        content, dictionaries, shape = self._settled(new)
+        grouper = StoredGrouper(shape, TARGET_BYTES)
+        for span in new.spans:
+            for rows in self._rows_of(span, content.schema, dictionaries, shape):
+                for pieces in grouper.add(rows):
+                    self._parts.add(content, shape, pieces)
+        for pieces in grouper.finish():
+            self._parts.add(content, shape, pieces)
+        self._parts.finish(content, shape)
+        entry = self.made[-1]
+        if entry.rows != new.rows:
+            raise UniRecordError(
+                f"{self._folder}: {entry.rows} rows were written where {new.rows} belong, so nothing was published"
+            )
+        return entry
+
+    def close(self) -> None:
+        """Removes the part that is not complete, and closes what is read."""
+        self._parts.discard()
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _settled(self, new: NewPart) -> tuple[PartContent, Dictionaries, Shape]:
+        """How the part is written: compressed as most of its rows are."""
+        found: list[tuple[int, int, Shape]] = []
+        best: tuple[int, Schema, Dictionaries] | None = None
+        for span in new.spans:
+            with DataFile(os.path.join(self._folder, span.entry.name)) as data:
+                head = open_verified(data, span.entry)
+                rows = span.stop - span.first
+                found.append((rows, span.entry.bytes * rows // span.entry.rows, head.header.shape))
+                if best is not None and rows <= best[0]:
+                    continue
+                if span.entry.columns is None:
+                    best = rows, head.schema, _dictionaries(data, head)
+                else:  # its columns are compressed anew
+                    best = rows, compressed_as(self._folder, self._before, span.entry), ()
+        assert best is not None
+        _, stored, dictionaries = best
+        names = self._without_dictionaries
+        if any(span.entry.name in names or len(self._dropped(span.entry)) for span in new.spans):
+            dictionaries = ()  # they were trained on rows that go
+        schema = Schema(replace(column, codec=stored[column.name].codec) for column in self._before.schema)
+        user = self._before.metadata or b"\xc0"
+        content = PartContent(schema, self._before.index, user, dictionaries)
+        return content, dictionaries, stored_shape(schema, found, TARGET_BYTES)
+
+    def _rows_of(
+        self, span: Span, schema: Schema, dictionaries: Dictionaries, shape: Shape
+    ) -> Iterator[StoredRows]:
+        path = os.path.join(self._folder, span.entry.name)
+        source = self._source
+        if source is None or not source.goes_on(path, span.first, schema, dictionaries, shape):
+            if source is not None:
+                source.close()
+            dropped = self._dropped(span.entry)
+            source = self._source = _Source(
+                path, span.entry, schema, dictionaries, shape, dropped, partial(self._snapshot_of, span.entry)
+            )
+        for rows in source.take(span.first, span.stop):
+            yield rows
+            self._advance(rows.rows * span.entry.bytes // span.entry.rows)
+
+    def _snapshot_of(self, entry: PartEntry) -> Snapshot:
+        """The dataset as if it were this part alone, with all of its rows."""
+        if self._snapshot is None:
+            self._snapshot = resolve(self._folder)
+        [ref] = [ref for ref in self._snapshot.parts if ref.id == entry.id]
+        return replace(self._snapshot, parts=(replace(ref, deletion=None),), listings=())
+
+
+def _dictionaries(data: DataFile, head: DataHead) -> Dictionaries:
+    return tuple((page.column, page.content) for page in data.dictionaries(head))
+
+
+class _Source:
+    """A part that is read from front to back, as the new part stores its rows."""
+
+    def __init__(
+        self,
+        path: str,
+        entry: PartEntry,
+        schema: Schema,
+        dictionaries: Dictionaries,
+        shape: Shape,
+        dropped: Numbers,
+        snapshot: Callable[[], Snapshot],
+    ) -> None:
+        self._key = (path, [(column.codec, column.name) for column in schema], dictionaries, shape.blob_align)
+        self._files = ExitStack()
+        data = self._files.enter_context(DataFile(path))
+        self._rows = self._restored(data, entry, schema, dictionaries, shape, dropped, snapshot)
+        self._piece: StoredRows | None = None
+        self._place = 0  # of the piece
+
+    def goes_on(
+        self, path: str, first: int, schema: Schema, dictionaries: Dictionaries, shape: Shape
+    ) -> bool:
+        """Whether rows from ``first`` on are still to come, in this form."""
+        key = (path, [(column.codec, column.name) for column in schema], dictionaries, shape.blob_align)
+        return key == self._key and first >= self._place
+
+    def take(self, first: int, stop: int) -> Iterator[StoredRows]:
+        """Rows [first, stop) of the part; none of them have been passed."""
+        while True:
+            piece = self._piece
+            if piece is not None:
+                end = self._place + piece.rows
+                if end > first:
+                    yield piece.part(max(first - self._place, 0), min(stop, end) - self._place)
+                if end >= stop:
+                    return
+                self._place = end
+            self._piece = next(self._rows, None)
+            if self._piece is None:
+                return
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._files.close()
+
+    @staticmethod
+    def _restored(
+        data: DataFile,
+        entry: PartEntry,
+        schema: Schema,
+        dictionaries: Dictionaries,
+        shape: Shape,
+        dropped: Numbers,
+        snapshot: Callable[[], Snapshot],
+    ) -> Iterator[StoredRows]:
+        head = open_verified(data, entry)
+        same = entry.columns is None and [column.codec and column.codec.code for column in head.schema] == [
+            column.codec and column.codec.code for column in schema
+        ]
+        if same and not len(dropped) and _dictionaries(data, head) == dictionaries:
+            for rows in verified_rows(data, head):
+                yield padded_anew(schema, rows, head.header.shape, shape)
+            return
+        compressor = Compressor(schema, dictionaries)
+        for batch in values_of_part(snapshot(), dropped):
+            for compressed, _ in compressor.add(batch, owned=True):
+                yield stored_as(schema, compressed, shape)
+
+
+# Lays the rows of a directory out anew, in fewer parts or more: one publication, the same rows in their
+# order.
+
+
+_BARE: Final = "rows_dropped"  # in the manifest's ``optional``
+
+NewLayout = Callable[[Sequence[PartEntry]], "list[NewPart]"]
+
+
+@dataclass(frozen=True)
+class Relaid:
+    """What `unirecord.compact`, `unirecord.reshard` or `unirecord.sort` has done, or would do.
+
+    Attributes:
+        version: the version with the new parts; the one that was there where nothing was to be done.
+        parts_before, parts_after: how many parts there were, and are.
+        written: how many of them are new; the others stay as they are.
+        rows, bytes: of the data files that were copied from.
+    """
+
+    version: int
+    parts_before: int
+    parts_after: int
+    written: int
+    rows: int
+    bytes: int
+
+
+def compact(
+    path: str | os.PathLike[str],
+    *,
+    part_bytes: int | str | None = None,
+    rows_per_part: int | None = None,
+    drop_deleted: bool = False,
+    join_columns: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Relaid:
+    """Puts small parts of the directory at ``path`` together, as the next version (docs/growing.md).
+
+    Rows keep their numbers and their order, so that jobs go on where they stand. Each row is checked against its digest
+    on the way. What was there stays, for the versions before, until `unirecord.gc`.
+
+    Args:
+        path: a directory of parts on a disk.
+        part_bytes: neighbours are put together up to this size: a number, or text like ``"2GiB"``; 20 GB by default.
+        rows_per_part: in place of it: parts of so many rows each, the last one of what is left.
+        drop_deleted: leave out the bytes of rows that have been deleted: blank rows keep their numbers, deleted. Parts
+            that have such rows are written anew whatever their size, their cells without compression dictionaries.
+        join_columns: parts whose columns lie in column parts, or have other names than in their files, are written anew
+            whatever their size, with all columns in one file; without it those that are written anyway are.
+        dry_run: change nothing, and say what would be done.
+        progress: called with (bytes done, bytes in all).
+
+    Raises:
+        CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
+        MissingError: there is no directory of parts.
+        BusyError: a live writer is at work there.
+        UniRecordError: the directory is in an object store.
+        ValueError: a wrong argument.
+    """
+    if part_bytes is not None and rows_per_part is not None:
+        raise ValueError("give part_bytes or rows_per_part, not both")
+    if rows_per_part is not None:
+        step = _count("rows_per_part", rows_per_part)
+        return relay(
+            path,
+            lambda parts: cut_evenly(parts, _every(parts, step)),
+            "compact",
+            dry_run,
+            progress,
+            drop_deleted,
+            join_columns=join_columns,
+        )
+    size = PART_BYTES if part_bytes is None else parse_size(part_bytes)
+    if size < 1:
+        raise ValueError(f"part_bytes is at least 1, got {part_bytes!r}")
+    return relay(
+        path,
+        lambda parts: joined_small(parts, size),
+        "compact",
+        dry_run,
+        progress,
+        drop_deleted,
+        join_columns=join_columns,
+    )
+
+
+def reshard(
+    path: str | os.PathLike[str],
+    parts: int,
+    *,
+    drop_deleted: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Relaid:
+    """Lays the rows of the directory at ``path`` out in so many parts, of equal numbers of rows to within one.
+
+    All else is as for `compact`.
+
+    Args:
+        path: as for `compact`.
+        parts: how many; no more than there are rows.
+        drop_deleted, dry_run, progress: as for `compact`.
+    """
+    wanted = _count("parts", parts)
+
+    def layout(entries: Sequence[PartEntry]) -> list[NewPart]:
+        rows = sum(entry.rows for entry in entries)
+        if wanted > max(rows, 1):
+            raise ValueError(f"{many(wanted, 'part')} of {many(rows, 'row')}: a part has one row at least")
+        return cut_evenly(entries, [rows * (i + 1) // wanted for i in range(wanted)])
+
+    return relay(path, layout, "reshard", dry_run, progress, drop_deleted)
+
+
+def _count(name: str, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} is {value!r}; expected a number from 1")
+    return value
+
+
+def _every(parts: Sequence[PartEntry], step: int) -> list[int]:
+    rows = sum(entry.rows for entry in parts)
+    return [min(first + step, rows) for first in range(0, rows, step)]
+
+
+def relay(
+    path: str | os.PathLike[str],
+    layout: NewLayout,
+    command: str,
+    dry_run: bool,
+    progress: Progress | None,
+    drop: bool = False,
+    without_dictionaries: Collection[str] = (),
+    join_columns: bool = False,
+) -> Relaid:
+    """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there.
+
+    With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named; with
+    ``join_columns``, all parts with a layout are written anew.
+    """
+    folder = os.fspath(path)
+    if not location_of(folder).in_file_system:
+        raise UniRecordError(f"{folder}: parts are laid out anew on a disk only, not in an object store")
+    if not location_of(folder).is_directory(folder):
+        raise no_directory(folder, ", and only of those can parts be put together")
+    with held(folder) as claim:
+        before = claim.before
+        assert before is not None
+        plan = layout(before.parts)
+        bare = bare_deletions(before)
+        layered = [entry.name for entry in before.parts if entry.columns is not None and join_columns]
+        staying = [_stays(new, bare, drop, [*without_dictionaries, *layered]) for new in plan]
+        moving = [new for new, entry in zip(plan, staying, strict=True) if entry is None]
+        spans = [span for new in moving for span in new.spans]
+        rows = sum(new.rows for new in moving)
+        size = sum(span.entry.bytes * (span.stop - span.first) // span.entry.rows for span in spans)
+        parts = len(before.parts)
+        if not moving:
+            return Relaid(before.generation, parts, parts, 0, 0, 0)
+        counts = (parts, len(plan), len(moving), rows, size)
+        if dry_run:
+            return Relaid(before.generation + 1, *counts)
+        dropped = (lambda entry: deleted_rows(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
+        work = Relaying(
+            folder, before, secrets.token_bytes(16), Tracker(size, progress).advance, dropped,
+            without_dictionaries,
+        )  # fmt: skip
+        made: list[str] = []
+        try:
+            entries = [
+                entry or _with_deleted(folder, before, new, work.write(new), made)
+                for new, entry in zip(plan, staying, strict=True)
+            ]
+            after = replace(before, parts=tuple(entries), next_part=before.next_part + len(moving))
+            after = published_as(after, before, command, folder)
+            after = with_same_blocks(after, before, folder)
+            after = _marked(
+                after, [entry for entry, new in zip(entries, plan, strict=True) if _is_bare(new, bare, drop)]
+            )
+            claim.publish(lambda _: manifest.encode(after))
+        finally:
+            work.close()
+            if not claim.published:
+                claim.clear(work.named)
+                for name in made:
+                    store.clear(os.path.join(folder, name))
+    return Relaid(after.generation, *counts)
+
+
+def deleted_rows(folder: str, entry: PartEntry) -> NDArray[np.int64]:
+    return rows_deleted(deletion_of(folder, entry), entry.id, entry.rows)
+
+
+def bare_deletions(found: Manifest) -> set[str]:
+    """The digests of the deletion files whose rows have left no bytes in their part."""
+    said = found.optional.get(_BARE)
+    return {digest for digest in said if type(digest) is str} if type(said) is list else set()
+
+
+def _is_bare(new: NewPart, bare: set[str], drop: bool) -> bool:
+    return drop or all(span.entry.deleted is None or span.entry.deleted.digest in bare for span in new.spans)
+
+
+def _stays(new: NewPart, bare: set[str], drop: bool, never: Collection[str] = ()) -> PartEntry | None:
+    """The part that it is already, and may stay."""
+    if new.kept is not None and new.kept.name in never:
+        return None
+    return new.kept if not drop or _is_bare(new, bare, False) else None
+
+
+def _marked(after: Manifest, bare: Sequence[PartEntry]) -> Manifest:
+    digests = [entry.deleted.digest for entry in bare if entry.deleted is not None]
+    others = {key: value for key, value in after.optional.items() if key != _BARE}
+    return replace(after, optional={**others, _BARE: digests} if digests else others)
+
+
+def without_bare(after: Manifest) -> Manifest:
+    """The manifest of a dataset of which no row has been deleted."""
+    return _marked(after, [])
+
+
+def _with_deleted(
+    folder: str, before: Manifest, new: NewPart, entry: PartEntry, made: list[str]
+) -> PartEntry:
+    """The new part, of which the same rows have been deleted."""
+    found, start = [], 0
+    for span in new.spans:
+        old = span.entry
+        rows = deleted_rows(folder, old)
+        found.append(rows[(rows >= span.first) & (rows < span.stop)] - span.first + start)
+        start += span.stop - span.first
+    gone = np.concatenate(found)
+    if not len(gone):
+        return entry
+    content = encode_deletion(entry.id, entry.rows, gone)
+    name = deletion_name(entry.name, before.generation + 1)
+    made.append(name)
+    write_staged(os.path.join(folder, name), os.path.join(folder, manifest.NAME), content)
+    return entry._replace(deleted=DeletedRows(name, len(gone), len(content), f"{xxh3_64(content):016x}"))
+
+
+# Brings the rows of a directory into the order of a column: one publication, other numbers for the rows.
+
+
+_AT_ONCE: Final = 8 << 20  # bytes that are read for one batch
+_MOST_ROWS: Final = 1 << 16
+
+Rows = NDArray[np.int64]
+
+
+def sort(
+    path: str | os.PathLike[str],
+    by: str,
+    *,
+    descending: bool = False,
+    cluster: bool = False,
+    part_bytes: int | str | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Relaid:
+    """Brings the rows of the directory at ``path`` into the order of a column, as the next version (docs/growing.md).
+
+    Rows get other numbers, and those that have been deleted stay behind: a state that was taken before is refused, and
+    goes on with the version that it is of. Each row is checked against its digest on the way. What was there stays, for
+    the versions before, until `unirecord.gc`. Needs 8 bytes of memory a row, and for a moment 16 more and the values of
+    the column; cells are compressed anew.
+
+    Args:
+        path: a directory of parts on a disk.
+        by: a scalar column: numbers, NaN after them, null last; equal ones in their order.
+        descending: the greatest first; NaN and null are last all the same.
+        cluster: rows with the same value side by side, and the values in the order in which they first come.
+        part_bytes: greatest size of a part: a number, or text like ``"2GiB"``; 20 GB by default.
+        dry_run: change nothing, and say what would be done.
+        progress: called with (bytes done, bytes in all).
+
+    Returns:
+        What was done; nothing is ``written`` where the rows lie so already and none is deleted. With ``dry_run``,
+        ``parts_after`` and ``written`` are what their sizes now let expect.
+
+    Raises:
+        CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
+        SchemaError: there is no such column, or it is not scalar.
+        MissingError: there is no directory of parts.
+        BusyError: a live writer is at work there.
+        UniRecordError: the directory is in an object store.
+        ValueError: a wrong argument.
+    """
+    folder, most = os.fspath(path), PART_BYTES if part_bytes is None else parse_size(part_bytes)
+    if most < 1:
+        raise ValueError(f"part_bytes is at least 1, got {part_bytes!r}")
+    if descending and cluster:
+        raise ValueError("descending and cluster exclude each other: clusters come as their first rows do")
+    if not location_of(folder).in_file_system:
+        raise UniRecordError(f"{folder}: rows are sorted on a disk only, not in an object store")
+    if not location_of(folder).is_directory(folder):
+        raise no_directory(folder, ", and only those have versions")
+    with held(folder) as claim:
+        before = claim.before
+        assert before is not None
+        parts = PartSet(resolve(folder), verify="always", knows_deletions=True)
+        try:
+            order = _order(parts, by, descending=descending, cluster=cluster)
+            count, size = len(before.parts), sum(entry.bytes for entry in before.parts)
+            if len(order) == parts.rows and (np.diff(order) == 1).all():
+                return Relaid(before.generation, count, count, 0, 0, 0)
+            if dry_run:
+                made = max(-(-size // most), 1)
+                return Relaid(before.generation + 1, count, made, made, len(order), size)
+            entries: list[PartEntry] = []
+            writing = _Writing(folder, before, parts, most)
+            try:
+                entries = writing.write(order, Tracker(size, progress).advance)
+                after = replace(before, parts=tuple(entries), next_part=before.next_part + len(entries))
+                after = without_bare(published_as(after, before, "sort", folder))
+                claim.publish(lambda _: manifest.encode(after))
+            finally:
+                writing.close()
+                if not claim.published:
+                    claim.clear(writing.named)
+        finally:
+            parts.close()
+    return Relaid(after.generation, count, len(entries), len(entries), len(order), size)
+
+
+def _order(parts: PartSet, by: str, *, descending: bool, cluster: bool) -> Rows:
+    live = parts.live
+    among = None if live is None else live.range(0, live.ones)
+    return rows_in_order(parts, by, descending=descending, cluster=cluster, among=among)
+
+
+class _Writing:
+    """Writes rows of opened parts into new ones."""
+
+    def __init__(self, folder: str, before: Manifest, parts: PartSet, part_bytes: int) -> None:
+        self._before, self._rows = before, parts
+        for entry in before.parts:
+            with DataFile(os.path.join(folder, entry.name)) as data:
+                open_verified(data, entry)
+        like = os.path.join(folder, manifest.NAME)
+        first = before.next_part
+        self._parts = PartSequence(folder, secrets.token_bytes(16), lambda i: first + i, part_bytes, like)
+
+    @property
+    def named(self) -> list[str]:
+        """The names that may have been given."""
+        return self._parts.named
+
+    def write(self, order: Rows, advance: Callable[[int], None]) -> list[PartEntry]:
+        """The parts, complete."""
+        content = PartContent(self._schema(), self._before.index, self._before.metadata or b"\xc0")
+        writer = BatchWriter(self._parts, content)
+        row_bytes = sum(entry.bytes for entry in self._before.parts) / max(len(order), 1)
+        step = min(max(int(_AT_ONCE / max(self._rows.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
+        for start in range(0, len(order), step):
+            some = order[start : start + step]
+            writer.add(rows_as_batch(self._rows, some), owned=True)
+            advance(int(row_bytes * len(some)))
+        writer.finish()
+        if not self._parts.entries:
+            self._parts.write_empty(writer.content, shape_without_rows(content.schema))
+        return self._parts.entries
+
+    def _schema(self) -> Schema:
+        """Compressed as the part with the most rows is."""
+        sizes = [entry.rows for entry in self._before.parts]
+        stored = self._rows.part(int(np.argmax(sizes))).stored_schema
+        return Schema(replace(column, codec=stored[column.name].codec) for column in self._before.schema)
+
+    def close(self) -> None:
+        """Removes the part that is not complete."""
+        self._parts.discard()
+
+
+# Several datasets as one: their parts under one manifest, by link where the file system can, so that
+# nothing moves.
+
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What `unirecord.merge` has made, or would.
+
+    Attributes:
+        rows: of the dataset, those that have been deleted too.
+        parts: how many it has.
+        linked: how many of them are links, which take no room; the others were copied.
+        bytes: of their data files and indexes.
+    """
+
+    rows: int
+    parts: int
+    linked: int
+    bytes: int
+
+
+def merge(
+    paths: Sequence[Path],
+    dst: Path,
+    *,
+    link: bool = True,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Merged:
+    """Makes one dataset at ``dst`` of several, whose rows follow each other in the order of ``paths``.
+
+    Parts stay as they are, byte for byte, and what is damaged in them stays found out. They are linked where the file
+    system can, so that nothing is copied, and later changes of either dataset do not touch the other. Rows are numbered
+    anew: those of the first as they were, then those of the second. Rows that have been deleted stay so.
+
+    Args:
+        paths: directories of parts and single parts on a disk; ``data@7`` is a version.
+        dst: where the new directory is to be.
+        link: False: copy all files.
+        dry_run: change nothing, and say what would be done.
+        progress: called with (bytes done, bytes in all).
+
+    Raises:
+        SchemaError: schemas, annotations, index columns or metadata differ; the error names the first difference.
+        ExistsError: there is something at ``dst``, or the same part is in two of the datasets.
+        MissingError, FormatError, CorruptionError: of what is at ``paths``.
+        BusyError: a live writer is at work at ``dst``.
+        UniRecordError: something is in an object store.
+        ValueError: ``paths`` is empty.
+    """
+    given = [os.fspath(path) for path in paths]
+    if isinstance(paths, (str, bytes)) or not given:
+        raise ValueError("paths is a list of one dataset or more")
+    folder = check_path(dst)
+    for path in (*given, folder):
+        if not location_of(path).in_file_system:
+            raise UniRecordError(f"{path}: datasets are merged on a disk only, not in an object store")
+    if folder.endswith(".urec"):
+        raise ValueError(f"{folder}: what is merged is a directory of parts; choose a name without .urec")
+    location = location_of(folder)
+    if location.is_directory(folder) and manifest.NAME in location.names(folder):
+        raise ExistsError(
+            f"{folder}: a dataset is there already; merge replaces nothing: choose another name"
+        )
+    with ExitStack() as stack:
+        found: list[tuple[str, Snapshot]] = []
+        refs: list[PartRef] = []
+        layouts: list[Layout] = []
+        for path in given:  # open, so that `gc` leaves them
+            parts = PartSet(resolve(path), knows_deletions=True)
+            stack.callback(parts.close)
+            found.append((path, parts.snapshot))
+            refs += [_known(parts, number, len(layouts)) for number in range(len(parts))]
+            layouts += parts.snapshot.layouts
+        _check_alike(found)
+        _check_different(refs)
+        size = sum(file.bytes + file.index_bytes for ref in refs for file in (ref, *ref.files))
+        counts = sum(ref.rows for ref in refs), max(len(refs), 1)
+        if dry_run:
+            return Merged(*counts, len(refs) if link else 0, size)
+        linked = _publish(folder, found[0][1], refs, layouts, link, Tracker(size, progress).advance)
+        return Merged(*counts, linked, size)
+
+
+def _known(parts: PartSet, number: int, layouts: int) -> PartRef:
+    """A part with its content digest, which only a manifest names, and its layout behind so many others."""
+    ref = parts.snapshot.parts[number]
+    ref = replace(ref, layout=ref.layout + layouts) if ref.layout else ref
+    return ref if ref.content else replace(ref, content=parts.part(number).info.content_digest)
+
+
+def _check_alike(found: Sequence[tuple[str, Snapshot]]) -> None:
+    first_path, first = found[0]
+    for path, other in found[1:]:
+        why = _difference(first, other)
+        if why is not None:
+            raise SchemaError(
+                f"{path} and {first_path}: {why}; all parts of a dataset have the same: write one of them anew with "
+                f"what the other has (unirecord write){_or_opened(first, other)}"
+            )
+
+
+def _or_opened(first: Snapshot, other: Snapshot) -> str:
+    """The other way where there is one: what may differ in datasets that are opened together."""
+    try:
+        join_snapshots([first, other])
+    except SchemaError:
+        return ""
+    return ", or open both as a list of paths"
+
+
+def _difference(first: Snapshot, other: Snapshot) -> str | None:
+    for one, two in zip(first.schema, other.schema, strict=False):
+        if one != two:
+            return f"one has the column {two.name!r} ({two}), the other {one.name!r} ({one})"
+        if one.packed_annotations != two.packed_annotations:
+            return f"the annotations of column {one.name!r} are {two.annotations} and {one.annotations}"
+    if len(first.schema) != len(other.schema):
+        return f"one has {many(len(other.schema), 'column')}, the other {len(first.schema)}"
+    if first.index != other.index:
+        return f"one has the index columns {list(other.index)}, the other {list(first.index)}"
+    if not say_the_same(first.metadata, other.metadata):
+        return "their metadata differ"
+    return None
+
+
+def _check_different(refs: Sequence[PartRef]) -> None:
+    seen: dict[bytes, str] = {}
+    for ref in refs:
+        assert ref.id is not None
+        if ref.id in seen:
+            raise ExistsError(
+                f"{ref.path} and {seen[ref.id]} are the same part, which a dataset has once: leave one of the two out"
+            )
+        seen[ref.id] = ref.path
+
+
+def _publish(
+    folder: str,
+    first: Snapshot,
+    refs: Sequence[PartRef],
+    layouts: Sequence[Layout],
+    link: bool,
+    advance: Callable[[int], None],
+) -> int:
+    new_id = secrets.token_bytes(16)
+    claim = open_publisher(folder, new_id, overwrite=False, append=False, unfinished="refuse")
+    names: list[str] = []
+    try:
+        claim.keep()
+        entries, linked, next_part = [], 0, len(refs)
+        for number, ref in enumerate(refs):
+            named = [(ref, _name_of(ref, number))]
+            for file in ref.files:
+                named.append((file, _name_of(file, next_part)))
+                next_part += 1
+            names += [name for _, name in named]
+            by_link = [
+                give_again(old, os.path.join(claim.folder, new), link=link)
+                for file, name in named
+                for old, new in _files(file, name)
+            ]
+            linked += all(by_link)
+            entries.append(_entry(named, first.schema, layouts))
+            advance(sum(file.bytes + file.index_bytes for file, _ in named))
+        store.sync_folder(claim.folder)
+        user = None if first.metadata is None else pack_user(first.metadata)
+        listing = Manifest(
+            new_id, claim.last_kept + 1, next_part, first.schema, first.index, user, tuple(entries),
+            layouts=tuple(layouts),
+        )  # fmt: skip
+        claim.publish(lambda _: manifest.encode(pruned(begun_by(listing, "merge"))))
+    except BaseException:
+        claim.abort([*names, *map(_deletion_name, names)])
+        raise
+    claim.release()
+    return linked
+
+
+def _files(ref: PartRef, name: str) -> Iterator[tuple[str, str]]:
+    """The files of a part, and what they are called in the new directory."""
+    index = ref.path + ".idx"
+    yield ref.path, name
+    yield (index if location_of(index).is_taken(index) else index + ".new"), name + ".idx"
+    if ref.deletion is not None:
+        yield ref.deletion.path, _deletion_name(name)
+
+
+def _deletion_name(name: str) -> str:
+    return f"{name}.del-000001"
+
+
+def _name_of(ref: PartRef, number: int) -> str:
+    assert ref.id is not None
+    return manifest.part_name(number, ref.id)
+
+
+def _entry(named: Sequence[tuple[PartRef, str]], schema: Schema, layouts: Sequence[Layout]) -> PartEntry:
+    """A part with its column parts, by the names that they have now."""
+    [(ref, name), *more] = named
+    assert ref.id is not None
+    columns = None
+    if ref.layout:
+        schema = layouts[ref.layout - 1].files[0]
+        files = [
+            ColumnFile(new, file.id or b"", file.bytes, file.index_bytes, f"{file.content:016x}")
+            for file, new in more
+        ]
+        columns = PartColumns(ref.layout - 1, tuple(files))
+    gone = ref.deletion
+    deleted = None if gone is None else DeletedRows(_deletion_name(name), gone.rows, gone.bytes, gone.digest)
+    return PartEntry(
+        name, ref.id, ref.rows, ref.bytes, ref.index_bytes, manifest.schema_digest(schema), f"{ref.content:016x}",
+        deleted, columns,
+    )  # fmt: skip
