@@ -22,8 +22,8 @@ import duckdb
 import numpy as np
 
 import unirecord
-from unirecord.parts.part_set import PartSet, resolve
 from unirecord.query import compile_query
+from unirecord.snapshot.part_set import PartSet, resolve
 
 SCHEMA = {"label": "int32", "width": "int32", "path": "string"}
 CASES = [

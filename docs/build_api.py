@@ -23,10 +23,10 @@ PAGE = ROOT / "docs" / "api.md"
 SECTIONS = {
     "Writing": ("writing",),
     "Converting": ("convert",),
-    "Reading": ("dataset", "loading", "order", "parts"),
+    "Reading": ("dataset", "loading", "order", "snapshot"),
     "Pipelines": ("pipeline",),
     "Schemas": ("format",),
-    "Looking after files": ("inspection",),
+    "Looking after files": ("inspect",),
 }
 SHOWN_SPECIAL = {"__len__", "__getitem__", "__getitems__", "__iter__", "__contains__"}
 DOORS = {"PyTorch": "unirecord.torch", "TensorFlow": "unirecord.tf", "Ray Data": "unirecord.ray"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unirecord.core import Put, Range
-from unirecord.parts.cache import CachedFile, CachedParts, CacheOptions
+from unirecord.snapshot.cache import CachedFile, CachedParts, CacheOptions
 from unirecord.storage.cache import on_disk
 
 __all__ = ["Rows", "fetched", "on_the_disk", "ranges"]

@@ -234,8 +234,8 @@ def check_receipts(run: Run, counts: Counter[str]) -> None:
 def check_files(run: Run) -> None:
     """No file is left that no version names."""
     unirecord.gc(run.path, keep=1)
-    listing = unirecord.parts.versions.read_newest(str(run.path))
-    named = unirecord.parts.versions.files_of(listing)
+    listing = unirecord.snapshot.versions.read_newest(str(run.path))
+    named = unirecord.snapshot.versions.files_of(listing)
     left = {name.removesuffix(".idx") for name in os.listdir(run.path)} - named - {"manifest.json"}
     assert not left, left
 

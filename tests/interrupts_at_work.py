@@ -22,7 +22,7 @@ import interrupts
 
 FILES = (
     *("storage/*.py", "writing/writer.py", "writing/*_writer.py", "writing/directory_claim.py"),
-    *("inspection/repair.py", "inspection/repair.py", "loading/plan.py", "loading/opened.py"),
+    *("inspect/repair.py", "inspect/repair.py", "loading/plan.py", "loading/opened.py"),
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
     *("writing/republishing.py", "writing/collecting.py", "writing/deletion.py", "writing/deletion.py"),
     *("writing/deletion.py", "writing/rewrite.py", "writing/rewrite.py", "writing/version_files.py"),
@@ -39,8 +39,8 @@ from writing import write  # noqa: E402
 
 import unirecord  # noqa: E402
 from unirecord.errors import BusyError  # noqa: E402
-from unirecord.parts import manifest  # noqa: E402
-from unirecord.parts.versions import files_of  # noqa: E402
+from unirecord.snapshot import manifest  # noqa: E402
+from unirecord.snapshot.versions import files_of  # noqa: E402
 
 
 class Case:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from unirecord import Writer
-from unirecord.parts.part_set import ColumnResult, PartSet, resolve
+from unirecord.snapshot.part_set import ColumnResult, PartSet, resolve
 
 WAYS = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
 

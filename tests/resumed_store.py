@@ -29,7 +29,7 @@ from unirecord import UniRecordError
 from unirecord.convert import task
 from unirecord.convert.conversion import Conversion
 from unirecord.format.schema import Schema
-from unirecord.parts import manifest
+from unirecord.snapshot import manifest
 
 UNITS = [30, 4, 0, 50, 20]  # the fourth makes several parts
 ROWS = sum(UNITS)

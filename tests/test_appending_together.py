@@ -73,9 +73,9 @@ def child(work: Callable[[], None]) -> int:
 def unnamed(path: Path) -> list[str]:
     """Files of the directory that no version and no manifest is."""
     versions = [
-        unirecord.parts.versions.read_version(str(path), one.number) for one in unirecord.versions(path)
+        unirecord.snapshot.versions.read_version(str(path), one.number) for one in unirecord.versions(path)
     ]
-    named = {name for listing in versions for name in unirecord.parts.versions.files_of(listing)}
+    named = {name for listing in versions for name in unirecord.snapshot.versions.files_of(listing)}
     names = [name.removesuffix(".idx") for name in os.listdir(path)]
     return sorted(name for name in names if not name.startswith("manifest") and name not in named)
 

@@ -14,8 +14,8 @@ import unirecord
 from unirecord import PositionRange, UniRecordDataset
 from unirecord.dataset import receipts
 from unirecord.dataset.receipts import BATCH
-from unirecord.inspection import receipts as receipts_module
-from unirecord.inspection.receipts import LeftOutSamples, Placed, ranges_left_out, read_receipts, records_of
+from unirecord.inspect import receipts as receipts_module
+from unirecord.inspect.receipts import LeftOutSamples, Placed, ranges_left_out, read_receipts, records_of
 
 NUMBERS = st.one_of(
     st.sets(st.integers(0, 300)),

@@ -12,7 +12,7 @@ import pytest
 import reference
 
 from unirecord import UniRecordDataset, Writer
-from unirecord.inspection.verify import verify
+from unirecord.inspect.verify import verify
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(path for path in (ROOT / "csrc").glob("*.c") if path.name != "_core.c")

@@ -17,8 +17,8 @@ import pytest
 
 from unirecord import Writer
 from unirecord.cli.main import main
-from unirecord.inspection import machine
-from unirecord.inspection.machine import Fact, examine
+from unirecord.inspect import machine
+from unirecord.inspect.machine import Fact, examine
 
 
 def facts(place: str | None = None) -> dict[str, Fact]:

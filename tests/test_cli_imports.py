@@ -19,7 +19,7 @@ LIGHT = {
         "unirecord.errors",
         "unirecord.sizes",
         "unirecord.storage",
-        "unirecord.storage.object_store",
+        "unirecord.storage.publications",
     ),
     *(f"unirecord.cli{name}" for name in ("", ".main", ".commands", ".usage", ".terminal")),
 }

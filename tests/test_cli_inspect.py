@@ -13,9 +13,10 @@ from test_sources_images import picture
 import unirecord
 from unirecord import Writer
 from unirecord.cli import main
-from unirecord.cli.terminal import cell_json, cell_text, clipped, table, width
-from unirecord.inspection.describe import describe
-from unirecord.inspection.extract import encoded
+from unirecord.cli.cells import cell_json, cell_text
+from unirecord.cli.terminal import clipped, table, width
+from unirecord.inspect.describe import describe
+from unirecord.inspect.extract import encoded
 
 SCHEMA: dict[str, Any] = {
     "image": "bytes",

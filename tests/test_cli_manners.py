@@ -19,8 +19,8 @@ import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.cli.main import main
 from unirecord.cli.terminal import ProgressBar, print_table
-from unirecord.inspection.statistics import combination_counts
-from unirecord.parts.part_set import PartSet, resolve
+from unirecord.inspect.statistics import combination_counts
+from unirecord.snapshot.part_set import PartSet, resolve
 from unirecord.writing import deletion
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,7 +15,7 @@ from test_sources_images import picture
 from unirecord import Writer
 from unirecord.cli import main
 from unirecord.cli.inspect import sparkline
-from unirecord.inspection.extract import encoded, safe_name
+from unirecord.inspect.extract import encoded, safe_name
 
 SCHEMA: dict[str, Any] = {
     "image": "bytes",

@@ -15,8 +15,8 @@ from partgen_bytes import Col, Spec
 from small_parts import compressed_part
 
 import unirecord
-from unirecord.inspection.repair import repair
-from unirecord.inspection.verify import verify
+from unirecord.inspect.repair import repair
+from unirecord.inspect.verify import verify
 
 ROWS = 12
 VALUE = b"river stone winter light " * 40

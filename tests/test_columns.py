@@ -18,7 +18,7 @@ import unirecord
 from unirecord import MissingError, SchemaError, StaleError, TransformError, UniRecordDataset
 from unirecord.cli.main import main
 from unirecord.format.layout import SECTION_ORDER
-from unirecord.parts.part_set import PartSet, resolve
+from unirecord.snapshot.part_set import PartSet, resolve
 
 
 @pytest.mark.parametrize("io", IOS)
@@ -222,7 +222,7 @@ def test_values_are_replaced_in_their_places(tmp_path: Path) -> None:
             path, {"n": "int64", "m": "int64"}, lambda b: {"n": b["m"], "m": b["m"]}, replace=True
         )
     assert column(path, "n") == list(range(6))
-    named = unirecord.parts.versions.read_newest(str(path))
+    named = unirecord.snapshot.versions.read_newest(str(path))
     assert [len(part.columns.files) for part in named.parts if part.columns is not None] == [1, 1]
 
 

@@ -23,7 +23,7 @@ from writing import files
 
 import unirecord
 from unirecord import UniRecordDataset, UniRecordError
-from unirecord.parts.manifest import read
+from unirecord.snapshot.manifest import read
 
 MEMORY = Path("/dev/shm")
 ROOM = MEMORY if MEMORY.is_dir() else None

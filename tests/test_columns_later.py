@@ -131,7 +131,7 @@ def test_laying_rows_out_anew_takes_the_columns_along(tmp_path: Path, change: st
         assert all(sample["caption"] == f"{sample['called']} of {sample['n']}" for sample in ds)
     assert unirecord.verify(found).ok
     if change != "split":
-        kept = unirecord.parts.versions.read_newest(str(found))
+        kept = unirecord.snapshot.versions.read_newest(str(found))
         assert bool(kept.layouts) == (change in ("merge", "evict"))
 
 
@@ -444,5 +444,5 @@ def test_the_commands_change_columns(
     assert main(["compact", path, "--join-columns"]) == 0
     assert unirecord.describe(path).data_bytes == sum(
         (Path(path) / name).stat().st_size
-        for name in {part.name for part in unirecord.parts.versions.read_newest(path).parts}
+        for name in {part.name for part in unirecord.snapshot.versions.read_newest(path).parts}
     )

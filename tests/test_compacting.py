@@ -21,7 +21,7 @@ from writing import files, same, write
 import unirecord
 from unirecord import CorruptionError, MissingError, StaleError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
-from unirecord.parts import manifest
+from unirecord.snapshot import manifest
 from unirecord.writing import part_writer
 
 MEMORY = Path("/dev/shm")
@@ -411,8 +411,8 @@ def check_whole(path: Path, at: int) -> int:
 
 
 def named_by(path: Path, number: int) -> set[str]:
-    listing = unirecord.parts.versions.read_version(str(path), number)
-    return unirecord.parts.versions.files_of(listing)
+    listing = unirecord.snapshot.versions.read_version(str(path), number)
+    return unirecord.snapshot.versions.files_of(listing)
 
 
 def small(path: Path) -> Path:

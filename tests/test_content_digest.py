@@ -15,9 +15,9 @@ from small_parts import fixed_part, scalar_part, variable_part
 
 from unirecord import CorruptionError, StaleError, UniRecordDataset, Writer
 from unirecord._core import lib
-from unirecord.inspection.repair import repair
-from unirecord.inspection.verify import verify
-from unirecord.parts.part_set import PartSet, resolve
+from unirecord.inspect.repair import repair
+from unirecord.inspect.verify import verify
+from unirecord.snapshot.part_set import PartSet, resolve
 
 ID = b"given two times!"
 WAYS = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]

@@ -28,7 +28,7 @@ from unirecord import (
 )
 from unirecord.cli import main
 from unirecord.convert import task
-from unirecord.parts.versions import read_newest
+from unirecord.snapshot.versions import read_newest
 from unirecord.writing.journals import Journal
 
 OLD, NEW = [30], [40, 50]

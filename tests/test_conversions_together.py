@@ -30,7 +30,7 @@ from unirecord import (
 )
 from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted, Standing
-from unirecord.parts.versions import files_of, read_newest
+from unirecord.snapshot.versions import files_of, read_newest
 from unirecord.storage import system as store
 
 OLD, OTHER = [30], [17, 20]

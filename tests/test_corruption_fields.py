@@ -27,8 +27,8 @@ from small_parts import (
 )
 
 import unirecord
-from unirecord.inspection.repair import repair
-from unirecord.inspection.verify import verify
+from unirecord.inspect.repair import repair
+from unirecord.inspect.verify import verify
 
 EDGES = [
     0,

@@ -24,9 +24,9 @@ from writing import files, write
 import unirecord
 from unirecord import CorruptionError, MissingError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
-from unirecord.inspection.html_report import html_report
-from unirecord.inspection.notebook import description_html
-from unirecord.parts import deletions
+from unirecord.inspect.html_report import html_report
+from unirecord.inspect.notebook import description_html
+from unirecord.snapshot import deletions
 
 MEMORY = Path("/dev/shm")
 ROOM = MEMORY if os.access(MEMORY, os.W_OK) else None
@@ -388,7 +388,7 @@ def check_whole(path: Path, at: int) -> bool:
 def named_by(path: Path, number: int) -> set[str]:
     return {
         part.deleted.name
-        for part in unirecord.parts.versions.read_version(str(path), number).parts
+        for part in unirecord.snapshot.versions.read_version(str(path), number).parts
         if part.deleted is not None
     }
 

@@ -21,8 +21,8 @@ from writing import write
 import unirecord
 from unirecord import MissingError, SchemaError, UniRecordError, diff
 from unirecord.cli import main
-from unirecord.inspection import diff as diff_module
-from unirecord.parts.part_set import PartSet
+from unirecord.inspect import diff as diff_module
+from unirecord.snapshot.part_set import PartSet
 from unirecord.storage import object_store
 
 MEMORY = Path("/dev/shm")

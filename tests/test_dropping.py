@@ -15,8 +15,8 @@ from writing import same
 import unirecord
 from unirecord import CorruptionError, UniRecordDataset
 from unirecord.cli import main
-from unirecord.parts import manifest
-from unirecord.parts.data_file import DataFile
+from unirecord.snapshot import manifest
+from unirecord.snapshot.data_file import DataFile
 
 SECRET = b"what nobody may read any more 0123456789"
 

@@ -47,7 +47,7 @@ def seen(path: Path, **options: int) -> list[int]:
 
 def size(path: Path, parts: int) -> int:
     """Of the last so many parts."""
-    listing = unirecord.parts.versions.read_newest(str(path))
+    listing = unirecord.snapshot.versions.read_newest(str(path))
     return sum(part.bytes + part.index_bytes for part in listing.parts[-parts:])
 
 

@@ -22,8 +22,8 @@ from writing import write
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.core import Range, WeakObjects, cached_property
-from unirecord.parts.part import PartFiles
-from unirecord.parts.prefetch import Fetcher
+from unirecord.snapshot.part import PartFiles
+from unirecord.snapshot.prefetch import Fetcher
 from unirecord.storage import claim, requests
 from unirecord.storage.requests import Batch
 from unirecord.storage.system import Descriptor

@@ -13,7 +13,7 @@ from reference import read_part
 from reference_directory import read_directory
 
 import unirecord
-from unirecord.inspection.verify import verify
+from unirecord.inspect.verify import verify
 
 KINDS = {"variable", "units", "fixed", "scalar", "empty", "compressed", "nullable", "nullable_fixed", "later"}
 FROZEN = sorted((Path(__file__).parent / "data").glob("version*/*.urec"))

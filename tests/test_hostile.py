@@ -17,7 +17,7 @@ from writing import write_numbered
 
 import unirecord
 from unirecord.cli.main import main
-from unirecord.parts import manifest
+from unirecord.snapshot import manifest
 
 
 def test_verify_takes_many_paths(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

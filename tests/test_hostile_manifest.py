@@ -17,7 +17,7 @@ from writing import write_numbered
 
 import unirecord
 from unirecord.cli.main import main
-from unirecord.parts import manifest
+from unirecord.snapshot import manifest
 
 
 def directory(path: Path) -> tuple[Path, dict[str, Any]]:

@@ -17,12 +17,12 @@ from PIL import Image
 
 from unirecord import Writer
 from unirecord.cli.main import main
-from unirecord.inspection import markup
-from unirecord.inspection.example_cells import small_picture
-from unirecord.inspection.html_report import html_report
-from unirecord.inspection.markup import element, page
-from unirecord.inspection.statistics import column_statistics
-from unirecord.parts.part_set import PartSet, resolve
+from unirecord.inspect import markup
+from unirecord.inspect.example_cells import small_picture
+from unirecord.inspect.html_report import html_report
+from unirecord.inspect.markup import element, page
+from unirecord.inspect.statistics import column_statistics
+from unirecord.snapshot.part_set import PartSet, resolve
 
 HOSTILE = "</td><script>alert(1)</script><img src=x onerror=alert(1)>\"' onload=x \u202e\x1b[2J&lt;"
 NAME = "<script>alert(2)</script>"
@@ -181,7 +181,7 @@ def test_values_that_are_large_or_damaged_are_said(tmp_path: Path, monkeypatch: 
     raw = bytearray((tmp_path / "a.urec").read_bytes())
     raw[raw.index(b"y" * 10)] ^= 1
     (tmp_path / "a.urec").write_bytes(raw)
-    monkeypatch.setattr("unirecord.inspection.example_cells.MOST_BYTES", 4_096)
+    monkeypatch.setattr("unirecord.inspect.example_cells.MOST_BYTES", 4_096)
     found = checked(html_report(tmp_path / "a.urec"))
     assert "(5.0 KB, not shown)" in found.text
     assert "(damaged: " in found.text
@@ -222,8 +222,8 @@ def test_pictures_are_drawn_upright(orientation: int) -> None:
 
 def test_pictures_beyond_a_size_are_described(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = html_report(str(data))
-    monkeypatch.setattr("unirecord.inspection.html_report._SHEET_BYTES", 0)
-    monkeypatch.setattr("unirecord.inspection.html_report._EXAMPLE_BYTES", 1)
+    monkeypatch.setattr("unirecord.inspect.html_report._SHEET_BYTES", 0)
+    monkeypatch.setattr("unirecord.inspect.html_report._EXAMPLE_BYTES", 1)
     found = checked(html_report(str(data)))
     assert "more columns are not drawn here" in found.text
     assert "uint8 16×16" in found.text

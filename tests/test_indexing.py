@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from writing import write
 
 from unirecord.errors import CorruptionError, FormatError
-from unirecord.parts import data_file
+from unirecord.snapshot import data_file
 from unirecord.storage.staged import StagedFile
 from unirecord.writing import index_file, row_groups
 from unirecord.writing.index_file import build_index, sorted_rows

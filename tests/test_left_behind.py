@@ -24,10 +24,10 @@ from unirecord.convert import task as task_module
 from unirecord.core import xxh3_64
 from unirecord.loading.loader import Delivered
 from unirecord.loading.stats import StatsRecorder
-from unirecord.parts import manifest
-from unirecord.parts.deletions import Deletion, check_deletion, rows_deleted
 from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.workers import Channel
+from unirecord.snapshot import manifest
+from unirecord.snapshot.deletions import Deletion, check_deletion, rows_deleted
 from unirecord.storage import system
 from unirecord.storage.cache import KEPT, RECORD, Segment, head_of, paths_of
 from unirecord.writing.journals import Journal

@@ -23,8 +23,8 @@ from hang import HANG_SECONDS
 from unirecord import ClosedError, UniRecordDataset, Writer
 from unirecord.core import BatchPool, NativeLoader, Order
 from unirecord.order.spec import OrderSpec
-from unirecord.parts.part_set import PartSet, resolve
 from unirecord.pipeline.scheduler import WorkerPool
+from unirecord.snapshot.part_set import PartSet, resolve
 
 ROWS = 600
 SCHEMA = {"label": "int64", "x": {"type": "uint8", "shape": [40]}, "name": "string?", "blob": "bytes"}

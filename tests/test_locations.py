@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unirecord import MissingError, Writer, append, repair, verify
-from unirecord.parts.dataset_path import resolve
+from unirecord.snapshot.dataset_path import resolve
 from unirecord.storage.local import LocalDisk
 from unirecord.storage.location import Entry, OpenFile
 from unirecord.storage.registry import LOCATIONS, location_of

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import unirecord
 from unirecord.errors import CorruptionError, FormatError, UniRecordError
 from unirecord.format.schema import Schema
-from unirecord.parts import manifest
-from unirecord.parts.manifest import Manifest, PartEntry, find_parts
-from unirecord.parts.snapshot import ListedRefs
+from unirecord.snapshot import manifest
+from unirecord.snapshot.manifest import Manifest, PartEntry, find_parts
+from unirecord.snapshot.snapshot import ListedRefs
 
 SCHEMA = Schema.parse({"x": "int32", "b": {"type": "float32", "shape": [-1, 4]}})
 DIGEST = manifest.schema_digest(SCHEMA)

@@ -12,7 +12,7 @@ import pytest
 from objectstore import Fault, Link, Server, serving
 
 from unirecord import CorruptionError, MissingError, UniRecordDataset, Writer
-from unirecord.inspection.describe import describe
+from unirecord.inspect.describe import describe
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
 

@@ -33,7 +33,7 @@ from written_store import (
 import unirecord
 from unirecord import ExistsError, SchemaError, StaleError, UniRecordDataset, UniRecordError, Writer, append
 from unirecord.cli import main
-from unirecord.parts.versions import read_version
+from unirecord.snapshot.versions import read_version
 from unirecord.storage import object_store
 
 server = pytest.fixture(served)

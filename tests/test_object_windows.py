@@ -12,7 +12,7 @@ import pytest
 from objectstore import Fault, Request, Server, serving
 
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer
-from unirecord.parts.prefetch import _Buffers
+from unirecord.snapshot.prefetch import _Buffers
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
 
@@ -95,7 +95,7 @@ def test_rows_that_share_a_digest_count_once(
     with Writer(path, {"x": "uint8[1000]"}) as writer:
         writer.write_batch({"x": rng.integers(0, 256, (ROWS, 1000), np.uint8)})
     order = {"shuffle": "block", "seed": 4, "block_rows": 64, "window_blocks": 16}
-    monkeypatch.setattr("unirecord.parts.prefetch.MOST_AHEAD_BYTES", 3 << 19)
+    monkeypatch.setattr("unirecord.snapshot.prefetch.MOST_AHEAD_BYTES", 3 << 19)
     monkeypatch.setattr("unirecord.loading.loader.MOST_AHEAD_BYTES", 3 << 19)
     monkeypatch.setattr("unirecord.loading.loader.MOST_WINDOW_BYTES", 1 << 20 | 1 << 18)
     with (

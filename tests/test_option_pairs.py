@@ -19,7 +19,7 @@ import unirecord
 import unirecord.torch
 from unirecord import CorruptionError, UniRecordDataset, Writer
 from unirecord.order.randomness import generator, sample_keys
-from unirecord.parts.part_set import PartSet
+from unirecord.snapshot.part_set import PartSet
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 

@@ -19,8 +19,8 @@ from test_dropping import SECRET, found_in
 import unirecord
 from unirecord import BusyError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
-from unirecord.parts import manifest
-from unirecord.parts.data_file import DataFile
+from unirecord.snapshot import manifest
+from unirecord.snapshot.data_file import DataFile
 from unirecord.writing import deletion
 from unirecord.writing.deletion import Traces
 

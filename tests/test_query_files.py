@@ -13,7 +13,7 @@ import pytest
 import unirecord
 from unirecord import CorruptionError, MissingError, QueryError, SchemaError, UniRecordDataset, Writer, append
 from unirecord.format import layout
-from unirecord.inspection.statistics import (
+from unirecord.inspect.statistics import (
     ValueCount,
     column_statistics,
     combination_counts,
@@ -21,8 +21,8 @@ from unirecord.inspection.statistics import (
     scalar_field,
     sorted_rows,
 )
-from unirecord.parts.part_set import PartSet, resolve
 from unirecord.query import compile_query
+from unirecord.snapshot.part_set import PartSet, resolve
 
 SCHEMA = {
     "file_name": "string",

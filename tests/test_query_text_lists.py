@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from query_columns import MemoryColumns
 
 from unirecord import QueryError
-from unirecord.columns.flat import Strings
 from unirecord.format.schema import Schema
 from unirecord.query import compile_query
+from unirecord.query.flat import Strings
 
 SCHEMA = Schema.parse({"path": "string", "label": "int32"})
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

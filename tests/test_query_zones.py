@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from query_columns import ZONE, MemoryColumns
 
 import unirecord
-from unirecord.columns.flat import columns_of
 from unirecord.format.schema import Schema
 from unirecord.query import compile_query, zones
 from unirecord.query.bind import bind
 from unirecord.query.fields import PartFields
+from unirecord.query.flat import columns_of
 from unirecord.query.scan import Scan, threads_to_scan
 
 SCHEMA = Schema.parse(

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from unirecord._core import ffi
 from unirecord.core import PUT, Answer, FetchError, Put, Range, Ranges
 from unirecord.core.fetching import Fetching
-from unirecord.parts import prefetch
-from unirecord.parts.prefetch import RUN_BYTES, ReadAhead, Run, join
+from unirecord.snapshot import prefetch
+from unirecord.snapshot.prefetch import RUN_BYTES, ReadAhead, Run, join
 
 GAP = 40_000
 

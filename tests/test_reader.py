@@ -17,8 +17,8 @@ from partgen import MadePart, generate
 from read_parts import WAYS, many_parts, part, read_all, stored
 
 from unirecord import ClosedError, CorruptionError, MissingError, SchemaError, Writer
-from unirecord.columns.flat import PartColumns, all_strings, all_valid, all_values, columns_of
-from unirecord.parts.part_set import PartSet, resolve
+from unirecord.query.flat import PartColumns, all_strings, all_valid, all_values, columns_of
+from unirecord.snapshot.part_set import PartSet, resolve
 
 
 def expect_rows(parts: PartSet, made: MadePart, rows: list[int]) -> None:

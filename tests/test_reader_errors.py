@@ -11,7 +11,7 @@ import pytest
 from read_parts import WAYS, many_parts, part, read_all, stored
 
 from unirecord import CorruptionError, FormatError, MissingError, StaleError
-from unirecord.parts.part_set import PartSet, resolve
+from unirecord.snapshot.part_set import PartSet, resolve
 
 
 def test_a_missing_index_says_how_to_rebuild_it(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from unirecord import StaleError, UniRecordDataset, Writer
-from unirecord.columns.flat import all_values, columns_of
-from unirecord.parts.part_set import PartSet, resolve
 from unirecord.query import compile_query
+from unirecord.query.flat import all_values, columns_of
+from unirecord.snapshot.part_set import PartSet, resolve
 
 MAPPED = ["auto", "mmap", "pread", "uring", "uring-direct"]
 SMALL, LARGE = 100, 20_000  # rows; an index of up to 64 KiB is read into memory

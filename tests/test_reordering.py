@@ -21,7 +21,7 @@ from writing import files, same, write
 import unirecord
 from unirecord import CorruptionError, MissingError, SchemaError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
-from unirecord.parts import manifest
+from unirecord.snapshot import manifest
 
 __all__ = ["tmp_path"]
 
@@ -75,7 +75,7 @@ def test_cells_are_compressed_as_they_were(tmp_path: Path) -> None:
 
 
 def stored(path: Path) -> Any:
-    from unirecord.parts.part_set import PartSet, resolve
+    from unirecord.snapshot.part_set import PartSet, resolve
 
     parts = PartSet(resolve(str(path)))
     try:

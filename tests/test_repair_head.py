@@ -8,8 +8,8 @@ import pytest
 from small_parts import fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord
-from unirecord.inspection.repair import repair
-from unirecord.inspection.verify import verify
+from unirecord.inspect.repair import repair
+from unirecord.inspect.verify import verify
 
 MAKERS = {
     "variable": variable_part,

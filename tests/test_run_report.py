@@ -12,8 +12,8 @@ from test_html_report import HOSTILE, NAME, checked
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
-from unirecord.inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport
-from unirecord.inspection.run_report import run_report, saved_stats
+from unirecord.inspect.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport
+from unirecord.inspect.run_report import run_report, saved_stats
 from unirecord.order.coverage import PositionRange
 
 

@@ -26,7 +26,7 @@ from unirecord.format.value_rules import Values, filled_nulls
 from unirecord.order.exclusion import Exclusion, Exclusions, Leaving, ranges_of, rows_of_ranges
 from unirecord.order.selection import Selection
 from unirecord.order.spec import JobSteps
-from unirecord.parts import data_file
+from unirecord.snapshot import data_file
 
 ROWS, FIRST = 23, 16  # in two parts
 SCHEMA = {"i": "int64", "b": "bytes", "t": "text?", "x": {"type": "int16", "shape": [-1]}}

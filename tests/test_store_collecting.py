@@ -68,7 +68,7 @@ def check(server: Server, content: dict[int, list[int]]) -> list[int]:
     unirecord.gc(URL, keep=1, older_than=0)
     assert seen() == content[there[-1]]
     left = {path.name.removesuffix(".idx") for path in folder(server).iterdir()} - {"manifest.json"}
-    named = unirecord.parts.manifest.read(str(folder(server) / "manifest.json")).parts
+    named = unirecord.snapshot.manifest.read(str(folder(server) / "manifest.json")).parts
     assert left == {part.name for part in named}
     return there
 
@@ -272,7 +272,7 @@ def test_a_conversion_that_was_stopped_keeps_its_parts(server: Server, tmp_path:
         fill(writer, range(1, 3))
     part = "part-000007-0badcafe.urec"
     (folder(server) / part).write_bytes(b"x")
-    from unirecord.parts.manifest import part_id
+    from unirecord.snapshot.manifest import part_id
 
     dataset_id = bytes(range(16))
     own = f"part-000007-{part_id(dataset_id, 7)[:4].hex()}.urec"

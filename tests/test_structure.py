@@ -23,13 +23,12 @@ LAYERS = re.findall(
     """
 __init__ __main__ torch tf jax grain hf keras lightning mindspore ray images
 cli
-viewing
 frameworks
-inspection convert examples
+inspect convert examples
 dataset
 pipeline loading writing
-query columns
-order parts
+query
+order snapshot
 format storage
 core
 errors elsewhere sizes progress
@@ -39,8 +38,8 @@ errors elsewhere sizes progress
 # Imports against that direction, made inside a function when it is called.
 CALLED_FOR = {
     ("dataset", "frameworks"): "a DataLoader of PyTorch asks ds for a batch of samples",
-    ("dataset", "inspection"): "a notebook shows ds, ds.head()",
-    ("format", "inspection"): "a notebook shows ds.schema",
+    ("dataset", "inspect"): "a notebook shows ds, ds.head()",
+    ("format", "inspect"): "a notebook shows ds.schema",
     ("pipeline", "frameworks"): "pipeline.to_torch(...), pipeline.to_jax(...)",
     ("loading", "frameworks"): "batch['tokens'].to_torch(...)",
 }
@@ -67,14 +66,14 @@ ONE_NEIGHBOUR = {
     "dataset/split": "the rule of a split, which makes datasets and is none",
     "frameworks/hf_builder": "a module that Hugging Face's `datasets` copies and imports by itself",
     "frameworks/torch_lending": "a protocol between processes",
-    "inspection/receipts": "a file format's reader, beside what judges it",
-    "parts/layers": "where columns are, beside how rows are read",
+    "inspect/receipts": "a file format's reader, beside what judges it",
+    "snapshot/layers": "where columns are, beside how rows are read",
     "pipeline/producers": "an origin of a pipeline, as a dataset is one",
     "query/check": "a stage of a query",
     "query/scan": "a stage of a query",
     "query/simplify": "a stage of a query",
     "storage/requests": "the event loop of all requests, beside what a store asks",
-    "viewing/pages": "what is shown, beside the server that shows it",
+    "inspect/pages": "what is shown, beside the server that shows it",
     "writing/append_claim": "one of the three kinds of claims",
     "writing/object_claim": "one of the three kinds of claims",
 }
@@ -152,12 +151,12 @@ READS_ANY = {
 READS_OTHER_FILES = {
     "convert",
     "pipeline/budget.py",
-    "inspection/machine.py",  # asks the system about a place, not about datasets
+    "inspect/machine.py",  # asks the system about a place, not about datasets
     "cli/trace.py: open",  # a state or a checkpoint
     "cli/completion.py: open",  # a script that the package brings along
     "cli/trace.py: Path(path).read_text",
     "examples.py",  # pictures that the package brings along
-    "inspection/verify.py: tempfile.TemporaryFile",
+    "inspect/verify.py: tempfile.TemporaryFile",
 }
 
 READS_OTHER_FILES |= set(HOLDS_SHARED_MEMORY)
@@ -474,7 +473,7 @@ NOT_FOR_CHILDREN = {
 # One pass, one query or one server is of the process that began it: a child asks it for nothing.
 OF_ONE_PROCESS = (
     *("pipeline/scheduler.py", "pipeline/producers.py", "order/selection.py", "query/scan.py"),
-    *("viewing/pages.py", "viewing/server.py"),
+    *("inspect/pages.py", "inspect/server.py"),
 )
 KEEPS_FORKS = ("core/process.py", "core/process.py")
 

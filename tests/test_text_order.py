@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord import Writer
-from unirecord.columns import ordered as ordered_module
-from unirecord.columns.flat import Strings, Vector
-from unirecord.columns.ordered import TextRanks, rows_in_order
-from unirecord.inspection.statistics import sorted_rows
-from unirecord.parts.dataset_path import resolve
-from unirecord.parts.part_set import PartSet
+from unirecord.inspect.statistics import sorted_rows
+from unirecord.query import ordered as ordered_module
+from unirecord.query.flat import Strings, Vector
+from unirecord.query.ordered import TextRanks, rows_in_order
+from unirecord.snapshot.dataset_path import resolve
+from unirecord.snapshot.part_set import PartSet
 
 BYTES = st.lists(st.sampled_from([b"\0", b"a", b"b", b"\xff"]), max_size=30).map(b"".join)
 TEXTS = st.one_of(

@@ -15,9 +15,9 @@ from small_parts import compressed_part, fixed_part, nullable_part, scalar_part,
 
 import unirecord
 from unirecord.core import LeavablePool
-from unirecord.inspection import verify as verify_module
-from unirecord.inspection.repair import repair
-from unirecord.inspection.verify import verify
+from unirecord.inspect import verify as verify_module
+from unirecord.inspect.repair import repair
+from unirecord.inspect.verify import verify
 
 MAKERS = {
     "variable": variable_part,

@@ -23,7 +23,7 @@ from writing import files, read, write
 import unirecord
 from unirecord import BusyError, MissingError, UniRecordDataset
 from unirecord.cli import main
-from unirecord.parts.versions import kept_name
+from unirecord.snapshot.versions import kept_name
 
 SCHEMA = {"n": "int64"}
 MEMORY = Path("/dev/shm")
@@ -101,7 +101,7 @@ def test_what_cannot_be_restored_is_refused(tmp_path: Path, capsys: pytest.Captu
     with pytest.raises(BusyError):
         unirecord.restore(path, 1)
     other.abort()
-    part = unirecord.parts.manifest.read(str(path / kept_name(4))).parts[-1].name
+    part = unirecord.snapshot.manifest.read(str(path / kept_name(4))).parts[-1].name
     (path / part).unlink()
     with pytest.raises(MissingError, match=rf"{part}: this file is missing, so that version 4"):
         unirecord.restore(path, 4)
@@ -237,7 +237,7 @@ def check_whole(path: Path, at: int) -> list[int]:
 
 
 def listed(path: Path, number: int) -> Any:
-    return unirecord.parts.versions.read_version(str(path), number).parts
+    return unirecord.snapshot.versions.read_version(str(path), number).parts
 
 
 @pytest.mark.parametrize("change", CHANGES)

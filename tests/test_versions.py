@@ -21,8 +21,8 @@ from writing import files, read, write
 import unirecord
 from unirecord import MissingError, UniRecordDataset
 from unirecord.cli import main
-from unirecord.parts import manifest
-from unirecord.parts.versions import kept_name
+from unirecord.snapshot import manifest
+from unirecord.snapshot.versions import kept_name
 from unirecord.writing import version_files
 
 SCHEMA = {"n": "int64"}

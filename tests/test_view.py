@@ -20,8 +20,8 @@ from test_html_report import HOSTILE, NAME, SCHEMA, Parsed, row
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.cli.main import main
-from unirecord.viewing import pages
-from unirecord.viewing.server import ViewServer
+from unirecord.inspect import pages
+from unirecord.inspect.server import ViewServer
 
 ROWS = 300
 
@@ -125,7 +125,7 @@ def test_a_condition_and_a_column_choose_rows_and_their_order(browser: Browser, 
 
 
 def test_an_order_is_worked_out_as_far_as_pages_go(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unirecord.viewing.pages._FIRST_SORTED", 20)
+    monkeypatch.setattr("unirecord.inspect.pages._FIRST_SORTED", 20)
     by_score = browser.server.looking.chosen("", "score", True, 0, 10).rows
     assert len(browser.server.looking._orders["", "score", True]) == 20
     further = [browser.server.looking.chosen("", "score", True, at, 10).rows for at in range(0, ROWS, 10)]
@@ -368,13 +368,13 @@ def test_only_whoever_has_the_token_gets_a_page_and_no_path_is_followed(
 
 def test_tokens_are_compared_in_constant_time(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    compare = unirecord.viewing.server.hmac.compare_digest
+    compare = unirecord.inspect.server.hmac.compare_digest
 
     def watched(a: bytes, b: bytes) -> bool:
         seen.append((a, b))
         return compare(a, b)
 
-    monkeypatch.setattr("unirecord.viewing.server.hmac.compare_digest", watched)
+    monkeypatch.setattr("unirecord.inspect.server.hmac.compare_digest", watched)
     assert browser.ask("/guess/rows")[0] == 404
     assert seen == [(b"guess", browser.server.token.encode())]
     assert len(browser.server.token) >= 32
@@ -418,7 +418,7 @@ def test_connections_without_the_token_give_way(browser: Browser) -> None:
 def test_connections_with_the_token_do_not_give_way(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unirecord.viewing.server._CONNECTIONS", 1)
+    monkeypatch.setattr("unirecord.inspect.server._CONNECTIONS", 1)
     begun, go_on = threading.Event(), threading.Event()
     content = browser.server.dataset_page()
 
@@ -441,7 +441,7 @@ def test_connections_with_the_token_do_not_give_way(
 
 
 def test_a_request_that_never_comes_whole_is_ended(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unirecord.viewing.server._ASKING_SECONDS", 0.2)
+    monkeypatch.setattr("unirecord.inspect.server._ASKING_SECONDS", 0.2)
     for browser in serving(data):
         with socket.create_connection(("127.0.0.1", browser.port)) as slow:
             slow.settimeout(0.02)
@@ -480,7 +480,7 @@ def test_a_page_that_cannot_be_made_is_answered(browser: Browser, monkeypatch: p
         def broken(*given: Any, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setitem(unirecord.viewing.server._PAGES, "rows", broken)
+        monkeypatch.setitem(unirecord.inspect.server._PAGES, "rows", broken)
         status, content, _ = browser.ask(f"/{browser.server.token}/rows")
         assert status == 500
         assert f"cannot be made: {type(error).__name__}".encode() in content

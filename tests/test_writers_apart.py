@@ -19,7 +19,7 @@ import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.cli import main
 from unirecord.errors import BusyError, ExistsError, MissingError, StaleError
-from unirecord.parts import dataset_path
+from unirecord.snapshot import dataset_path
 
 TARGETS = ["x.urec", "x"]
 SCHEMA = {"n": "int64", "b": "bytes"}

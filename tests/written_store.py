@@ -61,7 +61,8 @@ def unnamed(server: Server) -> list[str]:
     there = {path.name for path in folder(server).glob("part-*")} if folder(server).exists() else set()
     try:
         named = {
-            entry.name for entry in unirecord.parts.manifest.read(str(folder(server) / "manifest.json")).parts
+            entry.name
+            for entry in unirecord.snapshot.manifest.read(str(folder(server) / "manifest.json")).parts
         }
     except FileNotFoundError:
         named = set()

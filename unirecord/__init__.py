@@ -36,23 +36,23 @@ if TYPE_CHECKING:
     )
     from .format.column import Codec, Column
     from .format.schema import Schema
-    from .inspection.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport, audit
-    from .inspection.describe import ColumnDescription, Description, PartDescription, describe
-    from .inspection.diff import Diff, DiffExample, RetypedColumn, diff
-    from .inspection.history import Version, versions
-    from .inspection.notebook import ProgressBar, Shown, plot, progress_bar, show
-    from .inspection.repair import repair
-    from .inspection.report import Problem, RepairReport, Report, Salvaged
-    from .inspection.verify import verify
+    from .inspect.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport, audit
+    from .inspect.describe import ColumnDescription, Description, PartDescription, describe
+    from .inspect.diff import Diff, DiffExample, RetypedColumn, diff
+    from .inspect.history import Version, versions
+    from .inspect.notebook import ProgressBar, Shown, plot, progress_bar, show
+    from .inspect.repair import repair
+    from .inspect.report import Problem, RepairReport, Report, Salvaged
+    from .inspect.verify import verify
     from .loading.batch import RaggedArray
     from .loading.stats import LoaderStats
     from .order.coverage import PositionRange
     from .order.windows import cu_seqlens
-    from .parts.cache import CacheStats
     from .pipeline.operators import InPlace, InPlaceTogether, SkipSample
     from .pipeline.pipeline import Pipeline
     from .pipeline.stats import PipelineStats, StageStats
     from .pipeline.tuner import PipelinePlan
+    from .snapshot.cache import CacheStats
     from .writing.collecting import Collected, gc
     from .writing.column_changes import ColumnsChanged, drop_columns, rename_columns
     from .writing.deletion import Deleted, Evicted, Purged, delete, evict, purge
@@ -167,7 +167,7 @@ _HOMES = {
     "mix": "dataset.draws",
     "samples_cache": "dataset.samples_cache",
     "SamplesCache": "dataset.samples_cache",
-    "CacheStats": "parts.cache",
+    "CacheStats": "snapshot.cache",
     "cu_seqlens": "order.windows",
     "DrawnBatches": "dataset.draws",
     "OrderQueries": "dataset.order_queries",
@@ -189,16 +189,16 @@ _HOMES = {
     "Schema": "format.schema",
     "Codec": "format.column",
     "Column": "format.schema",
-    "show": "inspection.notebook",
-    "plot": "inspection.notebook",
-    "Shown": "inspection.notebook",
-    "describe": "inspection.describe",
-    "Description": "inspection.describe",
-    "ColumnDescription": "inspection.describe",
-    "PartDescription": "inspection.describe",
-    "verify": "inspection.verify",
-    "Report": "inspection.report",
-    "Problem": "inspection.report",
+    "show": "inspect.notebook",
+    "plot": "inspect.notebook",
+    "Shown": "inspect.notebook",
+    "describe": "inspect.describe",
+    "Description": "inspect.describe",
+    "ColumnDescription": "inspect.describe",
+    "PartDescription": "inspect.describe",
+    "verify": "inspect.verify",
+    "Report": "inspect.report",
+    "Problem": "inspect.report",
     "delete": "writing.deletion",
     "Deleted": "writing.deletion",
     "add_columns": "convert.add_columns",
@@ -220,22 +220,22 @@ _HOMES = {
     "sort": "writing.rewrite",
     "gc": "writing.collecting",
     "Collected": "writing.collecting",
-    "versions": "inspection.history",
-    "Version": "inspection.history",
-    "progress_bar": "inspection.notebook",
-    "ProgressBar": "inspection.notebook",
-    "diff": "inspection.diff",
-    "Diff": "inspection.diff",
-    "DiffExample": "inspection.diff",
-    "RetypedColumn": "inspection.diff",
-    "repair": "inspection.repair",
-    "RepairReport": "inspection.report",
-    "Salvaged": "inspection.report",
-    "audit": "inspection.audit",
-    "AuditReport": "inspection.audit",
-    "AuditedOrder": "inspection.audit",
-    "AuditedEpoch": "inspection.audit",
-    "AuditedLaunch": "inspection.audit",
+    "versions": "inspect.history",
+    "Version": "inspect.history",
+    "progress_bar": "inspect.notebook",
+    "ProgressBar": "inspect.notebook",
+    "diff": "inspect.diff",
+    "Diff": "inspect.diff",
+    "DiffExample": "inspect.diff",
+    "RetypedColumn": "inspect.diff",
+    "repair": "inspect.repair",
+    "RepairReport": "inspect.report",
+    "Salvaged": "inspect.report",
+    "audit": "inspect.audit",
+    "AuditReport": "inspect.audit",
+    "AuditedOrder": "inspect.audit",
+    "AuditedEpoch": "inspect.audit",
+    "AuditedLaunch": "inspect.audit",
     "PositionRange": "order.coverage",
 }
 

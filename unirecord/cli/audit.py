@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
-from ..inspection.audit import AuditedEpoch, AuditedOrder, AuditReport, audit
-from ..inspection.markup import write_page
-from ..inspection.run_report import ranks_named, run_report, saved_stats
+from ..inspect.audit import AuditedEpoch, AuditedOrder, AuditReport, audit
+from ..inspect.markup import write_page
+from ..inspect.run_report import ranks_named, run_report, saved_stats
 from ..order.coverage import PositionRange
 from ..sizes import format_size, many
 from .terminal import print_json, print_table, say, warn

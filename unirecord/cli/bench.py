@@ -19,10 +19,10 @@ import numpy as np
 from ..core import usable_cores
 from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
-from ..parts.part_set import Io, resolve
 from ..pipeline.pipeline import Pipeline
 from ..pipeline.stats import PipelineStats
 from ..sizes import format_size, many
+from ..snapshot.part_set import Io, resolve
 from ..storage import local
 from ..storage.registry import location_of
 from .store_options import add_cache_options, add_storage_option

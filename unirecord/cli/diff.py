@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Final
 
 from ..errors import ExistsError, SchemaError, UniRecordError
-from ..inspection.diff import Diff, DiffExample, diff, diff_page
-from ..inspection.markup import write_page
+from ..inspect.diff import Diff, DiffExample, diff, diff_page
+from ..inspect.markup import write_page
 from ..sizes import format_size
 from .store_options import add_cache_options, add_storage_option
 from .terminal import ProgressBar, print_json, say, warn

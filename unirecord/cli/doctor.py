@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
-from ..inspection.machine import Fact, examine
+from ..inspect.machine import Fact, examine
 from .terminal import print_json, say, table
 from .usage import CommandParser
 

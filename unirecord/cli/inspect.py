@@ -12,10 +12,10 @@ import numpy as np
 from ..dataset.dataset import UniRecordDataset
 from ..errors import CodecError, ExistsError, SchemaError
 from ..format.column import Column
-from ..inspection.describe import ColumnDescription, Description, describe
-from ..inspection.extract import extract
-from ..inspection.html_report import write_html_report
-from ..inspection.statistics import (
+from ..inspect.describe import ColumnDescription, Description, describe
+from ..inspect.extract import extract
+from ..inspect.html_report import write_html_report
+from ..inspect.statistics import (
     ColumnStatistics,
     ValueCount,
     column_statistics,
@@ -24,14 +24,13 @@ from ..inspection.statistics import (
     sorted_rows,
 )
 from ..loading.samples import SampleReader
-from ..parts.part_set import PartSet, resolve
 from ..query import Query, compile_query
 from ..query.query import live_rows, live_rows_that_meet
 from ..sizes import format_size
+from ..snapshot.part_set import PartSet, resolve
+from .cells import cell_json, cell_text
 from .store_options import add_cache_options, add_storage_option
 from .terminal import (
-    cell_json,
-    cell_text,
     clipped,
     print_csv,
     print_json,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from ..inspection.repair import RepairReport, Salvaged, repair
-from ..inspection.verify import Report, verify
+from ..inspect.repair import RepairReport, Salvaged, repair
+from ..inspect.verify import Report, verify
 from ..sizes import format_size, many
 from .store_options import add_storage_option, refuse_cache
 from .terminal import ProgressBar, duration, print_json, say, warn

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
-from ..storage.object_store import forget_publications, published_paths
+from ..storage.publications import forget_publications, published_paths
 from .commands import COMMANDS, Command
 from .terminal import paged, silence, to_nowhere, unread, warn
 from .usage import CommandParser, UsageError

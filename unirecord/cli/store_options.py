@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..parts.cache import CacheOptions, use_cache_by_default
+from ..snapshot.cache import CacheOptions, use_cache_by_default
 from ..storage.storage_options import storage_of, use_storage_by_default
 from .usage import UsageError, size
 

@@ -18,12 +18,13 @@ from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches, balanced, bucketed, mix, weighted
 from ..dataset.state import OPTIONAL, ResumeState
 from ..errors import MissingError, UniRecordError
-from ..inspection.extract import extract
+from ..inspect.extract import extract
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
 from ..sizes import format_size, many
+from .cells import cell_json, cell_text
 from .store_options import add_cache_options, add_storage_option
-from .terminal import cell_json, cell_text, print_csv, print_json, print_json_list, print_table, say
+from .terminal import print_csv, print_json, print_json_list, print_table, say
 from .usage import CommandParser, UsageError, count, names, pairs
 
 __all__ = ["mixture_of_state", "named_path", "options_of", "trace_command"]

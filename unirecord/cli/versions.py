@@ -9,9 +9,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Final
 
-from ..inspection.history import Version, versions
-from ..parts.versions import split_version
+from ..inspect.history import Version, versions
 from ..sizes import format_size
+from ..snapshot.versions import split_version
 from ..writing.collecting import Collected, gc
 from ..writing.republishing import restore
 from .store_options import add_storage_option, is_elsewhere, refuse_cache

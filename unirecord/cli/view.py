@@ -7,7 +7,7 @@ import sys
 import webbrowser
 from typing import Final
 
-from ..viewing.server import ViewServer
+from ..inspect.server import ViewServer
 from .store_options import add_cache_options, add_storage_option
 from .terminal import say
 from .usage import CommandParser, UsageError, count

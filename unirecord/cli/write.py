@@ -43,10 +43,10 @@ from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..frameworks.ray_engine import ray_engine
-from ..parts.part_set import PartSet, Snapshot, resolve
-from ..parts.snapshot import class_difference, classes_of
-from ..parts.versions import located_version, no_directory
 from ..sizes import format_size, many
+from ..snapshot.part_set import PartSet, Snapshot, resolve
+from ..snapshot.snapshot import class_difference, classes_of
+from ..snapshot.versions import located_version, no_directory
 from ..storage.registry import location_of, path_on_disk
 from ..writing.arguments import check_free, check_path
 from ..writing.batch_writer import PART_BYTES

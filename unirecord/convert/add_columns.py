@@ -21,16 +21,16 @@ from ..format.metadata import CREATED_BY, pack_user
 from ..format.schema import Schema
 from ..loading.batch import items_of
 from ..loading.samples import SampleReader
-from ..parts import manifest
-from ..parts.layouts import ColumnFile, column_part_metadata
-from ..parts.manifest import Manifest, PartEntry
-from ..parts.part_set import PartSet, Snapshot, resolve
-from ..parts.readable import check_readable
-from ..parts.rearranging import rearranged, state_of_entry
-from ..parts.snapshot import classes_of, state_of_part
-from ..parts.versions import no_directory
 from ..progress import Progress, Tracker
 from ..sizes import many
+from ..snapshot import manifest
+from ..snapshot.layouts import ColumnFile, column_part_metadata
+from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.part_set import PartSet, Snapshot, resolve
+from ..snapshot.readable import check_readable
+from ..snapshot.rearranging import rearranged, state_of_entry
+from ..snapshot.snapshot import classes_of, state_of_part
+from ..snapshot.versions import no_directory
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from ..writing.arguments import check_indexable, storage_to_write_to

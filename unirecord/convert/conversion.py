@@ -16,9 +16,9 @@ from ..errors import CorruptionError, ExistsError, StaleError, UniRecordError
 from ..format.metadata import CREATED_BY, check_room
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData
-from ..parts.manifest import PartEntry, schema_digest
-from ..parts.part_set import ColumnResult, PartSet, resolve
 from ..sizes import many
+from ..snapshot.manifest import PartEntry, schema_digest
+from ..snapshot.part_set import ColumnResult, PartSet, resolve
 from ..storage.local import FULL
 from ..storage.registry import location_of, path_on_disk
 from ..storage.storage_options import StorageOptions, current_storage, use_storage

@@ -13,8 +13,8 @@ from typing import Any, Final
 from ..errors import StaleError, UniRecordError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
-from ..parts import manifest
-from ..parts.versions import read_newest
+from ..snapshot import manifest
+from ..snapshot.versions import read_newest
 from ..storage import local
 from ..storage.own_directory import check_own_folder
 from ..storage.registry import location_of, path_on_disk, read_file

@@ -14,8 +14,8 @@ from typing import Final
 
 from ..errors import ExistsError, MissingError, UniRecordError
 from ..order.split import bounds_of, exact_shares
-from ..parts import manifest
-from ..parts.versions import read_newest
+from ..snapshot import manifest
+from ..snapshot.versions import read_newest
 from ..storage import local
 from ..storage.registry import location_of, path_on_disk
 from ..writing.directory_claim import check_directory_free

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from ..parts.dataset_path import resolve
+from ..snapshot.dataset_path import resolve
 from .write_dataset import write_dataset
 
 __all__ = [

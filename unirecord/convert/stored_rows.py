@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from ..columns.ordered import rows_in_order
 from ..core import Order
 from ..format.schema import Schema
 from ..order.spec import OrderSpec
-from ..parts.part_set import PartSet, resolve
 from ..progress import Progress
+from ..query.ordered import rows_in_order
+from ..snapshot.part_set import PartSet, resolve
 from .sources.base import LeftOut, Options, RawBatch, Source, Unit
 from .sources.stored_dataset import rows_at_once, stored_rows
 

@@ -17,8 +17,8 @@ from ..errors import FormatError, SchemaError, StaleError
 from ..format.layout import Shape, check_shape
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
-from ..parts.manifest import PartEntry
 from ..sizes import many
+from ..snapshot.manifest import PartEntry
 from ..writing.batch_writer import BatchWriter
 from ..writing.journals import Journal, entry_from_json, entry_to_json
 from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, at_once, stays

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.scalars import scalar_arrays
 from ..elsewhere import OF_DATASETS, no_attribute
 from ..errors import UniRecordError
 from ..format.schema import Schema
@@ -34,10 +33,11 @@ from ..order.spec import (
     check_shard_arguments,
     shard_from_environment,
 )
-from ..parts.cache import CacheOptions, CacheStats
-from ..parts.part_set import Io, Snapshot, Verify, use_snapshot
-from ..parts.versions import path_of_version
+from ..query.scalars import scalar_arrays
 from ..sizes import many
+from ..snapshot.cache import CacheOptions, CacheStats
+from ..snapshot.part_set import Io, Snapshot, Verify, use_snapshot
+from ..snapshot.versions import path_of_version
 from ..storage.storage_options import storage_of, use_storage
 from .batch_loader import BatchLoader
 from .cursor import Cursor
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     import pyarrow
     from typing_extensions import TypeVar, Unpack
 
-    from ..inspection.notebook import Shown
+    from ..inspect.notebook import Shown
     from ..loading.options import (
         OnCorrupt,
     )  # completion in notebooks fails at properties it finds to be a Literal
@@ -85,7 +85,7 @@ class SampleList(list[_Item]):
     """Samples as a list, which a notebook shows as a table with small pictures and lines."""
 
     def _repr_html_(self) -> str:
-        from ..inspection.notebook import samples_html
+        from ..inspect.notebook import samples_html
 
         return samples_html(self)
 
@@ -960,7 +960,7 @@ class UniRecordDataset(Generic[Given]):
     # ---- what a notebook shows ---------------------------------------------------------------------------
 
     def _shown(self) -> Shown:
-        from ..inspection.notebook import dataset_html
+        from ..inspect.notebook import dataset_html
 
         plan, about = (
             self._cursor.plan,

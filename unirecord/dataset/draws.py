@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.scalars import row_lengths, scalar_arrays
 from ..elsewhere import OF_DRAWS, no_attribute
 from ..errors import SchemaError, StaleError
 from ..format.column import other_meaning
@@ -23,9 +22,10 @@ from ..order.permutation import BatchRule, ShardOrder
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Sharding, Shuffle, check_integer, check_shard_arguments
-from ..parts.layouts import same_values
-from ..parts.part_set import resolve_again
+from ..query.scalars import row_lengths, scalar_arrays
 from ..sizes import many
+from ..snapshot.layouts import same_values
+from ..snapshot.part_set import resolve_again
 from ..storage.storage_options import use_storage
 from .batch_loader import BatchLoader
 from .cursor import Cursor

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.scalars import scalar_arrays
 from ..errors import CorruptionError
 from ..format.column import ARROW_KEY, Column
 from ..format.values.objects import base64_text, object_text
 from ..loading.batch import RaggedArray, valid_rows
 from ..order.selection import Selection
-from ..parts.part_set import PartSet
+from ..query.scalars import scalar_arrays
+from ..snapshot.part_set import PartSet
 
 if TYPE_CHECKING:
     import pyarrow

@@ -166,7 +166,7 @@ class Schema:
         return f"Schema({self.to_spec()!r})"
 
     def _repr_html_(self) -> str:
-        from ..inspection.notebook import schema_html
+        from ..inspect.notebook import schema_html
 
         return schema_html(self)
 

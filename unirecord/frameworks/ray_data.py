@@ -19,9 +19,9 @@ from ..format.layout import Shape
 from ..format.metadata import check_room, pack_user
 from ..format.schema import Schema
 from ..format.values import RecordEncoder
-from ..parts import manifest
-from ..parts.manifest import PartEntry
 from ..sizes import parse_size
+from ..snapshot import manifest
+from ..snapshot.manifest import PartEntry
 from ..storage.attempts import Attempts
 from ..storage.registry import location_of, path_on_disk
 from ..writing.arguments import check_indexable, check_part_bytes, check_path

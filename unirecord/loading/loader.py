@@ -22,7 +22,7 @@ from ..order.exclusion import Leaving
 from ..order.permutation import BatchOrder, EpochRun
 from ..order.randomness import generator, sample_keys
 from ..order.sampling import SampledOrder
-from ..parts.prefetch import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
+from ..snapshot.prefetch import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
 from .batch import BatchBuilder, split_batch
 from .options import LoaderOptions, Transform
 from .plan import Batches, Plan

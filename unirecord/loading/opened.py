@@ -15,9 +15,9 @@ from ..format.column import Column
 from ..format.schema import Schema
 from ..order.selection import FoundRows, Selection
 from ..order.spec import OrderSpec, choose_blocks
-from ..parts.cache import CacheOptions
-from ..parts.layouts import same_values
-from ..parts.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_again
+from ..snapshot.cache import CacheOptions
+from ..snapshot.layouts import same_values
+from ..snapshot.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_again
 from ..storage.storage_options import StorageOptions, use_storage
 from .samples import SampleReader, WhereFrom
 

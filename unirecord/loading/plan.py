@@ -18,8 +18,8 @@ from ..order.permutation import BatchOrder, BatchRule, EpochRun, Rule, ShardOrde
 from ..order.sampling import SampledOrder
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Sharding
-from ..parts.part_set import Snapshot, use_snapshot
-from ..parts.versions import version_with
+from ..snapshot.part_set import Snapshot, use_snapshot
+from ..snapshot.versions import version_with
 from ..storage.storage_options import use_storage
 from .opened import OpenedData, PathLike
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError
 from ..format.column import Column
 from ..format.values import decode_cell
-from ..parts.part_set import Empty, PartSet
+from ..snapshot.part_set import Empty, PartSet
 from .batch import column_value, split_batch
 
 __all__ = [

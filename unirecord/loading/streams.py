@@ -9,7 +9,6 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.scalars import element_lengths
 from ..core import APART, DOCUMENTS, ELEMENTS, PACKED, POSITIONS, WHOLE, NativeLoader, NativeStream
 from ..errors import SchemaError
 from ..format.column import Column
@@ -17,7 +16,8 @@ from ..format.schema import Schema
 from ..order.selection import Selection
 from ..order.spec import OrderSpec
 from ..order.windows import Packing, Windows, WindowTable
-from ..parts.part_set import Empty, Io, PartSet, Snapshot, Verify
+from ..query.scalars import element_lengths
+from ..snapshot.part_set import Empty, Io, PartSet, Snapshot, Verify
 from .opened import OpenedData
 from .samples import SampleReader
 

@@ -9,11 +9,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.flat import Dictionary, Strings, Vector, Zones
 from . import compute, tree
 from . import zones as zones_module
 from .compute import number_test
 from .fields import AND, BITS, OR, RANGE, ROWS, SET, TABLE, Mask, PartFields, RowsAt, Step, match_strings
+from .flat import Dictionary, Strings, Vector, Zones
 from .tree import PART, ROW, AnyOf, Between, CompareText, Condition, Field, Leaf, Text, TextTest
 from .zones import ALL, NONE, States
 

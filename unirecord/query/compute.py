@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.flat import Array, Vector
 from .fields import (
     AND,
     BITS,
@@ -23,6 +22,7 @@ from .fields import (
     RowsAt,
     Step,
 )
+from .flat import Array, Vector
 from .tree import Compare, Constant, Leaf, Minus, Number, Operation, Value, Within, fields_of, is_integer
 from .value_range import INTEGERS
 

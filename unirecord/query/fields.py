@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.flat import Array, FlatColumns, Strings, Vector, corrupt
 from ..core import AND as AND
 from ..core import BITS as BITS
 from ..core import BYTES as BYTES
@@ -27,6 +26,7 @@ from ..core import Program as Program
 from ..core import Step as Step
 from ..core import match_between, match_pattern
 from ..core import take_marked as take_marked
+from .flat import Array, FlatColumns, Strings, Vector, corrupt
 from .tree import PART, ROW, Between, Field, Like
 from .value_range import INTEGERS
 

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from ..columns.flat import Array, FlatColumns, Vector, columns_of
 from ..errors import CorruptionError, QueryError
 from ..format.schema import Schema
 from ..order.selection import FoundRows, Selection
-from ..parts.part_set import PartSet
 from ..sizes import many
+from ..snapshot.part_set import PartSet
 from . import zones
 from .bind import BoundCondition, bind
 from .check import check
 from .fields import PartFields, RowsAt
+from .flat import Array, FlatColumns, Vector, columns_of
 from .parse import parse
 from .scan import effort_of, in_threads, scan_count, scan_into, scan_rows, threads_for, threads_to_scan
 from .tree import Condition, fields_in

@@ -11,10 +11,10 @@ from typing import Final, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..columns.flat import Vector
 from ..core import usable_cores, wait_for
 from .bind import BoundCondition
 from .fields import AND, BYTES, MASK, MASKS, OR, RANGE, SET, Mask, Program, RowsAt, Step, take_marked
+from .flat import Vector
 from .zones import ALL, NONE, SOME, ZONE, States
 
 # Runs tasks in a few threads that live no longer than the tasks; results in the order of the tasks.

@@ -1,4 +1,4 @@
-"""Object stores: what is read of them, what is written to them, and how a publication is told from another."""
+"""Object stores: what is read of them, what is written to them, and what is told of a change."""
 
 from __future__ import annotations
 
@@ -34,10 +34,7 @@ __all__ = [
     "Undecided",
     "Versioned",
     "Versions",
-    "forget_publications",
     "list_folder",
-    "note_publication",
-    "published_paths",
     "replaced",
     "store_and_key",
     "version_of",
@@ -45,24 +42,6 @@ __all__ = [
 
 
 # What this process has published, so that a command that is interrupted does not say that nothing was.
-
-
-_paths: dict[str, None] = {}
-
-
-def note_publication(path: str) -> None:
-    """Say that something has been published at ``path``."""
-    _paths[path] = None
-
-
-def published_paths() -> list[str]:
-    """Where something has been published since `forget_publications`, in order."""
-    return list(_paths)
-
-
-def forget_publications() -> None:
-    """Begin anew: what comes is of another command."""
-    _paths.clear()
 
 
 # Object stores and web servers: objects looked up, listed, and read by ranges, by obstore (the extra

@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import BusyError, ExistsError, StaleError, UniRecordError
-from ..parts import manifest
-from ..parts.manifest import Manifest, PartEntry
-from ..parts.part import is_whole
-from ..parts.rearranging import files_with_rows
-from ..parts.versions import kept_name, kept_versions, read_newest
+from ..snapshot import manifest
+from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.part import is_whole
+from ..snapshot.rearranging import files_with_rows
+from ..snapshot.versions import kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import HeldHereError
 from ..storage.local import temporary_name

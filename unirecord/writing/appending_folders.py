@@ -10,8 +10,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ..errors import BusyError
-from ..parts.manifest import PART_NAME, Manifest, PartEntry
-from ..parts.rearranging import files_with_rows
+from ..snapshot.manifest import PART_NAME, Manifest, PartEntry
+from ..snapshot.rearranging import files_with_rows
 from ..storage import local as store
 from ..storage.registry import location_of
 from ..storage.staged import StagedFolder, is_being_written

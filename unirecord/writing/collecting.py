@@ -13,10 +13,10 @@ from itertools import pairwise
 from typing import Any, Final
 
 from ..errors import BusyError, MissingError
-from ..parts import manifest
-from ..parts.deletions import NAME as DELETION
-from ..parts.manifest import PART_NAME, Manifest
-from ..parts.versions import (
+from ..snapshot import manifest
+from ..snapshot.deletions import NAME as DELETION
+from ..snapshot.manifest import PART_NAME, Manifest
+from ..snapshot.versions import (
     files_of,
     given_up,
     giving_up,

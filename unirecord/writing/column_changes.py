@@ -10,10 +10,10 @@ from typing import Any
 
 from ..errors import SchemaError
 from ..format.schema import Schema
-from ..parts import manifest
-from ..parts.manifest import Manifest
-from ..parts.rearranging import rearranged
-from ..parts.versions import no_directory, published_as
+from ..snapshot import manifest
+from ..snapshot.manifest import Manifest
+from ..snapshot.rearranging import rearranged
+from ..snapshot.versions import no_directory, published_as
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to

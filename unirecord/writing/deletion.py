@@ -16,14 +16,16 @@ from ..errors import BusyError, CorruptionError, UniRecordError
 from ..format.column import Column
 from ..format.page import cell_lengths, padded
 from ..order.selection import Selection, each_once, row_numbers
-from ..parts import manifest
-from ..parts.data_file import DataFile, DataHead, RowGroup
-from ..parts.dataset_path import deletion_of, resolve
-from ..parts.deletions import encode_deletion, rows_deleted
-from ..parts.manifest import DeletedRows, Manifest, PartEntry
-from ..parts.part_set import ColumnResult, PartSet
-from ..parts.rearranging import bytes_of_part, files_of_part
-from ..parts.versions import (
+from ..progress import Progress
+from ..sizes import parse_size
+from ..snapshot import manifest
+from ..snapshot.data_file import DataFile, DataHead, RowGroup
+from ..snapshot.dataset_path import deletion_of, resolve
+from ..snapshot.deletions import encode_deletion, rows_deleted
+from ..snapshot.manifest import DeletedRows, Manifest, PartEntry
+from ..snapshot.part_set import ColumnResult, PartSet
+from ..snapshot.rearranging import bytes_of_part, files_of_part
+from ..snapshot.versions import (
     files_of,
     kept_name,
     kept_versions,
@@ -32,8 +34,6 @@ from ..parts.versions import (
     published_as,
     read_newest,
 )
-from ..progress import Progress
-from ..sizes import parse_size
 from ..storage import local as store
 from ..storage.claim import is_leased
 from ..storage.registry import location_of, path_of_dataset

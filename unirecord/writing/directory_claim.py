@@ -9,16 +9,16 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
-from ..parts import manifest
-from ..parts.deletions import deletion_name
-from ..parts.manifest import Manifest, PartEntry
-from ..parts.part import is_whole
-from ..parts.rearranging import files_with_rows
-from ..parts.versions import KEPT_NAME, files_of, kept_name, kept_versions, no_directory, read_newest
+from ..snapshot import manifest
+from ..snapshot.deletions import deletion_name
+from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.part import is_whole
+from ..snapshot.rearranging import files_with_rows
+from ..snapshot.versions import KEPT_NAME, files_of, kept_name, kept_versions, no_directory, read_newest
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
-from ..storage.object_store import note_publication
 from ..storage.own_directory import check_own_folder
+from ..storage.publications import note_publication
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile, write_staged
 from .appending_folders import clear_dead_appends

@@ -12,10 +12,10 @@ from ..errors import SchemaError, UniRecordError
 from ..format.layout import Shape
 from ..format.schema import Schema
 from ..format.values import ColumnBatch
-from ..parts import manifest
-from ..parts.manifest import Manifest, PartEntry
-from ..parts.readable import check_readable
-from ..parts.versions import published_as
+from ..snapshot import manifest
+from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.readable import check_readable
+from ..snapshot.versions import published_as
 from .directory_claim import Unfinished
 from .journals import Journal, begins_anew
 from .part_writer import Delivery, PartContent, PartSequence

@@ -16,7 +16,7 @@ from ..format import layout, metadata
 from ..format.column import Column
 from ..format.layout import IndexHeader, Section
 from ..format.page import row_sizes, unit_count
-from ..parts.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
+from ..snapshot.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
 from ..storage.staged import StagedFile
 
 # What the index holds of the validity of a column: packed bits, and how many values are null.

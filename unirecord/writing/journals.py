@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from ..errors import StaleError, UniRecordError
 from ..format import layout
-from ..parts.manifest import PART_NAME, PartEntry, part_id, part_name
-from ..parts.manifest_fields import checked_hex, checked_number
+from ..snapshot.manifest import PART_NAME, PartEntry, part_id, part_name
+from ..snapshot.manifest_fields import checked_hex, checked_number
 from ..storage import local as store
 from ..storage.location import Location
 from ..storage.object_store import ObjectWrites, Outrun, Versioned

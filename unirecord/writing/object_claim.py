@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ExistsError, StaleError, UniRecordError
-from ..parts import manifest
-from ..parts.deletions import deletion_name
-from ..parts.manifest import Manifest, PartEntry
-from ..parts.versions import files_of, given_up, kept_name, kept_versions, no_directory, same_version
+from ..snapshot import manifest
+from ..snapshot.deletions import deletion_name
+from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.versions import files_of, given_up, kept_name, kept_versions, no_directory, same_version
 from ..storage import local as store
-from ..storage.object_store import ObjectWrites, Outrun, Undecided, Versioned, note_publication
+from ..storage.object_store import ObjectWrites, Outrun, Undecided, Versioned
+from ..storage.publications import note_publication
 from ..storage.registry import location_of
 from ..storage.spool import Spool
 from ..storage.storage_options import current_storage

@@ -29,9 +29,9 @@ from ..format.page import (
 )
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
-from ..parts import manifest
-from ..parts.manifest import PartEntry
-from ..parts.part_set import ColumnResult, PartSet, Snapshot, check_values
+from ..snapshot import manifest
+from ..snapshot.manifest import PartEntry
+from ..snapshot.part_set import ColumnResult, PartSet, Snapshot, check_values
 from ..storage.staged import StagedFile
 from .index_file import build_index
 from .row_groups import group_size, own_batch

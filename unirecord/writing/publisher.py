@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-from ..parts.manifest import Manifest, PartEntry
+from ..snapshot.manifest import Manifest, PartEntry
 from ..storage.registry import location_of
 from .append_claim import AppendClaim
 from .directory_claim import DirectoryClaim, Unfinished

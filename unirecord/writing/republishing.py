@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import MissingError
-from ..parts import manifest
-from ..parts.dataset_path import resolve
-from ..parts.manifest import Manifest
-from ..parts.part_set import PartSet
-from ..parts.versions import (
+from ..snapshot import manifest
+from ..snapshot.dataset_path import resolve
+from ..snapshot.manifest import Manifest
+from ..snapshot.part_set import PartSet
+from ..snapshot.versions import (
     BlockFacts,
     block_facts,
     files_of,

@@ -13,25 +13,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.ordered import rows_in_order
 from ..core import xxh3_64
 from ..errors import ExistsError, SchemaError, UniRecordError
 from ..format.layout import Shape
 from ..format.metadata import pack_user, say_the_same
 from ..format.page import StoredRows
 from ..format.schema import Schema
-from ..parts import manifest
-from ..parts.data_file import DataFile, DataHead
-from ..parts.dataset_path import deletion_of
-from ..parts.deletions import deletion_name, encode_deletion, rows_deleted
-from ..parts.layouts import ColumnFile, Layout, PartColumns
-from ..parts.manifest import DeletedRows, Manifest, PartEntry
-from ..parts.part_set import PartRef, PartSet, Snapshot, resolve
-from ..parts.rearranging import pruned
-from ..parts.snapshot import join_snapshots
-from ..parts.versions import begun_by, no_directory, published_as
 from ..progress import Progress, Tracker
+from ..query.ordered import rows_in_order
 from ..sizes import many, parse_size
+from ..snapshot import manifest
+from ..snapshot.data_file import DataFile, DataHead
+from ..snapshot.dataset_path import deletion_of
+from ..snapshot.deletions import deletion_name, encode_deletion, rows_deleted
+from ..snapshot.layouts import ColumnFile, Layout, PartColumns
+from ..snapshot.manifest import DeletedRows, Manifest, PartEntry
+from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
+from ..snapshot.rearranging import pruned
+from ..snapshot.snapshot import join_snapshots
+from ..snapshot.versions import begun_by, no_directory, published_as
 from ..storage import local as store
 from ..storage.registry import location_of
 from ..storage.staged import give_again, write_staged

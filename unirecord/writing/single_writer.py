@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from ..errors import ExistsError
 from ..format.layout import Shape
 from ..format.values import ColumnBatch
-from ..parts.part import data_identity, index_identity
+from ..snapshot.part import data_identity, index_identity
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
-from ..storage.object_store import note_publication
+from ..storage.publications import note_publication
 from ..storage.registry import location_of
 from ..storage.staged import StagedFile
 from .part_writer import FinishedPart, PartContent, PartWriter

@@ -6,9 +6,9 @@ import os
 from dataclasses import replace
 
 from ..format.schema import Schema
-from ..parts.data_file import DataFile
-from ..parts.manifest import Manifest, PartEntry
-from ..parts.rearranging import files_of_part, layout_of
+from ..snapshot.data_file import DataFile
+from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.rearranging import files_of_part, layout_of
 from .verified_rows import open_verified
 
 __all__ = ["compressed_as"]

@@ -13,9 +13,9 @@ from ..format import layout
 from ..format.page import StoredRows, cell_lengths, padded
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import ColumnData, PackedStrings
-from ..parts.data_file import DataFile, DataHead, RowGroup
-from ..parts.manifest import PartEntry
-from ..parts.part_set import CellValues, Decoders, refuse_value
+from ..snapshot.data_file import DataFile, DataHead, RowGroup
+from ..snapshot.manifest import PartEntry
+from ..snapshot.part_set import CellValues, Decoders, refuse_value
 
 __all__ = ["open_verified", "row_ends", "verified_rows"]
 

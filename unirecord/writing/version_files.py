@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from ..errors import UniRecordError
-from ..parts import manifest
-from ..parts.deletions import NAME as DELETION
-from ..parts.manifest import Manifest
-from ..parts.versions import files_of, kept_name, kept_versions, publication_of
+from ..snapshot import manifest
+from ..snapshot.deletions import NAME as DELETION
+from ..snapshot.manifest import Manifest
+from ..snapshot.versions import files_of, kept_name, kept_versions, publication_of
 from ..storage import local as store
 from ..storage.claim import unless_leased
 from ..storage.registry import location_of, read_file

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
-from ...parts.snapshot import classes_of
+from ...snapshot.snapshot import classes_of
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, FolderSink, batches, encoded, is_file_name, stream_to

@@ -15,10 +15,10 @@ from ...format.column import Column
 from ...format.layout import DATA_MAGIC
 from ...format.schema import Schema
 from ...format.values import decode_cell
-from ...parts import manifest
-from ...parts.dataset_path import resolve
-from ...parts.part_set import ColumnResult, PartSet, check_values
 from ...progress import Progress
+from ...snapshot import manifest
+from ...snapshot.dataset_path import resolve
+from ...snapshot.part_set import ColumnResult, PartSet, check_values
 from ...storage.storage_options import current_storage, use_storage
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath

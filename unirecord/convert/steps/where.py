@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...columns.flat import Dictionary, Strings, Vector, Zones
 from ...format.schema import Schema
 from ...format.values import ColumnData, PackedStrings, RecordEncoder
+from ...query.flat import Dictionary, Strings, Vector, Zones
 from ...query.query import Query, compile_query
 from ...query.tree import fields_in
 from ..sources.base import RawBatch, Unit, WrongSourceError

@@ -24,14 +24,14 @@ from ..format.page import cell_lengths, padded
 from ..format.schema import Schema
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import unpack_object
-from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup
-from ..parts.dataset_path import deletion_of, resolve
-from ..parts.deletions import check_deletion
-from ..parts.layouts import is_column_part
-from ..parts.manifest import Manifest, schema_digest
-from ..parts.part_set import CellValues, Decoders, PartSet
 from ..progress import Progress, Tracker
 from ..sizes import many
+from ..snapshot.data_file import DataFile, DataHead, DictionaryPage, RowGroup
+from ..snapshot.dataset_path import deletion_of, resolve
+from ..snapshot.deletions import check_deletion
+from ..snapshot.layouts import is_column_part
+from ..snapshot.manifest import Manifest, schema_digest
+from ..snapshot.part_set import CellValues, Decoders, PartSet
 from ..storage.local import read_at
 from ..storage.location import Readable
 from ..storage.registry import location_of, read_file

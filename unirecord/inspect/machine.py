@@ -16,8 +16,8 @@ from .. import __version__
 from ..core import CODEC_ZSTD, check_codec, has_gil, has_jpeg, usable_cores
 from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError, UniRecordError
-from ..parts.part_set import Io
 from ..sizes import format_size
+from ..snapshot.part_set import Io
 from ..storage.staged import temporary_folder
 from ..writing.writer import Writer
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError, SchemaError
 from ..format.column import Column
 from ..order.selection import Selection
-from ..parts.part_set import PartSet
+from ..snapshot.part_set import PartSet
 from .flat import FlatColumns, PartColumns, all_strings, all_valid, all_values, columns_of
 
 __all__ = [

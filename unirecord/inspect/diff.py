@@ -20,9 +20,9 @@ from ..core.process import usable_cores
 from ..errors import SchemaError, UniRecordError
 from ..format.column import Column
 from ..format.schema import Schema
-from ..parts.dataset_path import use_snapshot
-from ..parts.layouts import same_values
-from ..parts.part_set import ColumnResult, PartSet, resolve
+from ..snapshot.dataset_path import use_snapshot
+from ..snapshot.layouts import same_values
+from ..snapshot.part_set import ColumnResult, PartSet, resolve
 from ..storage.staged import Buckets, temporary_folder
 from .describe import Description, describe
 from .example_cells import cells_of_row, example

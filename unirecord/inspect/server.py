@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from ..errors import UniRecordError
-from ..inspection.html_report import html_report
+from .html_report import html_report
 from .pages import (
     POLICY,
     Asked,

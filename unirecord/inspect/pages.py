@@ -18,13 +18,13 @@ from ..errors import CorruptionError, QueryError, SchemaError
 from ..format.column import Column
 from ..format.schema import Schema
 from ..format.values.objects import object_text
-from ..inspection.example_cells import cells_of_row, described, example, is_picture, small_picture
-from ..inspection.markup import Markup, element, join, page, points
-from ..inspection.statistics import sorted_rows
 from ..loading.samples import SampleReader
 from ..order.spec import Remainder, Shuffle
-from ..parts.part_set import PartSet
 from ..sizes import format_size, many
+from ..snapshot.part_set import PartSet
+from .example_cells import cells_of_row, described, example, is_picture, small_picture
+from .markup import Markup, element, join, page, points
+from .statistics import sorted_rows
 
 __all__ = [
     "Asked",

@@ -15,8 +15,8 @@ from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
 from ..format.schema import Schema
 from ..loading.batch import RaggedArray, valid_rows
-from ..parts.part_set import PartSet
 from ..sizes import format_size, many
+from ..snapshot.part_set import PartSet
 from .describe import Description
 from .example_cells import cells_of_row, example
 from .html_report import table_of_columns

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from ..errors import ClosedError, CorruptionError
 from ..format import layout
 from ..order.split import Cells
-from ..parts.part_set import PartSet
+from ..snapshot.part_set import PartSet
 
 if TYPE_CHECKING:
-    from ..parts.part import Part
+    from ..snapshot.part import Part
 
 __all__ = [
     "all_strings",

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from ..order.selection import Selection
-from ..parts.part_set import PartSet, resolve
 from ..query.query import live_rows
 from ..sizes import format_size
+from ..snapshot.part_set import PartSet, resolve
 from .describe import ColumnDescription, Description, describe
 from .example_cells import cells_of_row, example, is_picture, thumbnail
 from .markup import Markup, element, histogram, join, meter, page, shown, write_page

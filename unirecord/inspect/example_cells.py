@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..columns.scalars import value_bytes
 from ..convert.sources.image_header import NotAnImageError, read_image_header
 from ..errors import CorruptionError
 from ..format.layout import file_kind
 from ..format.values.objects import object_text
 from ..loading.samples import SampleReader
-from ..parts.part_set import PartSet
+from ..query.scalars import value_bytes
 from ..sizes import format_size
+from ..snapshot.part_set import PartSet
 from .markup import Markup, element, join, line
 
 __all__ = [

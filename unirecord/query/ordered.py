@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..order.selection import Selection
-from ..parts.part_set import PartSet
+from ..snapshot.part_set import PartSet
 from .flat import Strings, all_valid, columns_of
 from .scalars import scalar_arrays
 

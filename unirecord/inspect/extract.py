@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..convert.sinks.base import encoded, safe_name
 from ..errors import ExistsError, SchemaError
 from ..loading.samples import SampleReader
-from ..parts.part_set import PartSet
+from ..snapshot.part_set import PartSet
 from ..storage import local as store
 
 _BATCH: Final = 16

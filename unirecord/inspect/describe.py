@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..columns.flat import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
 from ..format import layout
 from ..format.column import Column
-from ..parts.part_set import Part, PartRef, PartSet, Snapshot, resolve
+from ..query.flat import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
+from ..snapshot.part_set import Part, PartRef, PartSet, Snapshot, resolve
 from ..storage.registry import location_of
 from .statistics import column_statistics
 

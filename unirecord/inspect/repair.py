@@ -18,13 +18,13 @@ from ..format import layout
 from ..format.column import Column
 from ..format.page import ScalarColumn, ScalarPage, cell_lengths, padded, unit_count
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
-from ..parts import manifest
-from ..parts.data_file import DataFile, DataHead, DictionaryPage, RowGroup, checked_head
-from ..parts.layouts import is_column_part
-from ..parts.manifest import Manifest, PartEntry
-from ..parts.part_set import CellValues, Decoders, pieces_of
-from ..parts.versions import located_version, published_as
 from ..progress import Progress, Tracker
+from ..snapshot import manifest
+from ..snapshot.data_file import DataFile, DataHead, DictionaryPage, RowGroup, checked_head
+from ..snapshot.layouts import is_column_part
+from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.part_set import CellValues, Decoders, pieces_of
+from ..snapshot.versions import located_version, published_as
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.location import Readable

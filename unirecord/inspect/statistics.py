@@ -12,16 +12,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..columns.flat import Strings, columns_of
-from ..columns.ordered import text_ranks
 from ..core import Order
 from ..core.scan import Bitmap
 from ..errors import CorruptionError, SchemaError
 from ..format.schema import Schema
 from ..order.spec import OrderSpec
-from ..parts.part_set import PartSet
 from ..query.fields import PartFields, RowsAt
+from ..query.flat import Strings, columns_of
+from ..query.ordered import text_ranks
 from ..query.tree import Field
+from ..snapshot.part_set import PartSet
 
 # Reads scalar columns of chosen rows in chunks, from the index alone, so that 10^8 rows take little memory.
 

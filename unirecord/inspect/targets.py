@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from ..errors import MissingError, UniRecordError
 from ..format.layout import DATA_MAGIC
 from ..format.schema import Schema
-from ..parts import manifest
-from ..parts.dataset_path import explain_missing, meant_instead
-from ..parts.manifest import Manifest, PartEntry
-from ..parts.rearranging import files_of_part, layout_of
-from ..parts.versions import located_version, read_version
+from ..snapshot import manifest
+from ..snapshot.dataset_path import explain_missing, meant_instead
+from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.rearranging import files_of_part, layout_of
+from ..snapshot.versions import located_version, read_version
 from ..storage.registry import location_of, read_file
 from .report import Problem
 

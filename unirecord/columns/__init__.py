@@ -1,1 +1,0 @@
-"""Scalar columns, read from the indexes alone."""

@@ -1,1 +1,0 @@
-"""Looking at a dataset in a browser: a small server of pages, for this machine alone."""
