@@ -3,7 +3,7 @@
 #define UR_BATCH_H
 
 #include "codec.h"
-#include "laps.h"
+#include "timing.h"
 #include "set.h"
 
 /* Consecutive entries of a plan that lie in one part. */
@@ -33,7 +33,7 @@ typedef struct {
   int64_t count;
   const int64_t *rows;
   const int64_t *places;
-  ur_lap *lap; /* where its time is counted, or NULL */
+  ur_part_timer *timer; /* where its time is counted, or NULL */
 } ur_group;
 
 static inline int64_t ur_place(const ur_group *group, int64_t i) {

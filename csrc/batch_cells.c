@@ -170,7 +170,7 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
     const segment *rows = &located->segments[s];
     const uint8_t *view = rows->group->part->file->view;
     status = verify_view(batch, located, rows, error);
-    ur_lap_end(rows->group->lap);
+    ur_part_timer_end(rows->group->timer);
     for (int64_t c = rows->at * batch->count; c < (rows->at + rows->n) * batch->count; c++)
       located->from[c] = view + batch->cells[c].offset; /* exact: cells are inside the file */
   }
@@ -179,7 +179,7 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
       ur_touch_cell(located->from[i * batch->count + j], batch->cells[i * batch->count + j].bytes);
     for (int64_t s = 0; s < located->count && status == UR_OK; s++) {
       status = copy_view(batch, located, j, &located->segments[s], error);
-      ur_lap_end(located->segments[s].group->lap);
+      ur_part_timer_end(located->segments[s].group->timer);
     }
   }
   located->count = located->rows = 0;

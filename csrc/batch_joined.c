@@ -59,7 +59,7 @@ static ur_status open_layer(const ur_read *read, int32_t number, ur_error *error
   ur_read *own = &read->layers[number].read;
   for (;;) {
     ur_error local = {0};
-    ur_status status = ur_read_open_planned(own, layers->sets[number], &read->plan, read->rows, read->laps, &local);
+    ur_status status = ur_read_open_planned(own, layers->sets[number], &read->plan, read->rows, read->timing, &local);
     if (status != UR_OK && ur_layers_make_room(layers, number, &local)) {
       ur_read_close(own);
       continue;

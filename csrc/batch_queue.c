@@ -75,33 +75,33 @@ static void share_time(const ur_cell_queue *queue, uint64_t spent) {
   /* exact: cells of a batch, which has been measured */
   for (int64_t r = 0; r < queue->count; r++) total += queue->readings[r].cell.bytes;
   for (int64_t r = 0; r < queue->count; r++)
-    ur_lap_share(queue->readings[r].group->lap, spent, queue->readings[r].cell.bytes, total);
+    ur_part_timer_share(queue->readings[r].group->timer, spent, queue->readings[r].cell.bytes, total);
 }
 
 static void check_landed(void *context, int64_t r) {
   landed_cells *cells = context;
-  ur_lap *lap = cells->readings[r].group->lap;
+  ur_part_timer *timer = cells->readings[r].group->timer;
   check_cell(cells, r);
-  if (lap == NULL || (cells->brought && cells->landing.came == 0)) return;
+  if (timer == NULL || (cells->brought && cells->landing.came == 0)) return;
   uint64_t now = cells->brought ? cells->landing.came : ur_now_ns();
-  if (!cells->brought) lap->laps->looks++;
-  uint64_t spent = ur_laps_spent_until(lap->laps, now);
+  if (!cells->brought) timer->timing->looks++;
+  uint64_t spent = ur_timing_spent_until(timer->timing, now);
   if (cells->together) share_time(cells->queue, spent);
-  else lap->ns += spent;
+  else timer->ns += spent;
   cells->together = false;
 }
 
 static ur_status read_spans(ur_cell_queue *queue, landed_cells *cells, ur_error *error) {
   if (queue->span_count == 0) return UR_OK;
   int32_t io = queue->spans[0].file->io;
-  const ur_lap *lap = queue->readings[0].group->lap; /* all have one, or none */
+  const ur_part_timer *timer = queue->readings[0].group->timer; /* all have one, or none */
   cells->landing = (ur_landing){
-      .call = check_landed, .checks = is_checked, .check = check_cached, .context = cells, .wants_times = lap != NULL};
+      .call = check_landed, .checks = is_checked, .check = check_cached, .context = cells, .wants_times = timer != NULL};
   cells->brought = io == UR_IO_FETCH;
   cells->together = cells->brought || io == UR_IO_URING || io == UR_IO_URING_DIRECT;
-  if (lap != NULL) ur_laps_pass(lap->laps);
+  if (timer != NULL) ur_timing_pass(timer->timing);
   ur_status status = queue->ops->read(queue->spans, queue->span_count, &cells->landing, error);
-  if (lap != NULL && (cells->together || cells->brought)) share_time(queue, ur_laps_spent(lap->laps));
+  if (timer != NULL && (cells->together || cells->brought)) share_time(queue, ur_timing_spent(timer->timing));
   return status == UR_OK ? UR_OK : ur_blame(error, status, queue->readings[cells->landing.failed].group, -1, -1);
 }
 
@@ -117,7 +117,7 @@ static ur_status deliver(const ur_cell_queue *queue, ur_error *error) {
       if (context == NULL) context = ur_codec_context_take();
       status = context == NULL ? ur_fail(error, UR_NO_MEMORY, "no memory to decompress")
                                : ur_decode_cell(job->group, job->i, job->output, context, from, &job->cell, error);
-      ur_lap_end(job->group->lap);
+      ur_part_timer_end(job->group->timer);
     } else if (job->unit_bytes != job->to && from != NULL && job->cell.bytes > 0) {
       memcpy(job->to, from, job->cell.bytes);
     }

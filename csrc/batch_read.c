@@ -111,28 +111,28 @@ static ur_status open_groups(ur_read *read, ur_error *error) {
     int64_t g = read->opened;
     if (count > 1 && g % ANNOUNCED == 0) {
       announce(read->set, &read->plan, g);
-      ur_laps_pass(read->laps);
+      ur_timing_pass(read->timing);
     }
     if (g + PARTS_AHEAD < count) ur_set_touch(read->set, runs[g + PARTS_AHEAD].part);
     ur_status status = open_group(read->set, &read->plan, &runs[g], &read->groups[g], error);
     if (status != UR_OK) return status;
-    read->groups[g].lap = ur_laps_of(read->laps, g);
-    ur_lap_end(read->groups[g].lap);
+    read->groups[g].timer = ur_timing_of(read->timing, g);
+    ur_part_timer_end(read->groups[g].timer);
     if (count > 1) ur_part_touch(read->groups[g].part);
   }
   return look_at_groups(read, error);
 }
 
 /* From now on the clock runs for each part of the plan. */
-static void time_parts(ur_read *read, ur_laps *laps) {
-  if (laps == NULL) return;
-  ur_laps_begin(laps, read->plan.count);
-  for (int64_t g = 0; g < laps->count; g++) laps->of[g] = (ur_lap){.laps = laps, .part = read->plan.runs[g].part};
-  if (laps->count > 0) read->laps = laps;
+static void time_parts(ur_read *read, ur_timing *timing) {
+  if (timing == NULL) return;
+  ur_timing_begin(timing, read->plan.count);
+  for (int64_t g = 0; g < timing->count; g++) timing->of[g] = (ur_part_timer){.timing = timing, .part = read->plan.runs[g].part};
+  if (timing->count > 0) read->timing = timing;
 }
 
 ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
-                       ur_laps *laps, ur_error *error) {
+                       ur_timing *timing, ur_error *error) {
   *read = (ur_read){.rows = n, .groups = &read->one};
   if (n < 0) return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows are not possible", n);
   if (!ur_set_enter(set, error)) return UR_CLOSED;
@@ -141,13 +141,13 @@ ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t 
   if (status == UR_OK && ur_direct_open(read, rows, outputs, count)) return UR_OK;
   if (status == UR_OK) status = ur_plan_rows(set, rows, n, &read->plan, error);
   if (status != UR_OK) return status;
-  time_parts(read, laps);
+  time_parts(read, timing);
   return set->layers == NULL ? open_groups(read, error) : set->layers->reads->open(read, error);
 }
 
-ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_laps *laps,
+ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_timing *timing,
                                ur_error *error) {
-  *read = (ur_read){.rows = n, .groups = &read->one, .laps = laps};
+  *read = (ur_read){.rows = n, .groups = &read->one, .timing = timing};
   if (!ur_set_enter(set, error)) return UR_CLOSED;
   read->set = set;
   read->plan = *plan;
@@ -180,7 +180,7 @@ static ur_status measure_column(const ur_read *read, int32_t column, int64_t *of
 }
 
 /* Brings the blocks of all indexes at once. */
-static ur_status foresee(const ur_read *read, const ur_output *outputs, int32_t count, ur_error *error) {
+static ur_status prefetch(const ur_read *read, const ur_output *outputs, int32_t count, ur_error *error) {
   if (read->set->options.fetch == NULL) return UR_OK;
   ur_arrivals wanted = {.count = 0}; /* kilobytes, which a single row need not clear */
   ur_status status = UR_OK;
@@ -196,7 +196,7 @@ static ur_status foresee(const ur_read *read, const ur_output *outputs, int32_t 
 ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
   ur_status status = check_outputs(read, outputs, output_count, error);
   if (status == UR_OK && read->layers != NULL) return read->set->layers->reads->measure(read, outputs, output_count, error);
-  if (status == UR_OK) status = foresee(read, outputs, output_count, error);
+  if (status == UR_OK) status = prefetch(read, outputs, output_count, error);
   if (status == UR_OK) status = ur_prepare_decoders(read->groups, read->opened, outputs, output_count, error);
   for (int32_t i = 0; i < output_count && status == UR_OK; i++)
     status = measure_column(read, outputs[i].column, outputs[i].offsets, &outputs[i].used, error);
@@ -237,10 +237,10 @@ static bool has_blobs(const ur_read *read, const ur_output *outputs, int32_t cou
 
 /* Beside blobs, scalars take no time to speak of but that in which the system clears the batch's memory. */
 static void share_time(const ur_read *read) {
-  if (read->opened == 0 || read->groups[0].lap == NULL) return;
-  uint64_t spent = ur_laps_spent(read->laps);
+  if (read->opened == 0 || read->groups[0].timer == NULL) return;
+  uint64_t spent = ur_timing_spent(read->timing);
   for (int64_t g = 0; g < read->opened; g++)
-    ur_lap_share(read->groups[g].lap, spent, (uint64_t)read->groups[g].count, (uint64_t)read->rows);
+    ur_part_timer_share(read->groups[g].timer, spent, (uint64_t)read->groups[g].count, (uint64_t)read->rows);
 }
 
 ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error) {
@@ -250,11 +250,11 @@ ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t 
     ur_direct_gather(read, outputs, output_count);
     return UR_OK;
   }
-  ur_laps_pass(read->laps);
+  ur_timing_pass(read->timing);
   bool blobs = has_blobs(read, outputs, output_count);
   for (int64_t g = 0; g < read->opened && status == UR_OK; g++) {
     status = gather_scalars(read, &read->groups[g], outputs, output_count, error);
-    if (!blobs) ur_lap_end(read->groups[g].lap);
+    if (!blobs) ur_part_timer_end(read->groups[g].timer);
   }
   if (blobs) share_time(read);
   if (status == UR_OK && blobs)

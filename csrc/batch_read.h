@@ -16,17 +16,17 @@ typedef struct {
   ur_group one;
   int64_t opened;
   struct ur_direct_row *direct; /* the rows, when they need no groups (batch_direct.h); else NULL */
-  ur_laps *laps; /* where its time is counted part by part, or NULL */
+  ur_timing *timing; /* where its time is counted part by part, or NULL */
   ur_layer_read *layers; /* of a joined set: the read of each of its layers; else NULL */
 } ur_read;
 
-/* Opens, timed by `laps` unless that is NULL; the row ids are borrowed until ur_read_close, which must follow whatever this returns. Of the outputs, which may be
+/* Opens, timed by `timing` unless that is NULL; the row ids are borrowed until ur_read_close, which must follow whatever this returns. Of the outputs, which may be
  * none, only the columns matter: those that will be measured and gathered, or no groups would be needed. */
 ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
-                       ur_laps *laps, ur_error *error);
+                       ur_timing *timing, ur_error *error);
 
-/* Likewise with rows that have been planned already, for a set whose parts have the same rows; the plan is borrowed, and `laps` has begun. */
-ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_laps *laps,
+/* Likewise with rows that have been planned already, for a set whose parts have the same rows; the plan is borrowed, and `timing` has begun. */
+ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_timing *timing,
                                ur_error *error);
 
 /* What the functions of this file do where the set is a joined one; what they open is in `layers`. */

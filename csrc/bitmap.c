@@ -1,4 +1,4 @@
-/* bitmap.c - rows in play, one bit each, with a directory that finds the k-th of them and counts those before a row.
+/* bitmap.c - selected rows, one bit each, with a directory that finds the k-th of them and counts those before a row.
  *
  * The directory is rank9 of Vigna, "Broadword implementation of rank/select queries" (WEA 2008): two words for each block of
  * 512 bits, the ones before the block, and, in 9 bits each, the ones in it before its words 1 to 7; one more block that has

@@ -5,7 +5,7 @@
 #include "cache.h"
 #include "fail.h"
 #include "io.h"
-#include "laps.h"
+#include "timing.h"
 
 static _Thread_local ur_told told;
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "laps.h"
+#include "timing.h"
 #include "unirecord.h"
 
 static bool fits(const ur_range *ranges, int64_t count, const ur_answer *answers, int64_t answer_count, const ur_put *put) {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bringing.h"
+#include "readahead.h"
 #include "fail.h"
 #include "fork.h"
 #include "io.h"
@@ -139,9 +139,9 @@ static void publish(ur_loader *loader, int64_t number, ur_batch *batch, const ur
 }
 
 /* Whoever fills the first batch brings what is worth it before; the others wait, whose faults would be in its way. */
-static void bring_first(ur_loader *loader, ur_scratch *s, int64_t number) {
+static void readahead_first(ur_loader *loader, ur_scratch *s, int64_t number) {
   if (atomic_load_explicit(&loader->brought, memory_order_relaxed)) return;
-  if (number == 0 && s->rows != NULL) ur_bring(&loader->filler, s, &loader->stopped);
+  if (number == 0 && s->rows != NULL) ur_read_ahead(&loader->filler, s, &loader->stopped);
   pthread_mutex_lock(&loader->lock);
   if (number == 0) {
     atomic_store(&loader->brought, 1);
@@ -157,7 +157,7 @@ static uint64_t fill_claimed(ur_loader *loader, ur_scratch *s, int64_t number, i
   ur_error error = {0};
   ur_told before = ur_source_tells((ur_told){goes_far, loader});
   bool good = s->rows != NULL || ur_scratch_make(&loader->filler, s);
-  bring_first(loader, s, number);
+  readahead_first(loader, s, number);
   if (good) {
     if (advise) ur_filler_advise(&loader->filler, s, number);
     if (ur_filler_fill(&loader->filler, s, number, &batch, &error) != UR_OK) batch = NULL;
@@ -166,7 +166,7 @@ static uint64_t fill_claimed(ur_loader *loader, ur_scratch *s, int64_t number, i
   }
   (void)ur_source_tells(before);
   uint64_t end = ur_now_ns();
-  s->laps.took = end - start;
+  s->timing.took = end - start;
   atomic_fetch_add_explicit(&loader->stat_read_ns, end - start, memory_order_relaxed);
   publish(loader, number, batch, &error);
   return end;

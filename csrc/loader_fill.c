@@ -130,7 +130,7 @@ void ur_scratch_free(ur_scratch *s) {
   free(s->outputs);
   free(s->views);
   ur_stretches_free(&s->stretches);
-  ur_laps_free(&s->laps);
+  ur_timing_free(&s->timing);
 }
 
 /* rows + 1 offsets for each output of variable width; NULL without memory. */
@@ -272,26 +272,26 @@ static ur_status prepare(const ur_filler *filler, const ur_scratch *s, int64_t n
 }
 
 /* Bytes of the values of each part, in a batch that has been timed. */
-static void count_bytes(const ur_filler *filler, const ur_scratch *s, const ur_plan *plan, ur_laps *laps) {
-  for (int64_t g = 0; g < laps->count; g++) {
+static void count_bytes(const ur_filler *filler, const ur_scratch *s, const ur_plan *plan, ur_timing *timing) {
+  for (int64_t g = 0; g < timing->count; g++) {
     const ur_run *run = &plan->runs[g];
     for (int32_t c = 0; c < filler->options.output_count; c++) {
       const int64_t *offsets = s->outputs[c].offsets;
       /* exact: the batch was measured */
-      if (offsets == NULL) laps->of[g].bytes += (uint64_t)run->count * (uint64_t)filler->infos[c].fixed_bytes;
+      if (offsets == NULL) timing->of[g].bytes += (uint64_t)run->count * (uint64_t)filler->infos[c].fixed_bytes;
       for (int64_t i = run->first; offsets != NULL && i < run->first + run->count; i++) {
         int64_t place = plan->places == NULL ? i : plan->places[i];
-        laps->of[g].bytes += (uint64_t)(offsets[place + 1] - offsets[place]); /* exact: likewise */
+        timing->of[g].bytes += (uint64_t)(offsets[place + 1] - offsets[place]); /* exact: likewise */
       }
     }
   }
 }
 
 static ur_status stream_into_batch(const ur_filler *filler, ur_scratch *s, int64_t number, int64_t rows, int64_t skipped,
-                                   ur_laps *laps, ur_batch **out, ur_error *error) {
+                                   ur_timing *timing, ur_batch **out, ur_error *error) {
   const ur_stream *stream = filler->options.stream;
   ur_batch *batch = NULL;
-  if (laps != NULL) laps->count = 0; /* it begins where elements are read */
+  if (timing != NULL) timing->count = 0; /* it begins where elements are read */
   outputs_to_measure(filler, s, rows);
   for (int32_t c = 0; c < filler->options.output_count; c++)
     if (!ur_multiply((uint64_t)rows, (uint64_t)filler->infos[c].fixed_bytes, &s->outputs[c].used))
@@ -299,8 +299,8 @@ static ur_status stream_into_batch(const ur_filler *filler, ur_scratch *s, int64
   ur_status status = ur_stream_cut(stream, filler->set, s->rows, rows, &s->stretches, error);
   if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
   if (status == UR_OK)
-    status = ur_stream_fill(stream, filler->set, &s->stretches, rows, s->outputs, filler->options.output_count, laps, error);
-  if (status == UR_OK && laps != NULL) ur_times_add(filler->times, laps);
+    status = ur_stream_fill(stream, filler->set, &s->stretches, rows, s->outputs, filler->options.output_count, timing, error);
+  if (status == UR_OK && timing != NULL) ur_times_add(filler->times, timing);
   if (status == UR_OK) {
     *out = batch;
   } else {
@@ -314,16 +314,16 @@ static ur_status read_into_batch(const ur_filler *filler, ur_scratch *s, int64_t
   ur_read read;
   ur_batch *batch = NULL;
   int32_t count = filler->options.output_count;
-  ur_laps *laps = UR_TIME_ALL || ur_laps_are_due(&s->laps) ? &s->laps : NULL;
-  if (filler->options.stream != NULL) return stream_into_batch(filler, s, number, rows, skipped, laps, out, error);
+  ur_timing *timing = UR_TIME_ALL || ur_timing_are_due(&s->timing) ? &s->timing : NULL;
+  if (filler->options.stream != NULL) return stream_into_batch(filler, s, number, rows, skipped, timing, out, error);
   outputs_to_measure(filler, s, rows);
-  ur_status status = ur_read_open(&read, filler->set, s->rows, rows, s->outputs, count, laps, error);
+  ur_status status = ur_read_open(&read, filler->set, s->rows, rows, s->outputs, count, timing, error);
   if (status == UR_OK) status = ur_read_measure(&read, s->outputs, count, error);
   if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
   if (status == UR_OK) status = ur_read_gather(&read, s->outputs, count, error);
-  if (status == UR_OK && read.laps != NULL) {
-    count_bytes(filler, s, &read.plan, laps);
-    ur_times_add(filler->times, laps);
+  if (status == UR_OK && read.timing != NULL) {
+    count_bytes(filler, s, &read.plan, timing);
+    ur_times_add(filler->times, timing);
   }
   ur_read_close(&read);
   if (status == UR_OK) {

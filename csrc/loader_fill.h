@@ -3,7 +3,7 @@
 #define UR_LOADER_FILL_H
 
 #include "batch_pool.h"
-#include "laps.h"
+#include "timing.h"
 #include "stream.h"
 #include "unirecord.h"
 
@@ -36,7 +36,7 @@ typedef struct {
   int64_t *offsets;  /* of all outputs of variable width, as measured */
   ur_output *outputs;
   ur_column_view *views;
-  ur_laps laps;           /* how long reading took of each part of its batch */
+  ur_timing timing;           /* how long reading took of each part of its batch */
   ur_stretches stretches; /* of a stream's samples */
   int64_t looked;    /* batches since this thread's page faults were last counted */
   long major_faults;

@@ -134,7 +134,7 @@ static ur_status compare_anew(const ur_part *part, uint64_t block, const uint8_t
 }
 
 /* Brings what is wanted, and puts all that is right in its place; what is not stays wanted, and the first of it is the error. */
-static ur_status bring_once(ur_arrivals *wanted, bool anew, ur_error *error) {
+static ur_status readahead_once(ur_arrivals *wanted, bool anew, ur_error *error) {
   ur_range ranges[UR_ARRIVALS];
   if (wanted->count > 0 && wanted->blocks[0].part->source.cache != NULL) take_cached(wanted);
   int64_t count = ranges_of(wanted, ranges);
@@ -161,11 +161,11 @@ static ur_status bring_once(ur_arrivals *wanted, bool anew, ur_error *error) {
 }
 
 /* The same; a block that came with a wrong byte is brought anew, as it may have been changed on its way. */
-static ur_status bring_wanted(ur_arrivals *wanted, ur_error *error) {
-  ur_status status = bring_once(wanted, false, error);
+static ur_status readahead_wanted(ur_arrivals *wanted, ur_error *error) {
+  ur_status status = readahead_once(wanted, false, error);
   for (int more = UR_BROUGHT_AGAIN; status == UR_CORRUPT && wanted->count > 0 && more > 0; more--) {
     for (int64_t i = 0; i < wanted->count; i++) (void)ur_source_doubt(&wanted->blocks[i].part->source);
-    status = bring_once(wanted, true, error);
+    status = readahead_once(wanted, true, error);
   }
   wanted->count = 0;
   return status;
@@ -176,11 +176,11 @@ static ur_status want(ur_arrivals *wanted, ur_part *part, uint64_t block, ur_err
   if (wanted->landed == NULL) wanted->landed = malloc((size_t)UR_ARRIVALS * UR_BLOCK_BYTES);
   if (wanted->landed == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for blocks of the index");
   wanted->blocks[wanted->count++] = (ur_arrival){part, block};
-  return wanted->count < UR_ARRIVALS ? UR_OK : bring_wanted(wanted, error);
+  return wanted->count < UR_ARRIVALS ? UR_OK : readahead_wanted(wanted, error);
 }
 
 ur_status ur_arrivals_finish(ur_arrivals *wanted, ur_status status, ur_error *error) {
-  if (status == UR_OK) status = bring_wanted(wanted, error);
+  if (status == UR_OK) status = readahead_wanted(wanted, error);
   free(wanted->landed);
   return status;
 }

@@ -2,7 +2,7 @@
 #ifndef UR_STREAM_H
 #define UR_STREAM_H
 
-#include "laps.h"
+#include "timing.h"
 #include "unirecord.h"
 
 /* `count` elements of a document, from element `first` on, that go to element `to` of the batch. */
@@ -29,7 +29,7 @@ uint64_t ur_stream_width(const ur_stream *stream, int32_t output);
 
 /* Fills the outputs, which have room for n samples, from the stretches of these. */
 ur_status ur_stream_fill(const ur_stream *stream, ur_set *set, const ur_stretches *found, int64_t n,
-                         const ur_output *outputs, int32_t output_count, ur_laps *laps, ur_error *error);
+                         const ur_output *outputs, int32_t output_count, ur_timing *timing, ur_error *error);
 void ur_stretches_free(ur_stretches *stretches);
 
 #endif

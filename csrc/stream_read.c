@@ -123,9 +123,9 @@ static ur_status copy_read(const ur_stream *stream, ur_set *set, const ur_group 
 }
 
 static ur_status copy_elements(const ur_stream *stream, ur_set *set, const ur_stretches *found, uint8_t *data,
-                               ur_laps *laps, ur_error *error) {
+                               ur_timing *timing, ur_error *error) {
   ur_read read;
-  ur_status status = ur_read_open(&read, set, found->rows, found->count, NULL, 0, laps, error);
+  ur_status status = ur_read_open(&read, set, found->rows, found->count, NULL, 0, timing, error);
   for (int64_t g = 0; g < read.opened && status == UR_OK; g++) {
     const ur_group *group = &read.groups[g];
     const ur_column_info *info = &group->part->columns[stream->column].info;
@@ -134,10 +134,10 @@ static ur_status copy_elements(const ur_stream *stream, ur_set *set, const ur_st
     } else {
       status = copy_read(stream, set, group, found, info->fixed_bytes == 0, data, error);
     }
-    ur_lap_end(group->lap);
-    for (int64_t i = 0; read.laps != NULL && i < group->count; i++)
+    ur_part_timer_end(group->timer);
+    for (int64_t i = 0; read.timing != NULL && i < group->count; i++)
       /* exact: each stretch is inside a sample of the batch, which has been measured */
-      laps->of[g].bytes += (uint64_t)(found->stretches[ur_place(group, i)].count * stream->element_bytes);
+      timing->of[g].bytes += (uint64_t)(found->stretches[ur_place(group, i)].count * stream->element_bytes);
   }
   ur_read_close(&read);
   return status;
@@ -182,10 +182,10 @@ uint64_t ur_stream_width(const ur_stream *stream, int32_t output) {
 }
 
 ur_status ur_stream_fill(const ur_stream *stream, ur_set *set, const ur_stretches *found, int64_t n,
-                         const ur_output *outputs, int32_t output_count, ur_laps *laps, ur_error *error) {
+                         const ur_output *outputs, int32_t output_count, ur_timing *timing, ur_error *error) {
   ur_status status = UR_OK;
   for (int32_t i = 0; i < output_count && status == UR_OK; i++) {
-    if (outputs[i].column == UR_STREAM_ELEMENTS) status = copy_elements(stream, set, found, outputs[i].data, laps, error);
+    if (outputs[i].column == UR_STREAM_ELEMENTS) status = copy_elements(stream, set, found, outputs[i].data, timing, error);
     if (status == UR_OK) fill_up(stream, found, n, &outputs[i]);
   }
   return status;

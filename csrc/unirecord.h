@@ -257,7 +257,7 @@ UR_API int64_t ur_order_one(const ur_order *order, int64_t position);
 /* positions[i] = where rows[i] stands: the inverse of ur_order_at. */
 UR_API ur_status ur_order_inverse(const ur_order *order, const int64_t *rows, int64_t count, int64_t *positions);
 
-/* ---- bitmaps: rows in play, one bit each (pure, over the caller's buffers) ------------------------------------------ */
+/* ---- bitmaps: selected rows, one bit each (pure, over the caller's buffers) ------------------------------------------ */
 
 /* Row r is bit r mod 64 of word r / 64; there are (bits + 63) / 64 words, and bits beyond the last row are 0. */
 typedef struct {

@@ -24,7 +24,7 @@ CORE = re.findall(
     r"\w+",
     """
 annotations append binding bitmap codec codec_damage column_names columns content_digest corrupt_draws crc32c
-dataset dataset_order dataset_resume delivered direct_rows format_example frozen handle hash hostile
+dataset dataset_order dataset_resume tracked_batch direct_rows format_example frozen handle hash hostile
 hostile_cells hostile_manifest hostile_strings indexing inference large_cells later_versions layout live_files
 loader locations manifest missing_path numbers objects order order_shards page position query query_arithmetic
 query_text_lists query_zones reader_errors reader_index schema schema_text selection sizes state stats steps

@@ -30,8 +30,8 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def convert(target: Path, source: Source, **options: Any) -> tuple[int, list[Any]]:
     progress = options.pop("progress", None)
-    wish = Conversion(source, str(target), Schema.parse(SCHEMA), **{"id": ID, "index": ["n"], **options})
-    return wish.run(progress)
+    spec = Conversion(source, str(target), Schema.parse(SCHEMA), **{"id": ID, "index": ["n"], **options})
+    return spec.run(progress)
 
 
 def check(target: Path, rows: int = ROWS) -> None:

@@ -272,11 +272,11 @@ def test_what_a_failed_job_leaves_is_swept_by_age(tmp_path: Path) -> None:
 def test_a_task_that_always_dies_ends_the_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_module, "_LEAST_BYTES", 100_000)
     source = Numbers(tmp_path, UNITS, deadly=530, deaths=1000)
-    wish = Conversion(
+    spec = Conversion(
         source, str(tmp_path / "out"), Schema.parse(SCHEMA), engine=ray_engine(str(tmp_path / "out"))
     )
     with pytest.raises(unirecord.UniRecordError, match="failed on Ray"):
-        wish.run()
+        spec.run()
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / ".out.attempts").exists()
 

@@ -39,8 +39,8 @@ _LEAST_BYTES = 9_000
 def conversion(place: Path, target: str = URL, **options: Any) -> Conversion:
     """One of several tasks, of which some make several parts."""
     source = Numbers(place, options.pop("units", UNITS))
-    wish: dict[str, Any] = {"index": ["n"], "max_part_bytes": 12_000, "resume": True, **options}
-    return Conversion(source, target, Schema.parse(SCHEMA), **wish)
+    spec: dict[str, Any] = {"index": ["n"], "max_part_bytes": 12_000, "resume": True, **options}
+    return Conversion(source, target, Schema.parse(SCHEMA), **spec)
 
 
 class DieAt:
@@ -61,11 +61,11 @@ class DieAt:
         return Fault(lost=True) if is_it else Fault(hang_up=True)
 
 
-def dies(server: Server, wish: Conversion, number: int, *, lost: bool) -> bool:
+def dies(server: Server, spec: Conversion, number: int, *, lost: bool) -> bool:
     """Runs it until the request of that number; whether that came to pass."""
     server.fault = fault = DieAt(number, lost=lost)
     try:
-        wish.run()
+        spec.run()
     except (OSError, UniRecordError):
         assert fault.dead
     finally:
@@ -119,17 +119,17 @@ def clear(server: Server) -> None:
     (server.root / "bucket").mkdir()
 
 
-def every_request(server: Server, place: Path, wish: Callable[[], Conversion], step: int = 1) -> int:
+def every_request(server: Server, place: Path, spec: Callable[[], Conversion], step: int = 1) -> int:
     """Dies at each request in turn, with it done and not, and goes on then; how many there were."""
     number = 1
     while True:
         for lost in (False, True):
             clear(server)
-            if not dies(server, wish(), number, lost=lost):
+            if not dies(server, spec(), number, lost=lost):
                 return number - 1
             check_half(server)
             if not is_done(server):
-                wish().run()
+                spec().run()
             check_published_whole(server, place)
         number += step
 

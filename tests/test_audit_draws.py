@@ -116,7 +116,7 @@ def test_a_gap_and_other_rows_are_named(path: Path, tmp_path: Path, kind: str) -
     job.launch(1, epochs=1)
     report = unirecord.audit(tmp_path, base)
     assert not report.ok
-    assert [(hole.first, hole.stop) for hole in report.orders[0].epochs[1].never] == [(0, 4)]
+    assert [(skipped.first, skipped.stop) for skipped in report.orders[0].epochs[1].never] == [(0, 4)]
 
 
 def test_draws_by_other_weights_are_another_order(path: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Receipts of pipelines: what the last operator hands out, against counting, over kills, holes and left out samples."""
+"""Receipts of pipelines: what the last operator hands out, against counting, over kills and samples left out."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unirecord.loading.loader import Delivered
+from unirecord.loading.loader import TrackedBatch
 from unirecord.loading.stats import StatsRecorder
 from unirecord.pipeline import scheduler
 from unirecord.pipeline.batch_stage import on_threads
@@ -18,13 +18,13 @@ from unirecord.pipeline.scheduler import StageQueue
 COUNT = 300
 
 
-def batches(read: list[int], size: int = 100, count: int = COUNT) -> Iterator[Delivered[Any]]:
+def batches(read: list[int], size: int = 100, count: int = COUNT) -> Iterator[TrackedBatch[Any]]:
     for number in range(count):
         read.append(number)
-        yield Delivered({"x": np.full(3, number)}, 0, number + 1, (), 3, size)
+        yield TrackedBatch({"x": np.full(3, number)}, 0, number + 1, (), 3, size)
 
 
-def doubled(delivered: Delivered[Any]) -> Delivered[Any]:
+def doubled(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
     return delivered.with_batch({"x": 2 * delivered.batch["x"]})
 
 
@@ -66,7 +66,7 @@ def test_batches_come_in_order_with_their_places(workers: int, together: list[in
 def test_what_comes_before_an_error_is_handed_out(
     workers: int, error: type[BaseException], together: list[int]
 ) -> None:
-    def failing(delivered: Delivered[Any]) -> Delivered[Any]:
+    def failing(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
         if delivered.end == 223:
             raise error("this one")
         return doubled(delivered)
@@ -81,7 +81,7 @@ def test_no_batch_is_begun_when_the_pass_has_been_left(together: list[int]) -> N
     begun: list[int] = []
     several, go = threading.Event(), threading.Event()
 
-    def waiting(delivered: Delivered[Any]) -> Delivered[Any]:
+    def waiting(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
         begun.append(delivered.end)
         if together[-1] > 1:
             several.set()
@@ -109,7 +109,7 @@ def test_large_batches_are_under_way_one_by_one(together: list[int]) -> None:
     assert max(together) == 1
 
 
-def doubled_to_2_mib(delivered: Delivered[Any]) -> Delivered[Any]:
+def doubled_to_2_mib(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
     return delivered.with_batch({"x": np.empty(2 << 20, np.uint8)})
 
 
@@ -117,7 +117,7 @@ def doubled_to_2_mib(delivered: Delivered[Any]) -> Delivered[Any]:
 def test_waiting_for_functions_is_told_from_waiting_for_the_reader(workers: int) -> None:
     recorder = StatsRecorder()
 
-    def change(delivered: Delivered[Any]) -> Delivered[Any]:
+    def change(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
         for _ in range(20_000):
             pass
         return delivered

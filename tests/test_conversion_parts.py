@@ -116,7 +116,7 @@ def test_parts_to_come_are_compressed_with_the_dictionaries_of_those_before(
     call.path, call.resume = str(tmp_path / "out"), True
     with pytest.raises(Interrupted):
         call.run(Interrupter(2))
-    (begun,) = Journal(str(tmp_path / ".out.tmp")).begun_tasks().values()
+    (begun,) = Journal(str(tmp_path / ".out.tmp")).task_checkpoints().values()
     assert len(begun["dictionaries"][0][1]) > 2_000
     call.run()
     assert files(tmp_path / "out") == files(tmp_path / "whole")
@@ -156,7 +156,7 @@ def test_a_worker_that_is_killed_loses_its_part_alone(
 
     def seen(standing: Standing) -> None:
         rows.append(standing.rows)
-        begun.append(len(Journal(str(tmp_path / ".out.tmp")).begun_tasks()))
+        begun.append(len(Journal(str(tmp_path / ".out.tmp")).task_checkpoints()))
 
     source = Numbers(tmp_path, UNITS, deadly=ROWS - 1, deaths=2)
     convert(tmp_path / "out", source, max_part_bytes=MOST, workers=2, progress=seen)

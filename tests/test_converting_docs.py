@@ -153,7 +153,7 @@ def test_a_method_known_from_elsewhere_names_ours(here: Path, name: str, said: s
 def test_a_method_of_another_writer_names_ours(here: Path) -> None:
     import unirecord
     from unirecord import Writer
-    from unirecord.elsewhere import OF_DATASETS, OF_PACKAGES, OF_WRITERS
+    from unirecord.migration_hints import OF_DATASETS, OF_PACKAGES, OF_WRITERS
 
     with Writer("w.urec", {"a": "int8"}) as writer:
         for name, said in OF_WRITERS.items():

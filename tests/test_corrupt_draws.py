@@ -120,5 +120,5 @@ def test_the_audit_names_what_was_left_out_as_often_as_it_came(path: Path, tmp_p
     assert report.ok, report
     (epoch,) = report.orders[0].epochs
     assert left > len(CORRUPT)
-    assert sum(hole.count for hole in epoch.left_out["corrupt"]) == left
+    assert sum(skipped.count for skipped in epoch.left_out["corrupt"]) == left
     assert epoch.delivered + left == epoch.positions

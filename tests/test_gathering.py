@@ -16,7 +16,7 @@ ROWS = 1000
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("gathering") / "a.urec"
+    path = tmp_path_factory.mktemp("fused_batches") / "a.urec"
     with Writer(path, {"i": "int64", "x": {"type": "float32", "shape": [2]}}) as writer:
         for i in range(ROWS):
             writer.write({"i": i, "x": np.array([i, -i], np.float32)})

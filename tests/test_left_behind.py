@@ -22,7 +22,7 @@ from writing import write
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer, append, write_dataset
 from unirecord.convert import task as task_module
 from unirecord.core import xxh3_64
-from unirecord.loading.loader import Delivered
+from unirecord.loading.loader import TrackedBatch
 from unirecord.loading.stats import StatsRecorder
 from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.workers import Channel
@@ -146,13 +146,13 @@ def test_a_refused_state_and_an_overtaken_pass_move_nothing(path: Path) -> None:
 def test_a_stage_ends_at_an_error_and_begins_no_batch_after_it_has_been_left(workers: int) -> None:
     begun: list[int] = []
 
-    def change(delivered: Delivered[Any]) -> Delivered[Any]:
+    def change(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
         begun.append(delivered.batch)
         if delivered.batch == 2:
             raise KeyError("two")
         return delivered
 
-    batches = (Delivered(number, 0, number + 1, (), 1, 0, 0, None) for number in range(1000))
+    batches = (TrackedBatch(number, 0, number + 1, (), 1, 0, 0, None) for number in range(1000))
     stage = on_threads(batches, change, workers, StatsRecorder())
     given = []
     taken = (delivered.batch for delivered in stage)

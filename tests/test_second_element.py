@@ -23,7 +23,7 @@ from unirecord.convert.conversion import some
 from unirecord.core import Bitmap, add_rows, empty_words
 from unirecord.format.schema import Schema
 from unirecord.format.value_rules import Values, filled_nulls
-from unirecord.order.exclusion import Exclusion, Exclusions, Leaving, ranges_of, rows_of_ranges
+from unirecord.order.exclusion import Exclusion, ExclusionMask, Exclusions, ranges_of, rows_of_ranges
 from unirecord.order.selection import Selection
 from unirecord.order.spec import JobSteps
 from unirecord.snapshot import data_file
@@ -176,7 +176,7 @@ def test_the_first_a_middle_and_the_last_are_looked_at(count: int, expected: lis
     assert some(range(count)) == expected
 
 
-# ---- batches, holes and steps ---------------------------------------------------------------------------------------
+# ---- batches, skipped slots and steps --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 5, 23, 40])
@@ -223,9 +223,9 @@ def test_the_holes_that_are_filled_are_those_of_each_ranks_batches(path: Path, s
         )
         order, steps = ds._cursor.plan.order, ds._cursor.steps(0, batch, False)
         out = Exclusions((Exclusion(Selection(ROWS).select(rows), (0, since), fill, {}),))
-        leaving = Leaving(out, order, 0, steps)
+        exclusion_mask = ExclusionMask(out, order, 0, steps)
         first, stride = rank, ranks
-        found = leaving.of_rank(first, stride, 0, len(ds))
+        found = exclusion_mask.of_rank(first, stride, 0, len(ds))
         for sample in np.flatnonzero(found.out & found.there).tolist():
             expected[first + sample * stride] = int(found.given[sample])
         own = order.selection.row_ids(order.order(0).at(first + stride * np.arange(len(ds))))
@@ -240,8 +240,8 @@ def test_the_holes_that_are_filled_are_those_of_each_ranks_batches(path: Path, s
                     strict=True,
                 )
             )
-            assert leaving.is_empty(step) == whole
-    positions, given = leaving.fills()
+            assert exclusion_mask.is_empty(step) == whole
+    positions, given = exclusion_mask.fills()
     assert dict(zip(positions.tolist(), given.tolist(), strict=True)) == expected
 
 

@@ -32,8 +32,8 @@ def stop() -> None:
 
 
 def convert(target: Path, source: Source, stopped: bool = False, **options: Any) -> int:
-    wish = Conversion(source, str(target), source.schema, id=bytes(16), **options)
-    return wish.run(before_publishing=stop if stopped else None)[0]
+    spec = Conversion(source, str(target), source.schema, id=bytes(16), **options)
+    return spec.run(before_publishing=stop if stopped else None)[0]
 
 
 def opened(path: Path, kind: str | None = None, **asked: Any) -> Source:
@@ -83,8 +83,8 @@ def test_a_file_beside_that_is_not_read_may_change(tmp_path: Path) -> None:
         convert(tmp_path / "out", opened(place), stopped=True)
     (place / "log").write_text("a line")
     seen: list[int] = []
-    wish = Conversion(opened(place), str(tmp_path / "out"), opened(place).schema, id=bytes(16), resume=True)
-    assert wish.run(lambda standing: seen.append(standing.resumed))[0] == 2
+    spec = Conversion(opened(place), str(tmp_path / "out"), opened(place).schema, id=bytes(16), resume=True)
+    assert spec.run(lambda standing: seen.append(standing.resumed))[0] == 2
     assert max(seen) == 1  # what was finished was taken up
 
 

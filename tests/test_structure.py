@@ -31,7 +31,7 @@ query
 order snapshot
 format storage
 core
-errors elsewhere sizes progress
+errors migration_hints sizes progress
 """,
 )
 

@@ -72,10 +72,10 @@ def test_verify_and_repair_take_no_more_steps_a_column_where_there_are_more(
         content = path.read_bytes()
         path.write_bytes(content[:-64] + bytes(64))
         Path(f"{path}.idx").unlink()
-        repair(path, output=tmp_path / f"{columns}-mended.urec")
+        repair(path, output=tmp_path / f"{columns}-fixed.urec")
         steps.append(len(counted))
     assert len(set(steps)) == 1
-    with unirecord.UniRecordDataset(tmp_path / "40-mended.urec") as ds:
+    with unirecord.UniRecordDataset(tmp_path / "40-fixed.urec") as ds:
         assert ds[1] == dict.fromkeys(schema)
         assert ds[2] == dict.fromkeys(schema, "é" * 99)
 

@@ -158,7 +158,7 @@ def test_an_order_is_worked_out_as_far_as_pages_go(browser: Browser, monkeypatch
 def test_what_is_asked_wrongly_is_said(browser: Browser, name: str, fields: dict[str, Any]) -> None:
     found = browser.page(name, 400, **fields)
     assert [a for _, a in found.tags if a.get("role") == "alert"]
-    if name == "epoch":  # what has been filled in can be mended
+    if name == "epoch":  # what has been filled in can be fixed
         entries = {a["name"]: a["value"] for tag, a in found.tags if tag == "input"}
         assert entries["ranks"] == str(fields.get("ranks", 1))
         assert {name: entries[name] for name in fields if name in entries} == {

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .writing.column_changes import ColumnsChanged, drop_columns, rename_columns
     from .writing.deletion import Deleted, Evicted, Purged, delete, evict, purge
     from .writing.republishing import restore
-    from .writing.rewrite import Merged, Relaid, compact, merge, reshard, sort
+    from .writing.rewrite import Merged, Rewritten, compact, merge, reshard, sort
     from .writing.writer import Writer, append
 
 __all__ = [
@@ -118,7 +118,7 @@ __all__ = [
     "Purged",
     "compact",
     "reshard",
-    "Relaid",
+    "Rewritten",
     "merge",
     "Merged",
     "sort",
@@ -212,7 +212,7 @@ _HOMES = {
     "Purged": "writing.deletion",
     "compact": "writing.rewrite",
     "reshard": "writing.rewrite",
-    "Relaid": "writing.rewrite",
+    "Rewritten": "writing.rewrite",
     "merge": "writing.rewrite",
     "Merged": "writing.rewrite",
     "split": "convert.split",
@@ -259,7 +259,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name not in __all__:
-        from .elsewhere import OF_PACKAGES
+        from .migration_hints import OF_PACKAGES
 
         more = f"; {OF_PACKAGES[name]}" if name in OF_PACKAGES else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{more}")

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "laps.h"
+#include "timing.h"
 #include "part_contents.h"
 
 #ifdef __SANITIZE_THREAD__
@@ -119,21 +119,21 @@ static void reading_is_timed_part_by_part(void) {
 }
 
 static void quick_batches_are_not_timed(void) {
-  ur_laps laps = {0};
-  EXPECT(ur_laps_are_due(&laps));
-  ur_laps_begin(&laps, 3);
-  EXPECT(ur_laps_of(NULL, 1) == NULL);
-  for (int64_t g = 0; g < 3; g++) laps.of[g] = (ur_lap){.laps = &laps, .part = g};
-  for (int64_t g = 0; g < 3; g++) ur_lap_end(ur_laps_of(&laps, g));
-  EXPECT_EQUAL(laps.looks, 5);
-  laps.took = 5 * UR_LAP_NS - 1;
-  EXPECT(!ur_laps_are_due(&laps));
-  laps.took = 5 * UR_LAP_NS;
-  EXPECT(ur_laps_are_due(&laps));
-  ur_laps_begin(&laps, 1);
-  EXPECT(ur_laps_of(&laps, 0) == NULL); /* two looks for the batch are all that it takes */
-  EXPECT_EQUAL(laps.looks, 2);
-  ur_laps_free(&laps);
+  ur_timing timing = {0};
+  EXPECT(ur_timing_are_due(&timing));
+  ur_timing_begin(&timing, 3);
+  EXPECT(ur_timing_of(NULL, 1) == NULL);
+  for (int64_t g = 0; g < 3; g++) timing.of[g] = (ur_part_timer){.timing = &timing, .part = g};
+  for (int64_t g = 0; g < 3; g++) ur_part_timer_end(ur_timing_of(&timing, g));
+  EXPECT_EQUAL(timing.looks, 5);
+  timing.took = 5 * UR_TIMING_NS - 1;
+  EXPECT(!ur_timing_are_due(&timing));
+  timing.took = 5 * UR_TIMING_NS;
+  EXPECT(ur_timing_are_due(&timing));
+  ur_timing_begin(&timing, 1);
+  EXPECT(ur_timing_of(&timing, 0) == NULL); /* two looks for the batch are all that it takes */
+  EXPECT_EQUAL(timing.looks, 2);
+  ur_timing_free(&timing);
 }
 
 static void batches_may_differ_in_size(void) {

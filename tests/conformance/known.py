@@ -1,4 +1,4 @@
-"""Configurations that fail today, each with what is known of it; ours to mend, unless the reason says whose."""
+"""Configurations that fail today, each with what is known of it; ours to fix, unless the reason says whose."""
 
 from __future__ import annotations
 

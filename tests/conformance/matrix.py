@@ -158,7 +158,7 @@ _NO_MINDSPORE_STATE = (
     "loads: MindSpore cannot say what has been delivered, so a state comes from another loader"
 )
 _NO_KERAS_STATE = "no: Keras asks for batches of whole epochs by number; a position within one is refused"
-_WHOLE = "filled: it counts on whole batches, or on samples by number: `exclude(fill=True)` is obeyed, holes refused"
+_WHOLE = "filled: it counts on whole batches, or on samples by number: `exclude(fill=True)` is obeyed, else refused"
 _GRAIN_RUN = "no: an iterator of Grain's is a run of its own, from the epoch of the dataset on"
 _TORCH_WORKERS = "fork, spawn, forkserver"
 

@@ -246,7 +246,7 @@ EXCLUDED = [3, 17, 30, 44]
 
 
 @by_row
-@pytest.mark.parametrize("fill", [True, False], ids=["filled", "holes"])
+@pytest.mark.parametrize("fill", [True, False], ids=["filled", "skipped"])
 @pytest.mark.parametrize("before", [True, False], ids=["before", "once made"])
 def test_excluded_rows_are_left_out_or_refused(row: Row, fill: bool, before: bool, path: Path) -> None:
     """What is made before rows are excluded obeys as well, or says that it does not know of them."""

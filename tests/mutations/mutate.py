@@ -167,7 +167,7 @@ def page_payload(part: Part, pick: random.Random) -> None:
 
 
 def cells(part: Part, pick: random.Random) -> None:
-    """Other bytes in cells, with the digests of their units mended in both files."""
+    """Other bytes in cells, with the digests of their units fixed in both files."""
     holding = [page for page in part.pages if page.content and page.fields["kind"] == BLOB_PAGE]
     if holding:
         page = pick.choice(holding)
@@ -286,7 +286,7 @@ def _with_text_keys(tree: Any) -> Any:
 
 
 def mutated_manifest(text: bytes, pick: random.Random, sealed: Callable[[bytes], str]) -> bytes:
-    """The manifest with a node changed and its digest mended."""
+    """The manifest with a node changed and its digest fixed."""
     tree = other_tree(json.loads(text), pick)
     if not isinstance(tree, dict):
         return json.dumps(tree, default=repr).encode()

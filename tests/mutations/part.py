@@ -1,4 +1,4 @@
-"""A part as fields that can be changed one by one, and its two files with every digest and place mended after it."""
+"""A part as fields that can be changed one by one, and its two files with every digest and place fixed after it."""
 
 from __future__ import annotations
 

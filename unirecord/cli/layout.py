@@ -9,7 +9,7 @@ from typing import Final
 
 from ..progress import Progress
 from ..sizes import format_size, many, parse_size
-from ..writing.rewrite import Relaid, compact, merge, reshard, sort
+from ..writing.rewrite import Rewritten, compact, merge, reshard, sort
 from .terminal import ProgressBar, print_json, say
 from .usage import CommandParser, UsageError
 
@@ -54,7 +54,7 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_compact(args: argparse.Namespace) -> int:
-    def work(progress: Progress) -> Relaid:
+    def work(progress: Progress) -> Rewritten:
         size = None if args.part_bytes is None else parse_size(args.part_bytes)
         return compact(
             args.path,
@@ -69,7 +69,7 @@ def _run_compact(args: argparse.Namespace) -> int:
     return run_layout(args, "compacting", work)
 
 
-def run_layout(args: argparse.Namespace, label: str, work: Callable[[Progress], Relaid]) -> int:
+def run_layout(args: argparse.Namespace, label: str, work: Callable[[Progress], Rewritten]) -> int:
     """Do the work under a bar, and say what has been done."""
     try:
         with ProgressBar(label, 0, format_size) as bar:
@@ -154,7 +154,7 @@ def sort_command(parser: CommandParser) -> None:
 
 
 def _run_sort(args: argparse.Namespace) -> int:
-    def work(progress: Progress) -> Relaid:
+    def work(progress: Progress) -> Rewritten:
         return sort(
             args.path,
             args.by,

@@ -231,9 +231,9 @@ def _gone(job: Job, args: argparse.Namespace, step: _Step) -> list[int]:
     if not job.ds._cursor.exclusions:
         return []
     steps = job.ds.order._job(job.batch, job.ranks, job.drop_last, step.start)
-    leaving = job.ds._cursor.leaving(step.epoch, steps)
-    assert leaving is not None
-    found = leaving.rows_at(steps.unwrapped(step.number, args.rank))
+    exclusion_mask = job.ds._cursor.exclusion_mask(step.epoch, steps)
+    assert exclusion_mask is not None
+    found = exclusion_mask.rows_at(steps.unwrapped(step.number, args.rank))
     rows: list[int] = found.own[found.out].tolist()
     return rows
 
@@ -292,7 +292,7 @@ def _show_deliveries(job: Job, args: argparse.Namespace) -> None:
         for values in zip(*(found[n].tolist() for n in names), strict=True)
     ]
     exclusions, asked = job.ds._cursor.exclusions, np.array(rows, np.int64)
-    gone = set(asked[exclusions.holes((1 << 63) - 1, asked, asked)[0]].tolist())
+    gone = set(asked[exclusions.skipped((1 << 63) - 1, asked, asked)[0]].tolist())
     numbers = [entry["row"] for entry in entries]
     if job.sources:
         entries = [

@@ -473,10 +473,10 @@ def _write_directory(
     asked: Writing, source: Source, progress: ConversionProgress
 ) -> tuple[int, list[LeftOut]]:
     args = asked.args
-    wish = _conversion(asked, source, args.target, asked.identity)
-    wish.append = asked.before is not None
-    wish.index = (args.index or None) if wish.append else args.index
-    rows, left_out = wish.run(progress.show)
+    spec = _conversion(asked, source, args.target, asked.identity)
+    spec.append = asked.before is not None
+    spec.index = (args.index or None) if spec.append else args.index
+    rows, left_out = spec.run(progress.show)
     return rows, [*source.left_out, *left_out]
 
 
@@ -506,7 +506,7 @@ def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], Writ
         shares = asked.choice.shares(source)
     except WrongSourceError as error:
         raise UsageError(str(error)) from None
-    wishes = {
+    specs = {
         name: _conversion(asked, share, os.path.join(args.target, name), share_id(asked.identity, name))
         for name, share in shares.items()
     }
@@ -518,7 +518,7 @@ def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], Writ
         stages[name].show(standing)
 
     try:
-        rows, left_out = write_shares(args.target, wishes, show)
+        rows, left_out = write_shares(args.target, specs, show)
     finally:
         for stage in stages.values():
             stage.close()

@@ -50,7 +50,7 @@ from .write_dataset import source_of
 __all__ = [
     "ColumnMaker",
     "ColumnSource",
-    "ColumnWish",
+    "ColumnsSpec",
     "ColumnsAdded",
     "FunctionMaker",
     "JoinedTable",
@@ -515,7 +515,7 @@ class MadeColumns:
 
 
 @dataclass(frozen=True)
-class ColumnWish:
+class ColumnsSpec:
     """What `add_columns` was asked for."""
 
     folder: str
@@ -740,8 +740,8 @@ def add_columns(
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only those can have columns added")
-        wish = ColumnWish(folder, columns, values, key, reads, tuple(index), replace, batch_size, keep)
-        run = _Run(wish, workers, progress)
+        spec = ColumnsSpec(folder, columns, values, key, reads, tuple(index), replace, batch_size, keep)
+        run = _Run(spec, workers, progress)
         added = run.run(resume=resume)
     for said in added.said:
         warnings.warn(f"{folder}: {said}", stacklevel=2)
@@ -756,24 +756,24 @@ class _More(Exception):
 class _Run:
     """One run: column parts of all parts that are there, until none is without when it publishes."""
 
-    def __init__(self, wish: ColumnWish, workers: int, progress: Progress | None) -> None:
-        self._wish, self._workers, self._progress = wish, workers, progress
+    def __init__(self, spec: ColumnsSpec, workers: int, progress: Progress | None) -> None:
+        self._spec, self._workers, self._progress = spec, workers, progress
         self._made: dict[str, PartEntry] = {}  # column parts, by what their parts are (`state_of_part`)
         self._resumed: set[str] = set()  # of them, those that an earlier run made
         self._tasks = 0
         self.left_out: tuple[LeftOut, ...] = ()  # of the table
 
     def run(self, *, resume: bool) -> ColumnsAdded:
-        wish = self._wish
-        if wish.is_function and self._workers > 1 and getattr(wish.values, "__module__", "") == "__main__":
+        spec = self._spec
+        if spec.is_function and self._workers > 1 and getattr(spec.values, "__module__", "") == "__main__":
             raise ValueError(
                 "the function is defined in the script that runs, where worker processes do not find it: put it into a "
                 "module of its own, or use workers=1"
             )
-        made = wish.source(resolve(wish.folder))
+        made = spec.source(resolve(spec.folder))
         own = secrets.token_bytes(16)
         claim = open_publisher(
-            wish.folder, own, overwrite=False, append=True, unfinished="resume" if resume else "drop"
+            spec.folder, own, overwrite=False, append=True, unfinished="resume" if resume else "drop"
         )
         begun = False
         try:
@@ -788,7 +788,7 @@ class _Run:
                     return added
                 except _More:
                     made.source.done()
-                    made = wish.source(resolve(wish.folder), again=True)
+                    made = spec.source(resolve(spec.folder), again=True)
         except BaseException as error:
             if begun:
                 self._give_up(claim, error)
@@ -809,7 +809,7 @@ class _Run:
             differs = [name for name in what if plan["what"].get(name) != what[name]]
             if differs:
                 raise StaleError(
-                    f"{self._wish.folder}: what an earlier call has left is of another one: {differs[0]} differ; "
+                    f"{self._spec.folder}: what an earlier call has left is of another one: {differs[0]} differ; "
                     "without resume it begins anew"
                 )
             claim.go_on(plan)
@@ -844,7 +844,7 @@ class _Run:
 
     def _write(self, claim: Publisher, plan: dict[str, Any], made: MadeColumns) -> None:
         """The column parts of all parts of the source that have none yet."""
-        folder, source, snapshot = self._wish.folder, made.source, made.source.snapshot
+        folder, source, snapshot = self._spec.folder, made.source, made.source.snapshot
         parts = snapshot.parts
         states = [state_of_part(snapshot, part) for part in parts]
         planned = {part: number for number, part in enumerate(plan.get("columns_of", []))}
@@ -897,7 +897,7 @@ class _Run:
     # ---- publishing ----------------------------------------------------------------------------------------
 
     def _publish(self, claim: Publisher, made: MadeColumns) -> ColumnsAdded:
-        schema, folder = made.schema, self._wish.folder
+        schema, folder = made.schema, self._spec.folder
         after: Manifest | None = None
 
         def with_columns(before: Manifest | None) -> bytes:
@@ -963,7 +963,7 @@ class _Run:
         )
         if isinstance(error, TransformError):
             raise TransformError(f"{error}; {kept}") from error.__cause__
-        say_kept(error, kept, self._wish.folder)
+        say_kept(error, kept, self._spec.folder)
 
 
 def _number(entry: PartEntry) -> int:

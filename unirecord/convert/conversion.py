@@ -31,7 +31,7 @@ from .sampling import take_sample
 from .source_files import changed_file, stamps_of
 from .sources.base import Source
 from .sources.left_out import LeftOut, left_out_from_json
-from .task import Job, Settling, batches_of_tasks, begun_task, divide, encoded_batches, run_task
+from .task import BackgroundSync, Job, batches_of_tasks, divide, encoded_batches, run_task, task_checkpoint
 from .workers import run_in_workers
 
 __all__ = [
@@ -300,53 +300,53 @@ class _Run:
 
     def __init__(
         self,
-        wish: Conversion,
+        spec: Conversion,
         target: DirectoryWriter,
         progress: Callable[[Standing], None] | None,
         before_publishing: Callable[[], None] | None,
     ) -> None:
-        self._wish, self._target, self._progress = wish, target, progress
+        self._spec, self._target, self._progress = spec, target, progress
         self._before_publishing = before_publishing
-        index, user, before = wish.index, wish.user, target.before
-        if wish.append and before is not None:
+        index, user, before = spec.index, spec.user, target.before
+        if spec.append and before is not None:
             index = before.index if index is None else index
             user = before.metadata or b"\xc0"
-        check_indexable(wish.schema, index or ())
-        check_room(wish.schema, tuple(index or ()), user)
-        target.check_schema(content := PartContent(wish.schema, tuple(index or ()), user))
-        row_bytes = take_sample(wish.source, wish.schema).row_bytes * wish.source.share
-        tasks = divide(wish.source.units, row_bytes, wish.max_part_bytes, computed=wish.source.computes)
+        check_indexable(spec.schema, index or ())
+        check_room(spec.schema, tuple(index or ()), user)
+        target.check_schema(content := PartContent(spec.schema, tuple(index or ()), user))
+        row_bytes = take_sample(spec.source, spec.schema).row_bytes * spec.source.share
+        tasks = divide(spec.source.units, row_bytes, spec.max_part_bytes, computed=spec.source.computes)
         self.job = Job(
-            wish.source, content, tuple(tasks), target.folder, target.id, target.first, wish.max_part_bytes,
+            spec.source, content, tuple(tasks), target.folder, target.id, target.first, spec.max_part_bytes,
             os.path.join(target.path, "manifest.json"), target.place, target.deliver, target.journal,
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
         self._at: dict[int, str] = {}  # the part that each task is at
         self._counted: dict[int, tuple[int, int]] = {}  # rows and bytes of tasks begun by an earlier run
         self._published: dict[str, Any] | None = None  # what an earlier run has published
-        known = wish.source.rows
+        known = spec.source.rows
         self._standing = Standing(all_tasks=len(tasks), all_rows=known, dropped=target.dropped)
-        if wish.limit is not None:
-            self._standing.all_rows = wish.limit if known is None else min(wish.limit, known)
+        if spec.limit is not None:
+            self._standing.all_rows = spec.limit if known is None else min(spec.limit, known)
 
     def run(self) -> tuple[int, list[LeftOut]]:
         """Writes what is not done yet, and publishes."""
         if self._published is not None:
             return self._end(self._published)
         waiting = [task for task in range(len(self.job.tasks)) if task not in self._records]
-        if self._wish.limit is not None:
-            self._run_in_order(self._wish.limit)
-        elif self._wish.engine is not None:
-            self._wish.engine(self.job, waiting, self._tell, self._done)
-        elif self._wish.workers > 1 and len(waiting) > 1:
+        if self._spec.limit is not None:
+            self._run_in_order(self._spec.limit)
+        elif self._spec.engine is not None:
+            self._spec.engine(self.job, waiting, self._tell, self._done)
+        elif self._spec.workers > 1 and len(waiting) > 1:
             run_in_workers(
-                self.job, waiting, self._wish.workers, self._target.lock_number(), self._tell, self._done
+                self.job, waiting, self._spec.workers, self._target.lock_number(), self._tell, self._done
             )
         else:
-            with Settling() as settling, batches_of_tasks(self.job, waiting) as ahead:
+            with BackgroundSync() as background_sync, batches_of_tasks(self.job, waiting) as ahead:
                 for task in waiting:
                     tell = partial(self._tell, task)
-                    self._done(task, run_task(self.job, task, tell, settle=settling.add, ahead=ahead))
+                    self._done(task, run_task(self.job, task, tell, settle=background_sync.add, ahead=ahead))
         return self._publish()
 
     def _run_in_order(self, limit: int) -> None:
@@ -360,12 +360,12 @@ class _Run:
         """Begins, or goes on with the tasks whose parts are there and whole."""
         target = self._target
         plan: dict[str, Any] = {"id": target.id.hex(), "first": target.first, "what": self._what()}
-        plan["files"] = stamps_of(self._wish.source.files())
-        before = target.earlier(plan["what"]) if self._wish.resume else None
+        plan["files"] = stamps_of(self._spec.source.files())
+        before = target.earlier(plan["what"]) if self._spec.resume else None
         if before is None:
             self._begin(plan)
             return
-        differs = difference(self._wish.source, plan, before, same_id=self._wish.id is not None)
+        differs = difference(self._spec.source, plan, before, same_id=self._spec.id is not None)
         if "published" in before:
             self._find_published(plan, before, differs)
             return
@@ -385,7 +385,7 @@ class _Run:
 
     def _find_published(self, plan: dict[str, Any], before: dict[str, Any], differs: str | None) -> None:
         """An earlier run died when it had published: this conversion, or another one, which is over."""
-        if differs is not None and not (self._wish.append or self._wish.overwrite):
+        if differs is not None and not (self._spec.append or self._spec.overwrite):
             raise ExistsError(
                 f"{self._target.path}: a dataset is there already, of another conversion than this one; pass "
                 "overwrite=True to replace it, or use unirecord.append() to add to it"
@@ -402,14 +402,14 @@ class _Run:
     def _end(self, published: dict[str, Any]) -> tuple[int, list[LeftOut]]:
         if self._before_publishing is not None:
             self._before_publishing()
-        self._wish.source.done()
+        self._spec.source.done()
         self._target.end_published()
         return published["rows"], left_out_from_json(published["left_out"])
 
     def _take_over_finished(self) -> None:
         journal = self._target.journal
-        tasks, begun_tasks = journal.tasks(), journal.begun_tasks()
-        records = [*tasks.values(), *begun_tasks.values()]
+        tasks, task_checkpoints = journal.tasks(), journal.task_checkpoints()
+        records = [*tasks.values(), *task_checkpoints.values()]
         entries = [entry_from_json(part) for record in records for part in record["parts"]]
         whole = self._target.whole(entries)
         for task, record in tasks.items():
@@ -418,12 +418,12 @@ class _Run:
                 self._take_over(record["rows"], record)
             else:
                 journal.forget(task)
-        for task, record in begun_tasks.items():
-            begun = begun_task(self.job, task, record) if self._is_good(task, record, whole) else None
+        for task, record in task_checkpoints.items():
+            begun = task_checkpoint(self.job, task, record) if self._is_good(task, record, whole) else None
             if begun is not None:
                 self._counted[task] = self._count(begun.rows, record)  # it will tell of them again
             else:
-                journal.forget_begun(task)
+                journal.forget_checkpoint(task)
         self._show()
 
     def _is_good(self, task: int, record: dict[str, Any], whole: set[str]) -> bool:
@@ -434,14 +434,14 @@ class _Run:
         )
 
     def _what(self) -> dict[str, str]:
-        wish, job = self._wish, self.job
+        spec, job = self._spec, self.job
         return {
-            **asked_of(wish.source, wish.options),
+            **asked_of(spec.source, spec.options),
             "the schema": repr(job.content.schema.columns),
             "index": repr(job.content.index),
             "the metadata": hashlib.sha256(job.content.user).hexdigest(),
             "the parts": repr((job.tasks, job.max_part_bytes)),
-            "limit": repr(wish.limit),
+            "limit": repr(spec.limit),
             "the version of unirecord": CREATED_BY,
         }
 
@@ -484,17 +484,17 @@ class _Run:
         self._check(rows, entries, left_out)
         if self._before_publishing is not None:
             self._before_publishing()
-        self._wish.source.done()
+        self._spec.source.done()
         self._target.publish(self.job.content, shape_without_rows(self.job.content.schema), entries)
         return rows, left_out
 
     def _check(self, rows: int, entries: Sequence[PartEntry], left_out: Sequence[LeftOut]) -> None:
         """Compares what was written with the source: the number of rows, and the content of some."""
-        known = self._wish.source.rows
+        known = self._spec.source.rows
         stored = sum(entry.rows for entry in entries)
         expected = (
             rows
-            if known is None or self._wish.limit is not None
+            if known is None or self._spec.limit is not None
             else known - sum(one.rows for one in left_out)
         )
         if stored != rows or rows != expected:

@@ -134,11 +134,11 @@ def _stored(
         progress(Standing(dropped=len(read_newest(place).parts)))
     local.clear(mark)
     plain = Schema(replace(column, codec=None) for column in source.schema)
-    wish = Conversion(
+    spec = Conversion(
         source, place, plain, user=_OURS, overwrite=_is_ours(place), workers=workers, resume=resume,
         options=dict(options),
     )  # fmt: skip
-    _, more = wish.run(progress)
+    _, more = spec.run(progress)
     left_out = [*source.left_out, *more]
     staged = StagedFile(mark)
     try:

@@ -162,11 +162,11 @@ def write_shares(
                 return
             name = waiting[place]
             tell = None if progress is None else lambda standing: progress(name, standing)
-            wish = shares[name]
-            written, without = wish.run(tell, before_publishing=lambda: write(place + 1))
+            spec = shares[name]
+            written, without = spec.run(tell, before_publishing=lambda: write(place + 1))
             rows[name] = written
             nonlocal left_out
-            left_out |= Counter([*wish.source.left_out, *without])
+            left_out |= Counter([*spec.source.left_out, *without])
 
         write(0)
         for name in set(shares) - set(waiting):
@@ -186,28 +186,28 @@ def _published_before(shares: Mapping[str, Conversion]) -> dict[str, int]:
     """
     begun = any(
         Journal(folder).plan() is not None
-        for wish in shares.values()
-        for folder in (wish.path, local.temporary_name(wish.path))
+        for spec in shares.values()
+        for folder in (spec.path, local.temporary_name(spec.path))
     )
     found = {}
-    for name, wish in shares.items():
-        rows = _rows_published(wish) if wish.resume and begun else None
+    for name, spec in shares.items():
+        rows = _rows_published(spec) if spec.resume and begun else None
         if rows is not None:
             found[name] = rows
         else:
-            check_directory_free(wish.path, overwrite=wish.overwrite)
+            check_directory_free(spec.path, overwrite=spec.overwrite)
     return found
 
 
-def _rows_published(wish: Conversion) -> int | None:
+def _rows_published(spec: Conversion) -> int | None:
     """The rows of what an earlier run of the same conversion has published; None where there is no such thing."""
     try:
-        there = read_newest(wish.path)
+        there = read_newest(spec.path)
     except (OSError, UniRecordError):
         return None
-    journal = Journal(wish.path)
+    journal = Journal(spec.path)
     finished = {part["name"] for record in journal.tasks().values() for part in record["parts"]}
-    replaced = wish.overwrite and journal.plan() is not None  # then the manifest may be the one before
-    if there.id != wish.id or (replaced and not {part.name for part in there.parts} <= finished):
+    replaced = spec.overwrite and journal.plan() is not None  # then the manifest may be the one before
+    if there.id != spec.id or (replaced and not {part.name for part in there.parts} <= finished):
         return None
     return sum(part.rows for part in there.parts)

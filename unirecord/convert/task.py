@@ -32,11 +32,11 @@ __all__ = [
     "BegunTask",
     "Job",
     "RowsWritten",
-    "Settling",
-    "Told",
+    "BackgroundSync",
+    "TellProgress",
     "batches_of_tasks",
     "batches_of_units",
-    "begun_task",
+    "task_checkpoint",
     "divide",
     "encoded_batch",
     "encoded_batches",
@@ -194,7 +194,7 @@ def _refused(encoder: RecordEncoder, batch: RawBatch) -> tuple[int, str] | None:
 # Finished parts are synced by a thread, one after the other, while the next is being made.
 
 
-class Settling:
+class BackgroundSync:
     """Runs what it is given in order, one thing behind the caller at most; its errors are raised by the next call.
 
     On leaving a ``with`` block all has been run; an error is raised then unless there is another one.
@@ -214,7 +214,7 @@ class Settling:
         if last is not None:
             result_of(last)
 
-    def __enter__(self) -> Settling:
+    def __enter__(self) -> BackgroundSync:
         """Return itself."""
         return self
 
@@ -317,7 +317,7 @@ class RowsWritten:
         )
 
 
-Told = Callable[[int, int, str], None]  # rows and bytes more, and the name of the part they go into
+TellProgress = Callable[[int, int, str], None]  # rows and bytes more, and the name of the part they go into
 
 
 @dataclass(frozen=True)
@@ -361,7 +361,7 @@ class Job:
 def run_task(
     job: Job,
     task: int,
-    tell: Told,
+    tell: TellProgress,
     most: int | None = None,
     settle: Settle = at_once,
     ahead: BatchesAhead | None = None,
@@ -392,7 +392,7 @@ def write_parts(
     job: Job,
     task: int,
     folder: str,
-    tell: Told,
+    tell: TellProgress,
     most: int | None = None,
     journal: Journal | None = None,
     deliver: Delivery = stays,
@@ -444,14 +444,14 @@ def write_parts(
     return record
 
 
-def begun_task(job: Job, task: int, record: dict[str, Any]) -> BegunTask | None:
+def task_checkpoint(job: Job, task: int, record: dict[str, Any]) -> BegunTask | None:
     """What the journal's record of a task says, where that goes with the job."""
     return BegunTask.from_json(record, job.tasks[task], job.content.schema)
 
 
 def _begun(job: Job, task: int, journal: Journal | None) -> BegunTask:
     record = None if journal is None else journal.begun(task)
-    found = None if record is None else begun_task(job, task, record)
+    found = None if record is None else task_checkpoint(job, task, record)
     return BegunTask(job.tasks[task][0]) if found is None else found
 
 

@@ -175,7 +175,7 @@ def write_dataset(
         )  # fmt: skip
     if choice.split is not None:
         base = None if id is None else check_id(id)
-        wishes = {
+        specs = {
             name: Conversion(
                 share, os.path.join(place, name), share.schema, index=index, overwrite=overwrite,
                 user=pack_user(share.metadata if metadata is None else metadata),
@@ -184,7 +184,7 @@ def write_dataset(
             )
             for name, share in choice.shares(given).items()
         }  # fmt: skip
-        shares, left_out = write_shares(place, wishes, lambda _, standing: tell(standing))
+        shares, left_out = write_shares(place, specs, lambda _, standing: tell(standing))
         _tell_left_out(given, left_out, listed, on_error)
         return WrittenRows(sum(shares.values()), left_out)
     found = choice.of(given)
@@ -201,12 +201,12 @@ def write_dataset(
             return write_part(
                 rows, place, found.schema, index=index, metadata=user, overwrite=overwrite, id=id, limit=limit
             )
-        wish = Conversion(
+        spec = Conversion(
             rows, place, found.schema, index=index, user=pack_user(user), overwrite=overwrite,
             max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id, place),
             workers=workers, resume=resume, limit=limit, options=choice.options(), storage=storage,
         )  # fmt: skip
-        written, left_out = wish.run(tell)
+        written, left_out = spec.run(tell)
         return written, [*rows.left_out, *left_out]
 
     if choice.order is None:

@@ -15,7 +15,7 @@ from ..errors import CorruptionError
 from ..sizes import many
 from .library import ffi, lib
 
-# The C core's bitmaps: rows in play, one bit each, with rank and select.
+# The C core's bitmaps: selected rows, one bit each, with rank and select.
 
 
 Rows = npt.NDArray[np.int64]

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ..loading.loader import (
     BatchMemory,
     BatchReader,
-    Delivered,
     Stage,
+    TrackedBatch,
     Transforming,
     close_after,
     closed_at_exit,
@@ -25,7 +25,7 @@ from ..loading.loader import (
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
 from ..loading.stats import LoaderStats, StatsRecorder
-from ..order.exclusion import Leaving
+from ..order.exclusion import ExclusionMask
 from ..order.permutation import BatchRule, EpochRun
 from ..order.spec import JobSteps, check_integer
 from ..pipeline.batch_stage import on_threads
@@ -80,7 +80,7 @@ class BatchLoader(Generic[Batch]):
         return self._dataset
 
     def whole_for(self, who: str) -> None:
-        """From now on refuses holes, which would make batches smaller or fewer than ``who`` has been told."""
+        """From now on refuses skipped slots, which would make batches smaller or fewer than ``who`` has been told."""
         self._whole_for = who
 
     def __len__(self) -> int:
@@ -202,14 +202,14 @@ class BatchLoader(Generic[Batch]):
         mark, counted, exclusions = cursor.position.mark, recorder.delivered, cursor.exclusions
         options = self._options
         if self._whole_for:
-            cursor.refuse_holes(self._whole_for)
-        leaving: Leaving | None = None
+            cursor.refuse_skipped_slots(self._whole_for)
+        exclusion_mask: ExclusionMask | None = None
         if exclusions:
             steps = cursor.steps(run.start, options.batch_size, options.drop_last)
-            leaving = cursor.leaving(run.epoch, steps)
+            exclusion_mask = cursor.exclusion_mask(run.epoch, steps)
         if receipts is not None:
-            receipts.leaving = leaving
-        reader = BatchReader(plan, rest, options, self._memory, leaving)
+            receipts.exclusion_mask = exclusion_mask
+        reader = BatchReader(plan, rest, options, self._memory, exclusion_mask)
         with ExitStack() as open_stages:
             open_stages.callback(self._count_reading, reader)
             batches = self._staged(iter(reader), plan, rest, open_stages)
@@ -231,7 +231,7 @@ class BatchLoader(Generic[Batch]):
                     return plan.order.run(run.epoch, end)
                 start = clock()
                 recorder.consumed(start - now)
-            if reader.trailing or leaving is not None:
+            if reader.trailing or exclusion_mask is not None:
                 if receipts is not None:
                     receipts.left_out(reader.trailing, reader.end)
                 recorder.ended(len(reader.trailing))
@@ -247,8 +247,8 @@ class BatchLoader(Generic[Batch]):
         return self._receipts.begin(plan, run, cursor.state_at_front(), cursor.position.from_state)
 
     def _staged(
-        self, batches: Iterator[Delivered[Any]], plan: Plan, run: EpochRun, open_stages: ExitStack
-    ) -> Iterator[Delivered[Any]]:
+        self, batches: Iterator[TrackedBatch[Any]], plan: Plan, run: EpochRun, open_stages: ExitStack
+    ) -> Iterator[TrackedBatch[Any]]:
         open_stages.enter_context(close_after(batches))
         if self._options.changes_batches:
             change = Transforming(plan, run, self._options, self._recorder)

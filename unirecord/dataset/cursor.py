@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..loading.plan import Plan
-from ..order.exclusion import Exclusions, Leaving
+from ..order.exclusion import ExclusionMask, Exclusions
 from ..order.permutation import BatchRule, EpochRun
 from ..order.sampling import SampledOrder
 from ..order.spec import JobSteps, launched_ranks
@@ -77,9 +77,9 @@ class Cursor:
         """The steps of a pass from a position on, of batches of this size."""
         return JobSteps(self.plan.order.sharding.resumed(start), batch_size, drop_last)
 
-    def leaving(self, epoch: int, steps: JobSteps | None = None) -> Leaving | None:
-        """The holes of a pass; None where nothing has been left out."""
-        return Leaving(self.exclusions, self.plan.order, epoch, steps) if self.exclusions else None
+    def exclusion_mask(self, epoch: int, steps: JobSteps | None = None) -> ExclusionMask | None:
+        """The skipped slots of a pass; None where nothing has been left out."""
+        return ExclusionMask(self.exclusions, self.plan.order, epoch, steps) if self.exclusions else None
 
     def exclude(self, named: Mapping[str, Any], fill: bool) -> int:
         """Leaves rows out from where the latest pass stands on; how many there are.
@@ -98,7 +98,7 @@ class Cursor:
         selection = self.plan.order.selection
         kept = len(selection)
         for _, rows in selection.pieces() if kept else ():
-            out, _ = exclusions.holes((1 << 63) - 1, rows, rows)
+            out, _ = exclusions.skipped((1 << 63) - 1, rows, rows)
             if not out.all():
                 break
         else:
@@ -110,12 +110,14 @@ class Cursor:
         """How many samples the next pass will deliver."""
         return self.plan.order.samples_from(self.position.next_start)
 
-    def holes_left(self) -> int:
+    def skipped_left(self) -> int:
         """How many of them have been left out, with no others in their place."""
         if not self.exclusions:
             return 0
         epoch, start = self.position.next_pass
-        return Leaving(self.exclusions, self.plan.order, epoch, self.steps(start, 1, False)).open_holes()
+        return ExclusionMask(
+            self.exclusions, self.plan.order, epoch, self.steps(start, 1, False)
+        ).open_slots()
 
     def batches_left(self, size: int, drop_last: bool) -> int:
         """How many batches of ``size`` samples the next pass will deliver."""
@@ -131,8 +133,10 @@ class Cursor:
             return samples  # they are batches
         batches = samples // size if drop_last else -(-samples // size)
         if self.exclusions:
-            leaving = Leaving(self.exclusions, self.plan.order, epoch, self.steps(start, size, drop_last))
-            batches -= int(np.searchsorted(leaving.empty_steps(), batches))
+            exclusion_mask = ExclusionMask(
+                self.exclusions, self.plan.order, epoch, self.steps(start, size, drop_last)
+            )
+            batches -= int(np.searchsorted(exclusion_mask.empty_steps(), batches))
         return batches
 
     def check_repeatable(self) -> None:
@@ -212,7 +216,7 @@ class Cursor:
                 "anew"
             )
 
-    def refuse_holes(self, who: str) -> None:
+    def refuse_skipped_slots(self, who: str) -> None:
         """ValueError where rows have been left out and no others are in their place."""
         if not all(entry.fill for entry in self.exclusions.entries):
             raise ValueError(

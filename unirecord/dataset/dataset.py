@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..elsewhere import OF_DATASETS, no_attribute
 from ..errors import UniRecordError
 from ..format.schema import Schema
 from ..loading.opened import OpenedData, PathLike
@@ -24,6 +23,7 @@ from ..loading.options import (
     check_on_corrupt,
 )
 from ..loading.plan import Plan
+from ..migration_hints import OF_DATASETS, no_attribute
 from ..order.selection import Selection
 from ..order.spec import (
     OrderSpec,
@@ -308,7 +308,7 @@ class UniRecordDataset(Generic[Given]):
     @property
     def num_rows(self) -> int:
         """Rows after ``where`` and selections, before sharding; of a mixture those of all sources together."""
-        return self._cursor.plan.order.rows_in_play
+        return self._cursor.plan.order.selected_rows
 
     @property
     def shard_id(self) -> int:

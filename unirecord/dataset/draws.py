@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..elsewhere import OF_DRAWS, no_attribute
 from ..errors import SchemaError, StaleError
 from ..format.column import other_meaning
 from ..format.schema import Schema
@@ -17,6 +16,7 @@ from ..loading.options import UNCHANGED, LoaderOptions, ReadAhead, Unchanged, ch
 from ..loading.plan import Plan
 from ..loading.samples import WhereFrom
 from ..loading.streams import StreamData
+from ..migration_hints import OF_DRAWS, no_attribute
 from ..order.mixture import Mixture, Source, Stop, samples_until, whole_weights
 from ..order.permutation import BatchRule, ShardOrder
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
@@ -87,10 +87,10 @@ def weighted(
         if np.ma.is_masked(given):
             raise SchemaError(f"column {weights!r} is null in some rows, which have no weight")
     given = np.asarray(given)
-    if given.dtype.kind not in "iufb" or given.shape != (ds._cursor.plan.order.rows_in_play,):
+    if given.dtype.kind not in "iufb" or given.shape != (ds._cursor.plan.order.selected_rows,):
         raise ValueError(
             f"weights are {given.dtype} of shape {given.shape}; they must be numbers, one for each of the "
-            f"{many(ds._cursor.plan.order.rows_in_play, 'row')}"
+            f"{many(ds._cursor.plan.order.selected_rows, 'row')}"
         )
     numbers = given.astype(np.float64)
     total = float(numbers.sum())

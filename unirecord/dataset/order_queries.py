@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..loading.options import UNCHANGED, Unchanged
-from ..order.exclusion import Leaving
+from ..order.exclusion import ExclusionMask
 from ..order.permutation import BatchRule, occurrences
 from ..order.selection import Selection, row_numbers
 from ..order.spec import JobSteps, Sharding, check_integer
@@ -172,8 +172,8 @@ class OrderQueries:
         if self._draws_batches:
             places, _ = order.order(epoch).batches(steps.positions(step, rank))
             found = order.selection.row_ids(places)
-        elif (leaving := self._cursor.leaving(epoch, steps)) is not None:
-            found = leaving.of_step(step, rank)
+        elif (exclusion_mask := self._cursor.exclusion_mask(epoch, steps)) is not None:
+            found = exclusion_mask.of_step(step, rank)
         else:
             found = order.selection.row_ids(order.order(epoch).at(steps.positions(step, rank)))
         rows = as_row_numbers(found)
@@ -215,10 +215,10 @@ class OrderQueries:
         def of_samples(epoch: int, places: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
             came, positions = occurrences(order.order(epoch), places)
             which, step, rank, slot = steps.places(positions)
-            found, leaving = (came[which], step, rank, slot), self._cursor.leaving(epoch, steps)
-            if leaving is None:
+            found, exclusion_mask = (came[which], step, rank, slot), self._cursor.exclusion_mask(epoch, steps)
+            if exclusion_mask is None:
                 return found
-            return _with_holes(leaving, steps, epoch, order.selection.row_ids(places), found)
+            return _with_skipped_slots(exclusion_mask, steps, epoch, order.selection.row_ids(places), found)
 
         deliveries = of_drawn_batches if self._draws_batches else of_samples
         return delivery_table(rows, order.selection, wanted, deliveries)
@@ -291,24 +291,24 @@ class OrderQueries:
         return JobSteps(Sharding(own.rows, 0, ranks, own.remainder, start), batch_size, drop_last)
 
 
-def _with_holes(
-    leaving: Leaving,
+def _with_skipped_slots(
+    exclusion_mask: ExclusionMask,
     steps: JobSteps,
     epoch: int,
     asked: Numbers,
     found: tuple[Numbers, Numbers, Numbers, Numbers],
 ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-    """(which of the rows, step, rank, slot) without those left out, and with those that fill a hole."""
+    """(which of the rows, step, rank, slot) without those left out, and with those that fill a skipped slot."""
     given, step, rank, slot = found
     start, ranks, size = steps.sharding.start, steps.sharding.num_shards, steps.batch_size
     positions = start + (step * size + slot) * ranks + rank
-    out, _ = leaving.exclusions.holes(epoch, positions, asked[given])
-    holes, rows = leaving.fills()
+    out, _ = exclusion_mask.exclusions.skipped(epoch, positions, asked[given])
+    skipped, rows = exclusion_mask.fills()
     in_order = np.argsort(rows, kind="stable")
     wanted, place = np.unique(asked, return_index=True)  # a selection may have a row at several places
     first, last = (np.searchsorted(rows[in_order], wanted, side) for side in ("left", "right"))
     filling = [in_order[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)]
-    more = holes[np.concatenate(filling)] if filling else holes[:0]
+    more = skipped[np.concatenate(filling)] if filling else skipped[:0]
     sample, more_rank = np.divmod(more - start, ranks)
     own = np.repeat(place, last - first)
     return (

@@ -16,10 +16,10 @@ import numpy as np
 
 from ..core import xxh3_64
 from ..errors import FormatError, UniRecordError
-from ..loading.loader import Delivered
+from ..loading.loader import TrackedBatch
 from ..loading.options import LoaderOptions
 from ..loading.plan import Plan
-from ..order.exclusion import Leaving
+from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.spec import REMAINDERS, JobSteps, Sharding, check_integer
 from ..storage.appended_file import AppendedFile, make_directories
@@ -103,7 +103,7 @@ def unpacked(data: bytes | memoryview, number: int) -> Record | None:
 class Head:
     """What all records of a file have in common.
 
-    ``order`` is a state (docs/order.md) without its place, ``samples`` the rows in play, ``rank`` of ``ranks`` the one
+    ``order`` is a state (docs/order.md) without its place, ``samples`` the selected rows, ``rank`` of ``ranks`` the one
     whose batches of ``batch_size`` samples these are.
     """
 
@@ -299,15 +299,15 @@ class PassReceipts:
     """The receipts of one pass; ``leaving`` says what is left out on purpose."""
 
     def __init__(self, receipts: Receipts, plan: Plan, run: EpochRun) -> None:
-        self.leaving: Leaving | None = None
+        self.exclusion_mask: ExclusionMask | None = None
         self._receipts, self._plan, self._run = receipts, plan, run
         self._taken = 0  # samples of the pass that records speak of
         size = receipts.batch_size
         self._most_empty = size * max(1, _MOST_AT_ONCE // size)
 
-    def batch(self, delivered: Delivered[Any]) -> None:
+    def batch(self, delivered: TrackedBatch[Any]) -> None:
         """Notes a batch that is about to be handed out."""
-        if self.leaving is not None or delivered.left_out:
+        if self.exclusion_mask is not None or delivered.left_out:
             self._note(delivered.end, delivered.left_out, delivered.digest)
             return
         run, start = self._run, self._taken
@@ -328,7 +328,7 @@ class PassReceipts:
         given = np.atleast_1d(np.asarray(rows, np.int64))
         run, start = self._run, self._taken
         stop = (end - run.start) // run.stride
-        if self.leaving is None and len(given) == stop - start:
+        if self.exclusion_mask is None and len(given) == stop - start:
             self._taken = stop
             self._receipts.write_batch(
                 run.epoch, run.first + start * run.stride, stop - start, xxh3_64(given)
@@ -354,12 +354,12 @@ class PassReceipts:
     def _write_matched(self, stop: int, rows: list[int], left_out: Mapping[int, str | None]) -> bool:
         """Writes which samples as far as one are these rows, and which are left out; False where they are not all."""
         run, start, size = self._run, self._taken, self._receipts.batch_size
-        if self.leaving is None:
+        if self.exclusion_mask is None:
             own = given = self._plan.rows_of(run, start, stop)
             out = np.zeros(stop - start, np.bool_)
         else:
             front, behind = start // size * size, min(-(-stop // size) * size, run.samples)
-            found = self.leaving.of_rank(run.first, run.stride, front, behind)
+            found = self.exclusion_mask.of_rank(run.first, run.stride, front, behind)
             here = slice(start - front, stop - front)
             own, given, out = found.own[here], found.given[here], found.out[here]
         now, first = time_ns(), run.first + start * run.stride
@@ -422,11 +422,11 @@ class PassReceipts:
     def _gone(self, start: int, stop: int, corrupt: tuple[int, ...]) -> list[tuple[int, int, int]]:
         """(number, why, row) of those samples [start, stop) that have been left out."""
         run = self._run
-        if self.leaving is None:
+        if self.exclusion_mask is None:
             rows = self._plan.rows_of(run, start, stop)
             why = np.zeros(len(rows), np.int64)
         else:
-            found = self.leaving.of_rank(run.first, run.stride, start, stop)
+            found = self.exclusion_mask.of_rank(run.first, run.stride, start, stop)
             rows, why = found.own, np.where(found.out, _EXCLUDED, 0)
         why[np.isin(rows, corrupt) & (why == 0)] = _CORRUPT
         places = np.flatnonzero(why)

@@ -305,11 +305,11 @@ class Samples:
     ) -> tuple[NDArray[np.int64], Sequence[int], Sequence[Any]]:
         """Rows, positions behind, and samples [start, stop) of a pass, without those that are left out."""
         ends: Sequence[int] = range(run.after(start + 1), run.after(stop + 1), run.stride)
-        leaving = self._cursor.leaving(run.epoch)
-        if leaving is None:
+        exclusion_mask = self._cursor.exclusion_mask(run.epoch)
+        if exclusion_mask is None:
             rows = plan.rows_of(run, start, stop)
         else:
-            found = leaving.of_rank(run.first, run.stride, start, stop)
+            found = exclusion_mask.of_rank(run.first, run.stride, start, stop)
             rows, ends = found.given[found.there], [ends[i] for i in np.flatnonzero(found.there).tolist()]
         if not self._skip:
             return rows, ends, plan.data.reader.many(rows)
@@ -321,7 +321,7 @@ class Samples:
         of = self._cursor.position.epoch if epoch is None else epoch
         if not self._cursor.exclusions:
             return self._order.rows(indices, of)
-        found = self._with_holes(indices, of)
+        found = self._with_skipped_slots(indices, of)
         if not found.there.all():
             number = int(np.flatnonzero(~found.there)[0])
             raise IndexError(
@@ -330,10 +330,10 @@ class Samples:
             )
         return found.given
 
-    def _with_holes(self, indices: Sequence[int], epoch: int) -> RankRows:
-        leaving = self._cursor.leaving(epoch)
-        assert leaving is not None
-        return leaving.rows_at(self._order.positions(indices))
+    def _with_skipped_slots(self, indices: Sequence[int], epoch: int) -> RankRows:
+        exclusion_mask = self._cursor.exclusion_mask(epoch)
+        assert exclusion_mask is not None
+        return exclusion_mask.rows_at(self._order.positions(indices))
 
     def _rows_for_collate(self, indices: Sequence[Any], of_epochs: bool) -> NDArray[np.int64]:
         """The rows of samples that make a batch, without those left out; one that would be empty has its first filled.
@@ -351,9 +351,9 @@ class Samples:
         rows, there = (np.concatenate(parts) for parts in zip(*found, strict=True))
         if len(there) and not there.any():
             epoch, positions = runs[0]
-            leaving = self._cursor.leaving(epoch)
-            assert leaving is not None
-            return leaving.instead(positions[:1])
+            exclusion_mask = self._cursor.exclusion_mask(epoch)
+            assert exclusion_mask is not None
+            return exclusion_mask.instead(positions[:1])
         found_rows: NDArray[np.int64] = rows[there]
         return found_rows
 
@@ -363,9 +363,9 @@ class Samples:
         """The rows at positions of an epoch, not wrapped, and which of them are not left out."""
         if not self._cursor.exclusions:
             return self._order.rows_at(positions, epoch), np.ones(len(positions), np.bool_)
-        leaving = self._cursor.leaving(epoch)
-        assert leaving is not None
-        found = leaving.rows_at(positions)
+        exclusion_mask = self._cursor.exclusion_mask(epoch)
+        assert exclusion_mask is not None
+        found = exclusion_mask.rows_at(positions)
         return found.given, found.there
 
     def _checked(self, epoch: Any, positions: Sequence[Any]) -> NDArray[np.int64]:

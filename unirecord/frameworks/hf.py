@@ -210,8 +210,8 @@ class UniRecordExamples(_BaseExamplesIterable):  # type: ignore[misc]
         run = plan.order.run(epoch, first * self._ds.num_shards)
         run = replace(run, samples=last - first)
         options = LoaderOptions(size, on_corrupt=self._ds.on_corrupt)
-        leaving = self._ds._cursor.leaving(epoch)
-        for delivered in BatchReader(plan, run, options, BatchMemory(), leaving):
+        exclusion_mask = self._ds._cursor.exclusion_mask(epoch)
+        for delivered in BatchReader(plan, run, options, BatchMemory(), exclusion_mask):
             batch = delivered.batch
             arrays = [
                 feature_array(column, batch[column.name], schema.field(column.name).type)

@@ -13,7 +13,7 @@ from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches
 from ..errors import SchemaError
-from ..loading.loader import Delivered, Stage
+from ..loading.loader import Stage, TrackedBatch
 from ..loading.options import LoaderOptions
 from ..sizes import many
 from .array_trees import with_arrays
@@ -83,7 +83,7 @@ def loader(
     stages = [_ToArrays(device, sharding, bfloat16)]
     if sharding is None:
         return BatchLoader(ds, options, stages=stages)
-    ds._cursor.refuse_holes("a global array")
+    ds._cursor.refuse_skipped_slots("a global array")
     return _GlobalLoader(ds, options, stages, sharding)
 
 
@@ -156,8 +156,8 @@ class _ToArrays:
         self._sharding = sharding
         self._bfloat16 = bfloat16
 
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
-        ready: deque[Delivered[Any]] = deque()
+    def __call__(self, batches: Iterator[TrackedBatch[Any]]) -> Iterator[TrackedBatch[Any]]:
+        ready: deque[TrackedBatch[Any]] = deque()
         for delivered in batches:
             ready.append(delivered.map(self._arrays))
             del delivered

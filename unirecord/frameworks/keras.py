@@ -134,7 +134,7 @@ class _Numbered:
 
     def _begin(self, epoch: int, number: int, ahead: bool) -> Iterator[Any]:
         view, state = self.ds.view(), self.ds.state_dict()
-        view._cursor.refuse_holes("Keras")
+        view._cursor.refuse_skipped_slots("Keras")
         view.load_state_dict({**state, "epoch": epoch, "position": number * self._size * view.num_shards})
         options = self._options if ahead else {**self._options, "prefetch": 1}
         return iter(view.batches(self._size, **options))

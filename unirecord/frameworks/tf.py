@@ -57,7 +57,7 @@ def dataset(
     static = batch_size if drop_last and not skips else None
     outputs = [_Output(column, static) for column in ds._cursor.plan.data.sample_columns]
     loader = _loader(ds, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
-    ds._cursor.refuse_holes("TensorFlow")
+    ds._cursor.refuse_skipped_slots("TensorFlow")
     loader.whole_for("TensorFlow")
     full = _batches_of_an_epoch(ds, batch_size, drop_last)
     told = full if len(loader) == full and not skips else None

@@ -14,9 +14,9 @@ from ..dataset.batch_loader import BatchLoader
 from ..dataset.cursor import SampledCursor
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches
-from ..elsewhere import OF_TORCH_LOADERS, no_attribute
-from ..loading.loader import Delivered, Stage
+from ..loading.loader import Stage, TrackedBatch
 from ..loading.options import LoaderOptions, ReadAhead
+from ..migration_hints import OF_TORCH_LOADERS, no_attribute
 from .array_trees import filled_and_valid, with_arrays
 from .batch_options import batch_options, check_valid_names
 from .torch_sampler import EpochSampler
@@ -253,7 +253,7 @@ class ToTensors:
 
     bfloat16: frozenset[str]
 
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+    def __call__(self, batches: Iterator[TrackedBatch[Any]]) -> Iterator[TrackedBatch[Any]]:
         return (delivered.map(self._tensors) for delivered in batches)
 
     def _tensors(self, batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..loading.batch import RaggedArray
-from ..loading.loader import Delivered
+from ..loading.loader import TrackedBatch
 
 if TYPE_CHECKING:
     import torch
@@ -36,7 +36,7 @@ _IN_FLIGHT = 2  # batches whose copy to the device runs while another one is use
 class Pinned:
     """The stage that copies tensors to pinned memory."""
 
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+    def __call__(self, batches: Iterator[TrackedBatch[Any]]) -> Iterator[TrackedBatch[Any]]:
         return (delivered.map(self._pinned) for delivered in batches)
 
     def _pinned(self, batch: Any) -> Any:
@@ -49,7 +49,7 @@ class Moved:
 
     device: Any
 
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+    def __call__(self, batches: Iterator[TrackedBatch[Any]]) -> Iterator[TrackedBatch[Any]]:
         return (delivered.map(lambda batch: _moved(batch, self.device, False)) for delivered in batches)
 
 
@@ -63,12 +63,12 @@ class CopiedAhead:
 
     device: Any
 
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+    def __call__(self, batches: Iterator[TrackedBatch[Any]]) -> Iterator[TrackedBatch[Any]]:
         import torch
 
         side = torch.cuda.Stream(self.device)
         # Of each batch on its way: what is delivered, the event after the copy, its host memory.
-        ready: deque[tuple[Delivered[Any], Any, Any]] = deque()
+        ready: deque[tuple[TrackedBatch[Any], Any, Any]] = deque()
         held: deque[tuple[Any, Any]] = deque()
 
         def start_copy() -> None:

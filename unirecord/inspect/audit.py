@@ -75,7 +75,7 @@ class AuditedEpoch:
 
 @dataclass(frozen=True)
 class AuditedOrder:
-    """One order that was delivered: ``order`` is a state without its place, ``samples`` the rows in play."""
+    """One order that was delivered: ``order`` is a state without its place, ``samples`` the selected rows."""
 
     order: Mapping[str, Any]
     samples: int

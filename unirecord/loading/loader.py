@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..core import BatchPool, NativeBatch, NativeLoader, Order, WeakObjects, xxh3_64
 from ..errors import CorruptionError, TransformError
-from ..order.exclusion import Leaving
+from ..order.exclusion import ExclusionMask
 from ..order.permutation import BatchOrder, EpochRun
 from ..order.randomness import generator, sample_keys
 from ..order.sampling import SampledOrder
@@ -31,7 +31,7 @@ from .stats import PartTimes, StatsRecorder
 __all__ = [
     "BatchMemory",
     "BatchReader",
-    "Delivered",
+    "TrackedBatch",
     "Stage",
     "Transforming",
     "WindowsAhead",
@@ -81,7 +81,7 @@ atexit.register(_close_all)
 New = TypeVar("New")
 
 
-class Delivered(Generic[T]):
+class TrackedBatch(Generic[T]):
     """What readers yield and every stage takes and gives; whoever hands ``batch`` to the user last marks ``end``.
 
     ``end`` is the global position after the batch in ``epoch`` (docs/order.md): a state taken when it has been handed
@@ -115,13 +115,13 @@ class Delivered(Generic[T]):
         self.rows: NDArray[np.int64] | None = rows
         self.draws: NDArray[np.int64] | None = draws
 
-    def map(self, change: Callable[[T], New]) -> Delivered[New]:
+    def map(self, change: Callable[[T], New]) -> TrackedBatch[New]:
         """The same place with what ``change`` makes of the batch."""
         return self.with_batch(change(self.batch))
 
-    def with_batch(self, batch: New) -> Delivered[New]:
+    def with_batch(self, batch: New) -> TrackedBatch[New]:
         """The same place with another batch."""
-        return Delivered(
+        return TrackedBatch(
             batch,
             self.epoch,
             self.end,
@@ -134,7 +134,7 @@ class Delivered(Generic[T]):
         )
 
 
-Stage = Callable[[Iterator[Delivered[Any]]], Iterator[Delivered[Any]]]
+Stage = Callable[[Iterator[TrackedBatch[Any]]], Iterator[TrackedBatch[Any]]]
 
 
 @contextmanager
@@ -159,7 +159,7 @@ class Transforming:
         self._options = options
         self._recorder = recorder
 
-    def __call__(self, delivered: Delivered[dict[str, Any]]) -> Delivered[Any]:
+    def __call__(self, delivered: TrackedBatch[dict[str, Any]]) -> TrackedBatch[Any]:
         start = perf_counter_ns()
         options = self._options
         result: Any = delivered.batch
@@ -181,7 +181,7 @@ class Transforming:
         self._recorder.transformed(perf_counter_ns() - start)
         return delivered.with_batch(result)
 
-    def _split(self, batch: dict[str, Any], delivered: Delivered[dict[str, Any]]) -> list[Any]:
+    def _split(self, batch: dict[str, Any], delivered: TrackedBatch[dict[str, Any]]) -> list[Any]:
         try:
             return split_batch(batch, delivered.samples)
         except CorruptionError:
@@ -192,7 +192,7 @@ class Transforming:
             raise
 
     def _transformed(
-        self, transform: Transform, samples: list[Any], delivered: Delivered[dict[str, Any]]
+        self, transform: Transform, samples: list[Any], delivered: TrackedBatch[dict[str, Any]]
     ) -> list[Any]:
         done: list[Any] = []
         given = self._generators(delivered) if self._options.random else repeat(())
@@ -207,12 +207,12 @@ class Transforming:
             raise TransformError(message, row, path) from error
         return done
 
-    def _generators(self, delivered: Delivered[Any]) -> Iterator[tuple[np.random.Generator]]:
+    def _generators(self, delivered: TrackedBatch[Any]) -> Iterator[tuple[np.random.Generator]]:
         """For each sample the generator that the first random operator of a pipeline would get."""
         keys = sample_keys(self._run.order.spec.seed, delivered.epoch, *self._rows(delivered))
         return ((generator(key, 1),) for key in keys)
 
-    def _rows(self, delivered: Delivered[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    def _rows(self, delivered: TrackedBatch[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """The rows of the samples of a batch, and what tells samples of one row apart."""
         rows, draws = delivered.rows, delivered.draws
         if rows is None:
@@ -223,7 +223,7 @@ class Transforming:
         kept = ~np.isin(rows, delivered.left_out)  # a corrupt row is left out wherever it comes
         return rows[kept], None if draws is None else draws[kept]
 
-    def _named(self, delivered: Delivered[Any]) -> str:
+    def _named(self, delivered: TrackedBatch[Any]) -> str:
         position = (delivered.end - self._run.start) // self._run.stride
         size = 1 if isinstance(self._run.order, BatchOrder) else self._options.batch_size
         return f"batch {-(-position // size) - 1} of epoch {delivered.epoch}"
@@ -387,7 +387,7 @@ class BatchReader:
         run: EpochRun,
         options: LoaderOptions,
         memory: BatchMemory,
-        leaving: Leaving | None = None,
+        exclusion_mask: ExclusionMask | None = None,
     ) -> None:
         if isinstance(run.order, SampledOrder):
             options = replace(options, batch_size=run.order.usual_size())
@@ -415,17 +415,17 @@ class BatchReader:
                 "near": (min(most, options.prefetch_for(plan.row_bytes)), min(threads, options.threads())),
                 "skip_corrupt": self._skip,
             }
-            if leaving is None:
+            if exclusion_mask is None:
                 self._windows = WindowsAhead(plan, run, options.batch_size)
                 self._ahead = given["prefetch"] + 2
                 self._natives = ((n, None) for n in plan.open_loaders(run, options.batch_size, **given))
             else:
-                self._natives = plan.open_leaving(run, leaving, options.batch_size, **given)
+                self._natives = plan.open_exclusion_mask(run, exclusion_mask, options.batch_size, **given)
         rest = run.samples % options.batch_size if options.drop_last else 0
-        self._last = run.start if leaving is None else run.after(run.samples - rest)
+        self._last = run.start if exclusion_mask is None else run.after(run.samples - rest)
 
     @closed_at_exit  # whoever's generator it is read by
-    def __iter__(self) -> Generator[Delivered[dict[str, Any]], None, None]:
+    def __iter__(self) -> Generator[TrackedBatch[dict[str, Any]], None, None]:
         before = 0
         left_out: tuple[int, ...] = ()
         try:
@@ -444,7 +444,7 @@ class BatchReader:
 
     def _read(
         self, native: NativeLoader, listed: Batches | None, before: int, left_out: tuple[int, ...]
-    ) -> Generator[Delivered[dict[str, Any]], None, tuple[int, tuple[int, ...]]]:
+    ) -> Generator[TrackedBatch[dict[str, Any]], None, tuple[int, tuple[int, ...]]]:
         """The batches of one loader, behind ``before`` positions of the pass and rows that were left out after them.
 
         Returns the same two of what comes behind.
@@ -486,7 +486,7 @@ class BatchReader:
                         continue
                 if where_from is not None and where_from.column not in built:
                     where_from.add(built, batch.row_ids())
-                delivered = Delivered(
+                delivered = TrackedBatch(
                     built, epoch, end, left_out, rows, batch.data_bytes, digest, asked, draws
                 )
                 del built
@@ -501,7 +501,7 @@ class BatchReader:
 
     @staticmethod
     def _digest(batch: NativeBatch, listed: Batches | None, left_out: tuple[int, ...] = ()) -> int:
-        """XXH3-64 of the rows of a batch, but for those left out and those that fill a hole."""
+        """XXH3-64 of the rows of a batch, but for those left out and those that fill a skipped slot."""
         if listed is None and not left_out:
             return batch.rows_digest()
         rows = batch.row_ids()

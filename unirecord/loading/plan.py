@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..core import NativeLoader, Order
 from ..format.column import Column
-from ..order.exclusion import Leaving
+from ..order.exclusion import ExclusionMask
 from ..order.permutation import BatchOrder, BatchRule, EpochRun, Rule, ShardOrder
 from ..order.sampling import SampledOrder
 from ..order.selection import Selection
@@ -34,7 +34,7 @@ _LONG_STRETCH = 1 << 17  # where they are many: each stretch is twice the one be
 class Batches:
     """Batches of a pass whose rows are listed: of each, the samples of the pass before its end, and where its rows end.
 
-    ``drawn``: which of the ``rows`` fill a hole. ``draws``: as ``ShardOrder.draws_at`` has them.
+    ``drawn``: which of the ``rows`` fill a skipped slot. ``draws``: as ``ShardOrder.draws_at`` has them.
     """
 
     ends: NDArray[np.int64]
@@ -158,17 +158,23 @@ class Plan:
                 native.close()
         order.raise_failure()
 
-    def open_leaving(
-        self, run: EpochRun, leaving: Leaving, batch_size: int, *, drop_last: bool, **options: Any
+    def open_exclusion_mask(
+        self,
+        run: EpochRun,
+        exclusion_mask: ExclusionMask,
+        batch_size: int,
+        *,
+        drop_last: bool,
+        **options: Any,
     ) -> Iterator[tuple[NativeLoader, Batches]]:
-        """The C loaders of a pass with holes, each with what its batches are; those without a row are passed over."""
+        """C loaders of a pass with skipped slots, each with what its batches are; none for those without a row."""
         samples = run.samples // batch_size * batch_size if drop_last else run.samples
         start = stop = 0
         stretch = _STRETCH
         while stop < samples:
             start, stop = stop, min(stop + batch_size * max(1, stretch // batch_size), samples)
             stretch = min(2 * stretch, _LONG_STRETCH)
-            found = leaving.of_rank(run.first, run.stride, start, stop)
+            found = exclusion_mask.of_rank(run.first, run.stride, start, stop)
             ends = np.minimum(np.arange(start, stop, batch_size, dtype=np.int64) + batch_size, stop)
             row_ends = np.cumsum(found.there)[ends - start - 1]
             some = np.diff(row_ends, prepend=0) > 0

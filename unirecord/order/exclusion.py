@@ -18,7 +18,7 @@ from .spec import JobSteps
 __all__ = [
     "Exclusion",
     "Exclusions",
-    "Leaving",
+    "ExclusionMask",
     "RankRows",
     "ranges_of",
     "rows_of_ranges",
@@ -59,7 +59,7 @@ class Exclusions:
     def __bool__(self) -> bool:
         return bool(self.entries)
 
-    def holes(self, epoch: int, positions: Numbers, rows: Numbers) -> tuple[Mask, Mask]:
+    def skipped(self, epoch: int, positions: Numbers, rows: Numbers) -> tuple[Mask, Mask]:
         """(which of the rows at these positions, not wrapped, are left out, and which of those are filled)."""
         out, filled = np.zeros((2, len(rows)), np.bool_)
         for entry in self.entries:
@@ -88,12 +88,12 @@ class RankRows:
     there: Mask
 
 
-class Leaving:
-    """The holes of one pass over an epoch, as its steps have them; without ``steps``, of samples one by one.
+class ExclusionMask:
+    """The skipped slots of one pass over an epoch, as its steps have them; without ``steps``, of samples one by one.
 
-    A hole stays empty, so that its batch is smaller; or the row of another position of the epoch, drawn for it, fills
-    it. That is done where an exclusion says so, and in the first slot of a rank's batch that would be empty while the
-    step is not: ranks stay in step.
+    A skipped slot stays empty, so that its batch is smaller; or the row of another position of the epoch, drawn for
+    it, fills it. That is done where an exclusion says so, and in the first slot of a rank's batch that would be empty
+    while the step is not: ranks stay in step.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Leaving:
     def rows_at(self, positions: Numbers) -> RankRows:
         """The rows at positions, not wrapped, without a look at batches."""
         own = self._own(positions)
-        out, filled = self.exclusions.holes(self._epoch, positions, own)
+        out, filled = self.exclusions.skipped(self._epoch, positions, own)
         given, places = own, np.flatnonzero(filled)
         if len(places):
             given = own.copy()
@@ -133,7 +133,7 @@ class Leaving:
         return found
 
     def instead(self, positions: Numbers) -> Numbers:
-        """The rows that fill holes at positions, not wrapped."""
+        """The rows that fill skipped slots at positions, not wrapped."""
         return self._drawn(positions)
 
     def of_step(self, step: int, rank: int | None = None) -> Numbers:
@@ -154,7 +154,7 @@ class Leaving:
         """Whether a step gives nothing to any rank, and is passed over."""
         assert self._steps is not None
         places = self._steps.unwrapped(step)
-        out, filled = self.exclusions.holes(self._epoch, places, self._own(places))
+        out, filled = self.exclusions.skipped(self._epoch, places, self._own(places))
         return bool((out & ~filled).all())
 
     # ---- the whole epoch: time by the rows left out, not by the others --------------------------------------
@@ -167,7 +167,7 @@ class Leaving:
         found = [n for n, c in zip(numbers.tolist(), counts.tolist(), strict=True) if c == self._samples(n)]
         return np.array(found, np.int64)
 
-    def open_holes(self) -> int:
+    def open_slots(self) -> int:
         """How many samples of this rank are left out without others in their place, none of its batches looked at."""
         assert self._steps is not None
         positions, filled, _ = self._of_epoch()
@@ -176,7 +176,7 @@ class Leaving:
         return int(np.count_nonzero(own & ~filled))
 
     def fills(self) -> tuple[Numbers, Numbers]:
-        """(positions, not wrapped, of all holes of the pass that are filled, the rows there)."""
+        """(positions, not wrapped, of all skipped slots of the pass that are filled, the rows there)."""
         assert self._steps is not None
         positions, filled, step = self._of_epoch()
         empty = np.isin(step, self.empty_steps())
@@ -193,7 +193,7 @@ class Leaving:
         return there, self._drawn(there)
 
     def _of_epoch(self) -> tuple[Numbers, Mask, Numbers]:
-        """(positions of all holes, ascending and not wrapped, whether they are filled by an exclusion, their step)."""
+        """(positions of all skipped slots, ascending, not wrapped; whether an exclusion fills them; their step)."""
         found_before = self._in_epoch
         if found_before is not None:
             return found_before
@@ -208,7 +208,7 @@ class Leaving:
                 _, step, rank, slot = steps.places(wrapped)
                 found.append(start + (step * size + slot) * ranks + rank)
         positions = np.unique(np.concatenate(found))
-        out, filled = self.exclusions.holes(self._epoch, positions, self._own(positions))
+        out, filled = self.exclusions.skipped(self._epoch, positions, self._own(positions))
         positions, filled = positions[out], filled[out]
         self._in_epoch = positions, filled, (positions - start) // (ranks * size)
         return self._in_epoch
@@ -224,7 +224,7 @@ class Leaving:
         return order.selection.row_ids(self._permutation.at(positions))
 
     def _drawn(self, positions: Numbers) -> Numbers:
-        """The rows that fill holes: of positions drawn one after the other until the row there is not left out."""
+        """Rows that fill skipped slots: of positions drawn one after the other until the row there is not left out."""
         rows = np.zeros(len(positions), np.int64)
         if not len(positions):
             return rows
@@ -237,13 +237,13 @@ class Leaving:
         for draw in range(_MOST_DRAWS):
             z = splitmix64(states[left], np.full(len(left), draw, np.int64))
             rows[left] = self._own(scaled(z, samples))
-            out, _ = self.exclusions.holes(self._epoch, positions[left], rows[left])
+            out, _ = self.exclusions.skipped(self._epoch, positions[left], rows[left])
             left = left[out]
             if not len(left):
                 return rows
         raise ValueError(
-            "too few rows are left to fill holes with: nearly all rows in play have been excluded; choose the others "
-            "with where= or select() instead"
+            "too few rows are left to fill skipped slots with: nearly all selected rows have been excluded; choose the "
+            "others with where= or select() instead"
         )
 
 

@@ -176,7 +176,7 @@ _KEPT = 4  # orders of epochs of a source
 
 @dataclass(frozen=True)
 class Source:
-    """A source: its name, the rows in play and their order, and the number in the mixture's data of its first row."""
+    """A source: its name, the selected rows and their order, and the number in the mixture's data of its first row."""
 
     name: str
     order: ShardOrder

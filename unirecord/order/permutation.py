@@ -289,7 +289,7 @@ class ShardOrder:
     def draws_at(self, positions: RowIds, drawn: NDArray[np.bool_] | None = None) -> RowIds | None:
         """What tells the samples of a row at these positions, not wrapped, apart: −1 where it comes once; None: all do.
 
-        ``drawn``: at which of them another row fills a hole.
+        ``drawn``: at which of them another row fills a skipped slot.
         """
         if self.repeats:
             return positions % self.samples
@@ -298,7 +298,7 @@ class ShardOrder:
         return np.where(drawn, positions % self.samples, -1)
 
     @property
-    def rows_in_play(self) -> int:
+    def selected_rows(self) -> int:
         """Rows that may come, of all shards."""
         return len(self.selection) if self.rule is None else self.rule.rows
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from ..loading.loader import Delivered, close_after
+from ..loading.loader import TrackedBatch, close_after
 from ..loading.stats import StatsRecorder
 from .budget import bytes_of
 from .chunk import Chunk
@@ -20,11 +20,11 @@ _UNBOUNDED = 1 << 62  # the number of batches under way is what bounds memory
 
 
 def on_threads(
-    batches: Iterator[Delivered[Any]],
-    change: Callable[[Delivered[Any]], Delivered[Any]],
+    batches: Iterator[TrackedBatch[Any]],
+    change: Callable[[TrackedBatch[Any]], TrackedBatch[Any]],
     workers: int,
     recorder: StatsRecorder,
-) -> Iterator[Delivered[Any]]:
+) -> Iterator[TrackedBatch[Any]]:
     """What ``change`` makes of the batches, in their order, on ``workers`` threads; 0: the thread that asks.
 
     At most ``workers`` + 1 tasks are under way or not taken, and one more has been read: a batch each, or several of
@@ -51,10 +51,10 @@ def on_threads(
 
 
 def _here(
-    batches: Iterator[Delivered[Any]],
-    change: Callable[[Delivered[Any]], Delivered[Any]],
+    batches: Iterator[TrackedBatch[Any]],
+    change: Callable[[TrackedBatch[Any]], TrackedBatch[Any]],
     recorder: StatsRecorder,
-) -> Iterator[Delivered[Any]]:
+) -> Iterator[TrackedBatch[Any]]:
     with close_after(batches):
         for delivered in batches:
             start = perf_counter_ns()
@@ -68,7 +68,7 @@ def _here(
 class _Changing:
     """Applies a function to the batches of a chunk; once the pass has been left, to no more."""
 
-    def __init__(self, change: Callable[[Delivered[Any]], Delivered[Any]]) -> None:
+    def __init__(self, change: Callable[[TrackedBatch[Any]], TrackedBatch[Any]]) -> None:
         self._change = change
         self._left = False
 
@@ -94,7 +94,7 @@ class _Changing:
         return changed
 
 
-def _chunks(batches: Iterator[Delivered[Any]]) -> Iterator[Chunk]:
+def _chunks(batches: Iterator[TrackedBatch[Any]]) -> Iterator[Chunk]:
     with close_after(batches):
         for delivered in batches:
             place = (delivered.end,)

@@ -11,7 +11,7 @@ from .operators import Operator
 
 __all__ = [
     "Chunk",
-    "HOLE",
+    "SKIPPED",
     "Note",
     "Place",
     "extended",
@@ -34,13 +34,15 @@ __all__ = [
 Place: TypeAlias = "int | tuple[Place, int]"
 
 
-class _Hole(Enum):
+class _Skipped(Enum):
     """An enum, so that it is the same object in every process."""
 
-    HOLE = 0
+    SKIPPED = 0
 
 
-HOLE: Final = _Hole.HOLE  # stands where a row has been excluded, up to the batch that is smaller for it
+SKIPPED: Final = (
+    _Skipped.SKIPPED
+)  # stands where a row has been excluded, up to the batch that is smaller for it
 
 
 class Note(NamedTuple):

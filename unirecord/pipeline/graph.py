@@ -42,7 +42,7 @@ class Draft:
     columns: tuple[str, ...] | None = None
     conditions: tuple[str, ...] = ()
     fused: bool = False
-    gathering: bool = False
+    fused_batches: bool = False
 
     def __str__(self) -> str:
         names = [column.name for column in self.stored] if self.columns is None else list(self.columns)
@@ -52,7 +52,7 @@ class Draft:
         for operator in self.operators:
             kept = self.fused and len(lines) > 1 and operator.threads == "auto" and not operator.processes
             joined = kept and operator.kind not in ("batch", "prefetch")
-            gathered = self.gathering and operator.kind == "batch" and goes_with_the_batch(before)
+            gathered = self.fused_batches and operator.kind == "batch" and goes_with_the_batch(before)
             lines.append(f"{'  + ' if joined or gathered else '  '}{operator}")
             before = operator
         return "\n".join(lines)
@@ -155,7 +155,7 @@ def fuse_neighbours(draft: Draft) -> Draft:
 
 def gather_in_the_task(draft: Draft) -> Draft:
     """A map that turns out to be cheap runs in one task with the batch behind it, and what runs with that."""
-    return replace(draft, gathering=True)
+    return replace(draft, fused_batches=True)
 
 
 def _before_batch(operators: Sequence[Operator]) -> int:
@@ -209,7 +209,7 @@ class Graph:
     conditions: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     prefetch: int = 0
-    gathering: bool = False
+    fused_batches: bool = False
 
     @property
     def names(self) -> list[tuple[str, int]]:
@@ -251,7 +251,14 @@ def graph_of(draft: Draft) -> Graph:
         prefetch = min(prefetch or asked, asked)
     stages = tuple(stages_of(operators, draft.fused))
     return Graph(
-        stages, batch, drop_last, _raw(operators), draft.conditions, draft.columns, prefetch, draft.gathering
+        stages,
+        batch,
+        drop_last,
+        _raw(operators),
+        draft.conditions,
+        draft.columns,
+        prefetch,
+        draft.fused_batches,
     )
 
 
@@ -270,7 +277,7 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
     return frozenset(raw)
 
 
-# All that `step_of` takes but the names: the operator, the place that it is resumed at, slotted columns, holes.
+# All that `step_of` takes but the names: the operator, the place that it is resumed at, slotted columns, skipped slots.
 _Recipe = tuple[Operator, "Place | None", frozenset[str], bool]
 
 
@@ -281,12 +288,12 @@ def stage_queues_of(
     inner: Sequence[int],
     memory: SlotMemory,
     key: int,
-    holes: bool = False,
+    skipped: bool = False,
 ) -> list[StageQueue]:
     """The source's stage queue, and one for each stage; ``inner``: what has been delivered of the sample at ``start``.
 
     Batches that operators write into lie in ``memory``. ``key``: of the pass, for the global random generators of
-    worker processes. ``holes``: there may be some among the elements.
+    worker processes. ``skipped``: there may be skipped slots among the elements.
     """
     stage_queues = [StageQueue(Stage((), prefetch=1 if graph.prefetch else 0), _no_call, None)]
     multiplying = 0
@@ -300,13 +307,13 @@ def stage_queues_of(
                 multiplying += 1
                 if any(inner[:multiplying]):
                     resumed = place_at(start, inner[:multiplying])
-            recipes.append((operator, resumed, slotted, holes))
+            recipes.append((operator, resumed, slotted, skipped))
         call: Any = _StageCall(names, recipes)
         if stage.processes:
             call = ProcessStage(stage.name, call, stage.processes, names.locate, child_key(key, number))
         stage_queues.append(StageQueue(stage, call, stage_queues[-1], slots_of(stage, following, memory)))
         before = stage_queues[-2]
-        if graph.gathering and stage.group and not before.stage.prefetch and before.stage.operators:
+        if graph.fused_batches and stage.group and not before.stage.prefetch and before.stage.operators:
             apart = stage.threads or stage.processes or before.stage.group
             if not apart and all(map(goes_with_the_batch, before.stage.operators)):
                 before.ahead = stage_queues[-1]

@@ -10,7 +10,7 @@ from itertools import islice
 from time import perf_counter_ns
 from typing import Any
 
-from ..loading.loader import Delivered, Stage, close_after, closed_at_exit
+from ..loading.loader import Stage, TrackedBatch, close_after, closed_at_exit
 from ..loading.loader import Stage as BatchStage
 from ..loading.options import check_callable
 from ..order.spec import check_integer
@@ -50,7 +50,7 @@ def through(chunks: Iterator[Chunk], stages: Sequence[Stage]) -> Iterator[Chunk]
     trailing: list[Note] = []
     with ExitStack() as open_stages:
         open_stages.enter_context(close_after(chunks))
-        batches: Iterator[Delivered[Any]] = _delivered(chunks, trailing)
+        batches: Iterator[TrackedBatch[Any]] = _delivered(chunks, trailing)
         for stage in stages:
             batches = stage(batches)
             open_stages.enter_context(close_after(batches))
@@ -64,7 +64,7 @@ def through(chunks: Iterator[Chunk], stages: Sequence[Stage]) -> Iterator[Chunk]
             yield Chunk([], (), (), (), (), tuple(trailing))
 
 
-def _delivered(chunks: Iterator[Chunk], trailing: list[Note]) -> Iterator[Delivered[Any]]:
+def _delivered(chunks: Iterator[Chunk], trailing: list[Note]) -> Iterator[TrackedBatch[Any]]:
     """The elements of chunks with the places where they end; ``trailing`` has what was left out behind the last."""
     for chunk in chunks:
         trailing += chunk.notes
@@ -75,7 +75,7 @@ def _delivered(chunks: Iterator[Chunk], trailing: list[Note]) -> Iterator[Delive
             trailing.clear()
             value, values[number] = values[number], None
             place: Any = end
-            yield Delivered(value, 0, place, notes, 1, 0, 0, rows[number])
+            yield TrackedBatch(value, 0, place, notes, 1, 0, 0, rows[number])
             del value
         if error is not None:
             raise error
@@ -99,7 +99,7 @@ class Design:
     plan: PipelinePlan | None
     rules: tuple[str, ...]
     operators: tuple[Operator, ...] = ()
-    tails: tuple[BatchStage, ...] = ()
+    batch_stages: tuple[BatchStage, ...] = ()
     lend: Lend | None = None
 
     @property
@@ -182,7 +182,7 @@ class Passes:
         self._receipts = receipts = at.receipts(graph)
         left_out: dict[int, str | None] = {}
         stage_queues = stage_queues_of(
-            graph, at.names, at.start, inner, self.memory, at.worker_key, at.has_holes
+            graph, at.names, at.start, inner, self.memory, at.worker_key, at.has_skipped_slots
         )
         stage_queues[0].processes, stage_queues[0].calls_user = at.processes, at.calls_user
         frozen = self._design.plan is not None
@@ -193,8 +193,8 @@ class Passes:
         running: Any = run_alone(source, stage_queues[0])
         if len(stage_queues) > 1 or at.processes is not None:
             running = iter(Running(source, stage_queues, self._design.budget.memory, tuner))
-        if self._design.tails:
-            running = through(running, self._design.tails)
+        if self._design.batch_stages:
+            running = through(running, self._design.batch_stages)
         with ExitStack() as open_pass:
             open_pass.callback(stats.end)
             open_pass.callback(lambda: tuner.end(stage_queues, clock()))
@@ -499,7 +499,7 @@ class Pipeline:
             return way.change(batch)
 
         other = self._behind(Operator("device", "to_torch", to_torch))
-        other._is(replace(other._design, tails=way.stages, lend=way.memory), other._columns)
+        other._is(replace(other._design, batch_stages=way.stages, lend=way.memory), other._columns)
         return other
 
     def to_jax(self, device: Any = None) -> Pipeline:

@@ -275,7 +275,7 @@ class _GeneratorPass:
         """Notes that what lies before a position has been handed out."""
         self._origin.mark(self, position)
 
-    is_outdated = has_holes = False  # nothing is ever left out
+    is_outdated = has_skipped_slots = False  # nothing is ever left out
 
     def receipts(self, graph: Graph) -> None:
         """None are written."""

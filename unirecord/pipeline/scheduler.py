@@ -20,7 +20,7 @@ from .stage import Slots, Stage
 
 __all__ = [
     "Dispatch",
-    "Feed",
+    "InputBuffer",
     "Job",
     "Running",
     "StageQueue",
@@ -119,7 +119,7 @@ class Upstream(Protocol):
     ended: bool
 
 
-class Feed:
+class InputBuffer:
     """Reads on in what is ready upstream; notes travel with the next element, or stay until the end."""
 
     __slots__ = ("_at", "_group", "_grouped", "_held", "_notes", "_upstream")
@@ -345,7 +345,7 @@ class StageQueue(StageTimes):
         self.call = call
         self.processes: Any = call if stage.processes else None
         self.upstream = upstream
-        self._feed = None if upstream is None else Feed(upstream)
+        self._input_buffer = None if upstream is None else InputBuffer(upstream)
         self.calls_user: bool = upstream is not None and self.processes is None  # for as long as that takes
         self.slots = slots
         self.ahead: StageQueue | None = None  # a stage of groups, whose work is done in the tasks of this one
@@ -399,14 +399,18 @@ class StageQueue(StageTimes):
     @property
     def is_empty(self) -> bool:
         """Whether nothing is under way, ready, or begun."""
-        return not self.inflight and not self.ready and (self._feed is None or self._feed.is_empty)
+        return (
+            not self.inflight
+            and not self.ready
+            and (self._input_buffer is None or self._input_buffer.is_empty)
+        )
 
     @property
     def has_input(self) -> bool:
         """Whether there may be something to begin with."""
-        if self._feed is None:
+        if self._input_buffer is None:
             return not self.ended and not self.running
-        return not self._broken and not self.ended and self._feed.has_more
+        return not self._broken and not self.ended and self._input_buffer.has_more
 
     def handed_over_as(self, task: Task) -> int:
         """How many pieces the results of a task are handed over in: each batch, but samples together."""
@@ -414,30 +418,30 @@ class StageQueue(StageTimes):
 
     def form(self) -> Task | None:
         """The next task, if there is enough for one; it counts as under way, perhaps as done."""
-        feed = self._feed
-        if feed is None:
+        input_buffer = self._input_buffer
+        if input_buffer is None:
             task: Task | None = Task(_NOTHING)
         else:
-            task = self._form_group(feed) if self.stage.group else self._form_some(feed)
+            task = self._form_group(input_buffer) if self.stage.group else self._form_some(input_buffer)
         if task is not None:
             self.inflight.append(task)
             if task.results is None:
                 self.running += 1
         return task
 
-    def _form_some(self, feed: Feed) -> Task | None:
-        chunk = feed.head()
+    def _form_some(self, input_buffer: InputBuffer) -> Task | None:
+        chunk = input_buffer.head()
         if chunk is None:
-            return self._form_end(feed)
+            return self._form_end(input_buffer)
         if not len(chunk):
-            return self._failed(feed.fail(chunk))
+            return self._failed(input_buffer.fail(chunk))
         count = self.per_task
         if self.slots:
             count = min([count, *(slots.left for slots in self.slots if slots is not None)])
         size = self._group_ahead()
         if size:
-            count = self._whole_groups(count, feed.held, size)
-        piece = feed.take(count)
+            count = self._whole_groups(count, input_buffer.held, size)
+        piece = input_buffer.take(count)
         self._broken = piece.error is not None
         size = size if size and not self._formed % size and not len(piece) % size else 0
         self._formed += len(piece)
@@ -462,15 +466,15 @@ class StageQueue(StageTimes):
             count = min(count, int(self._task_ns / (self.element_ns + self.ahead.element_ns or 1.0)))
         return count // size * size or count
 
-    def _form_group(self, feed: Feed) -> Task | None:
+    def _form_group(self, input_buffer: InputBuffer) -> Task | None:
         size = self.stage.group
-        feed.head()
-        made = feed.made_ahead(size)
+        input_buffer.head()
+        made = input_buffer.made_ahead(size)
         if made is not None:
             return self._taken_over(*made)
-        chunk = feed.gather(size)
+        chunk = input_buffer.gather(size)
         if chunk is None:
-            return self._form_end(feed)
+            return self._form_end(input_buffer)
         return Task(chunk) if len(chunk) else self._failed(chunk)
 
     def _taken_over(self, result: Chunk, took: int) -> Task:
@@ -480,16 +484,16 @@ class StageQueue(StageTimes):
         self._broken = result.error is not None
         return Task.done(result)
 
-    def _form_end(self, feed: Feed) -> Task | None:
+    def _form_end(self, input_buffer: InputBuffer) -> Task | None:
         """What is left when nothing more comes."""
-        if not feed.is_last:
+        if not input_buffer.is_last:
             return None
-        if feed.gathered and not self.stage.drop_last:
-            return Task(feed.group())
-        if feed.gathered:
+        if input_buffer.gathered and not self.stage.drop_last:
+            return Task(input_buffer.group())
+        if input_buffer.gathered:
             self.dropped = True
-            feed.drop_group()
-        rest = feed.rest()
+            input_buffer.drop_group()
+        rest = input_buffer.rest()
         return None if rest is None else Task.done(rest)
 
     def _failed(self, chunk: Chunk) -> Task:
@@ -532,8 +536,8 @@ class StageQueue(StageTimes):
             for result in results:
                 if result.values or result.notes or result.error is not None:
                     self.ready.append(result)
-        if not self.ended and not inflight and self._feed is not None:
-            self.ended = self._broken or self._feed.has_ended
+        if not self.ended and not inflight and self._input_buffer is not None:
+            self.ended = self._broken or self._input_buffer.has_ended
 
     def clock(self, workers: int, now: int) -> None:
         """Notes what the stage does from now on; the time up to now goes to what it did before."""

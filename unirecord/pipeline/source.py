@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError
 from ..format.column import Column
 from ..loading.batch import RaggedArray, items_of
-from ..loading.loader import BatchMemory, BatchReader, Delivered
+from ..loading.loader import BatchMemory, BatchReader, TrackedBatch
 from ..loading.options import MOST_PREFETCH, LoaderOptions, OnCorrupt
 from ..loading.plan import Plan
 from ..loading.stats import PartTimes
-from ..order.exclusion import Leaving, RankRows
+from ..order.exclusion import ExclusionMask, RankRows
 from ..order.permutation import EpochRun
 from ..order.randomness import pass_key, sample_keys
 from ..order.selection import Selection
 from ..order.spec import JobSteps
 from .budget import Budget
-from .chunk import HOLE, Chunk, Note
+from .chunk import SKIPPED, Chunk, Note
 from .graph import Graph
 from .stage import Named
 
@@ -84,8 +84,9 @@ class DatasetSource:
 
     ``batched``: each chunk is one batch as ``ds.batches`` gives it, else some samples. ``keyed``: with keys for
     randomness. ``raw`` are columns given as stored bytes, uint8[n]. ``conditions`` are met by the rows that are read;
-    the others are passed over. ``leaving`` says which rows are left out, and what stands in their place; ``aligned``
-    batches of so many samples have their places, so that holes are given up to there; 0: holes are passed over.
+    the others are passed over. ``exclusion_mask`` says which rows are left out, and what stands in their place;
+    ``aligned`` batches of so many samples have their places, so that skipped slots are given up to there; 0: they are
+    passed over.
     ``times`` counts how long reading took of each part.
     """
 
@@ -101,18 +102,18 @@ class DatasetSource:
         keyed: bool,
         raw: frozenset[str] = frozenset(),
         conditions: Sequence[NDArray[np.bool_]] = (),
-        leaving: Leaving | None = None,
+        exclusion_mask: ExclusionMask | None = None,
         aligned: int = 0,
     ) -> None:
         self._plan, self._run, self._options, self._memory = plan, run, options, memory
         self._batched, self._keyed, self._raw, self._conditions = batched, keyed, raw, tuple(conditions)
-        self._leaving, self._aligned = leaving, aligned
+        self._exclusion_mask, self._aligned = exclusion_mask, aligned
         self._times = times
 
     def __iter__(self) -> Iterator[Chunk]:
-        if self._batched and self._leaving is not None:
-            return self._read_with_holes()
-        if self._conditions or self._leaving is not None:
+        if self._batched and self._exclusion_mask is not None:
+            return self._read_with_skipped_slots()
+        if self._conditions or self._exclusion_mask is not None:
             return self._passing_over()
         plan, run = self._plan, self._run
         return self._read(plan, run, range, lambda start, stop: plan.draws_of(run, start, stop))
@@ -139,10 +140,10 @@ class DatasetSource:
             batches.close()
             self._times.merge(reader.part_times)
 
-    def _read_with_holes(self) -> Iterator[Chunk]:
+    def _read_with_skipped_slots(self) -> Iterator[Chunk]:
         """The batches of a run, smaller by what is left out of them."""
         run, begin = self._run, self._run.start
-        reader = BatchReader(self._plan, run, self._options, self._memory, self._leaving)
+        reader = BatchReader(self._plan, run, self._options, self._memory, self._exclusion_mask)
         batches = iter(reader)
         try:
             for delivered in batches:
@@ -176,10 +177,10 @@ class DatasetSource:
             stop = min(start + window, run.samples)
             kept = np.arange(stop - start)
             found: RankRows | None = None
-            if self._leaving is None:
+            if self._exclusion_mask is None:
                 rows = plan.rows_of(run, start, stop)
             else:
-                found = self._leaving.of_rank(run.first, run.stride, start, stop)
+                found = self._exclusion_mask.of_rank(run.first, run.stride, start, stop)
                 rows, kept = found.given, np.flatnonzero(found.there)
             for condition in self._conditions:
                 kept = kept[condition[rows[kept]]]
@@ -195,26 +196,28 @@ class DatasetSource:
             yield from chunks if found is None or not self._aligned else self._around(chunks, start, found)
 
     def _around(self, chunks: Iterator[Chunk], start: int, found: RankRows) -> Iterator[Chunk]:
-        """Chunks of the samples from ``start`` on with the holes before, between and behind their elements."""
+        """Chunks of the samples from ``start`` on with the skipped slots before, between and behind their elements."""
         run, at = self._run, 0
-        holes = np.flatnonzero(~found.there)
+        skipped = np.flatnonzero(~found.there)
         for chunk in chunks:
             if chunk.values:
                 last = (chunk.begins[-1] - run.start) // run.stride - start  # type: ignore[operator]
-                stop = int(np.searchsorted(holes, last))
+                stop = int(np.searchsorted(skipped, last))
                 if stop > at:
-                    chunk = self._with_holes(chunk, holes[at:stop] + start, found.own[holes[at:stop]])
+                    chunk = self._with_skipped_slots(
+                        chunk, skipped[at:stop] + start, found.own[skipped[at:stop]]
+                    )
                     at = stop
             yield chunk
-        if at < len(holes):
+        if at < len(skipped):
             nothing = Chunk([], (), (), [], [] if self._keyed else ())
-            yield self._with_holes(nothing, holes[at:] + start, found.own[holes[at:]])
+            yield self._with_skipped_slots(nothing, skipped[at:] + start, found.own[skipped[at:]])
 
-    def _with_holes(self, chunk: Chunk, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> Chunk:
+    def _with_skipped_slots(self, chunk: Chunk, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> Chunk:
         run = self._run
         begins = np.concatenate([np.array(chunk.begins, np.int64), run.start + numbers * run.stride])
         turns = np.argsort(begins, kind="stable")
-        values = [*chunk.values, *[HOLE] * len(numbers)]
+        values = [*chunk.values, *[SKIPPED] * len(numbers)]
         row_of, order = [*chunk.rows, *rows.tolist()], turns.tolist()
         keys = [*chunk.keys, *self._keys(rows, None)] if self._keyed else ()
         places = begins[turns]
@@ -230,7 +233,7 @@ class DatasetSource:
 
     def _chunk(
         self,
-        delivered: Delivered[dict[str, Any]],
+        delivered: TrackedBatch[dict[str, Any]],
         rows: NDArray[np.int64],
         numbers: Any,
         draws: NDArray[np.int64] | None,
@@ -256,7 +259,7 @@ class DatasetSource:
         )
         return Chunk(self._samples(delivered, ids), begins, ends, ids, keys, notes)
 
-    def _samples(self, delivered: Delivered[dict[str, Any]], rows: list[int]) -> list[Any]:
+    def _samples(self, delivered: TrackedBatch[dict[str, Any]], rows: list[int]) -> list[Any]:
         batch = delivered.batch
         raw = {
             name: value
@@ -297,7 +300,7 @@ Lend = Callable[[int], NDArray[np.uint8]]
 class PassReceipts(Protocol):
     """What a pass writes down of its results (dataset/receipts.py)."""
 
-    leaving: Leaving | None
+    exclusion_mask: ExclusionMask | None
 
     def result(self, end: int, rows: Any, left_out: Mapping[int, str | None]) -> None:
         """Notes a result that is about to be handed out."""
@@ -327,7 +330,7 @@ class OriginPass(Protocol):
         """Whether it is the latest one, which a state is about."""
 
     @property
-    def has_holes(self) -> bool:
+    def has_skipped_slots(self) -> bool:
         """Whether samples are left out with none in their place."""
 
     @property
@@ -405,14 +408,14 @@ class Cursor(Protocol):
     def samples_left(self) -> int:
         """Samples of the next pass."""
 
-    def holes_left(self) -> int:
+    def skipped_left(self) -> int:
         """Those of them that are left out without others in their place."""
 
     def batches_left(self, size: int, drop_last: bool) -> int:
         """Batches of the next pass."""
 
-    def leaving(self, epoch: int, steps: JobSteps | None = None) -> Leaving | None:
-        """The holes of a pass; None where nothing has been left out."""
+    def exclusion_mask(self, epoch: int, steps: JobSteps | None = None) -> ExclusionMask | None:
+        """The skipped slots of a pass; None where nothing has been left out."""
 
     def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
         """The steps of a pass from a position on."""
@@ -475,12 +478,12 @@ class DatasetOrigin:
 
     def gives(self, step: int, epoch: int, steps: JobSteps, batched: bool) -> bool:
         """Whether a step of ``batched`` samples, or of one, is not left out."""
-        leaving = self._cursor.leaving(epoch, steps)
-        if leaving is None:
+        exclusion_mask = self._cursor.exclusion_mask(epoch, steps)
+        if exclusion_mask is None:
             return True
         if batched:
-            return not leaving.is_empty(step)
-        return bool(leaving.rows_at(steps.unwrapped(step, self.shard[0])).there.any())
+            return not exclusion_mask.is_empty(step)
+        return bool(exclusion_mask.rows_at(steps.unwrapped(step, self.shard[0])).there.any())
 
     def standing_at(self, epoch: int, position: int) -> DatasetOrigin:
         """The same samples, of which the next pass begins at a place."""
@@ -494,7 +497,7 @@ class DatasetOrigin:
 
     def samples_left(self) -> int | None:
         """Samples of the next pass."""
-        return self._cursor.samples_left() - self._cursor.holes_left()
+        return self._cursor.samples_left() - self._cursor.skipped_left()
 
     def batches_left(self, size: int, drop_last: bool) -> int | None:
         """Batches of the next pass."""
@@ -562,7 +565,7 @@ class DatasetPass:
         return self._rest.after(self._rest.samples)
 
     @property
-    def has_holes(self) -> bool:
+    def has_skipped_slots(self) -> bool:
         """Whether rows have been left out without others in their place."""
         return not all(entry.fill for entry in self._exclusions.entries)
 
@@ -576,7 +579,7 @@ class DatasetPass:
             loaded = self._position.from_state
             receipts = made.begin(self._plan, self._run, self._cursor.state_at_front(), loaded)
             self._of_pass = receipts
-        receipts.leaving = self._leaving(graph)
+        receipts.exclusion_mask = self._exclusion_mask(graph)
         return receipts
 
     @property
@@ -624,13 +627,13 @@ class DatasetPass:
                 keyed=any(operator.random for operator in graph.operators),
                 raw=graph.raw,
                 conditions=[self.names.meeting(condition) for condition in graph.conditions],
-                leaving=self._leaving(graph),
+                exclusion_mask=self._exclusion_mask(graph),
                 aligned=graph.aligned,
             )
         )
 
-    def _leaving(self, graph: Graph) -> Leaving | None:
+    def _exclusion_mask(self, graph: Graph) -> ExclusionMask | None:
         steps = None
         if graph.aligned:
             steps = self._cursor.steps(self.start, graph.aligned, graph.drop_last)
-        return self._cursor.leaving(self.epoch, steps)
+        return self._cursor.exclusion_mask(self.epoch, steps)

@@ -16,7 +16,7 @@ from ..errors import TransformError
 from ..loading.batch import collate, split_batch
 from ..order.randomness import child_key, generator, operator_key
 from ..sizes import many
-from .chunk import HOLE, Chunk, Note, Place
+from .chunk import SKIPPED, Chunk, Note, Place
 from .operators import InPlace, InPlaceTogether, Operator, SkipSample
 
 __all__ = [
@@ -134,14 +134,14 @@ class Named(Protocol):
 
 
 def step_of(
-    operator: Operator, named: Named, resumed: Place | None, slotted: frozenset[str], holes: bool = False
+    operator: Operator, named: Named, resumed: Place | None, slotted: frozenset[str], skipped: bool = False
 ) -> Step:
     """What an operator does.
 
     ``resumed``: the place up to which its elements have been delivered, where it lies in the middle of one that it
-    makes several of. ``slotted`` are the columns whose values lie in slots of the batch. ``holes``: there may be some.
+    makes several of. ``slotted`` are the columns whose values lie in slots of the batch. ``skipped``: some may be.
     """
-    kind, each = operator.kind, _Each(operator, named, holes)
+    kind, each = operator.kind, _Each(operator, named, skipped)
     if kind == "map":
         if isinstance(operator.in_place, InPlaceTogether):
             return _together(operator, operator.in_place, each)
@@ -288,20 +288,20 @@ def _parts_of_batch(batch: Any) -> list[Any]:
 class _Each:
     """An operator applied to each element of a chunk; the first error ends the chunk, and names the row."""
 
-    def __init__(self, operator: Operator, named: Named, holes: bool) -> None:
+    def __init__(self, operator: Operator, named: Named, skipped: bool) -> None:
         self._operator = operator
         self._named = named
-        self._holes = holes
+        self._skipped = skipped
         self._plain = not operator.random and operator.in_place is None  # called with the element alone
 
     def over(self, call: Callable[..., Any]) -> Step:
-        """One element for one, and a hole for a hole."""
+        """One element for one, and a skipped slot for a skipped slot."""
         called = call
 
-        def pass_holes(value: Any, *given: Any) -> Any:
-            return value if value is HOLE else called(value, *given)
+        def skipped_of_pass(value: Any, *given: Any) -> Any:
+            return value if value is SKIPPED else called(value, *given)
 
-        call = pass_holes if self._holes else called
+        call = skipped_of_pass if self._skipped else called
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
             values, kept, notes, error = self._made(chunk, call, slots)
@@ -357,8 +357,8 @@ class _Each:
             if not chunk.values:
                 return chunk
             ends = (chunk.begins[0],), (chunk.ends[-1],)
-            if self._holes:
-                kept = [number for number, value in enumerate(chunk.values) if value is not HOLE]
+            if self._skipped:
+                kept = [number for number, value in enumerate(chunk.values) if value is not SKIPPED]
                 chunk = chunk.only(kept, [chunk.values[number] for number in kept])
                 if not kept:
                     return chunk

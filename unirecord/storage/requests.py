@@ -26,7 +26,7 @@ __all__ = [
     "Batch",
     "Begun",
     "Call",
-    "Flight",
+    "InFlight",
     "MOST_IN_FLIGHT",
     "Read",
     "Requests",
@@ -78,11 +78,11 @@ class Batch:
         self.takes_later = takes_later
         self.answers: list[Any] = [None] * count
         self.left = count
-        self.flights: list[Flight] = []
+        self.in_flight: list[InFlight] = []
         self.done: Future[list[Any]] = Future()
 
 
-class Flight:
+class InFlight:
     """A request until it has its answer: the copies of it that are on their way, and how often it has failed."""
 
     batch: Batch
@@ -171,9 +171,9 @@ class Requests:
         self._process = os.getpid()
         self._loop = _Loop()
         self._pace, self.durations = Pace(MOST_IN_FLIGHT), Durations()
-        self._queue: deque[Flight] = deque()
-        self._long: deque[Flight] = deque()  # of which fewer are in flight, and which short ones overtake
-        self._flying: dict[Flight, None] = {}  # that may be late, the oldest first
+        self._queue: deque[InFlight] = deque()
+        self._long: deque[InFlight] = deque()  # of which fewer are in flight, and which short ones overtake
+        self._flying: dict[InFlight, None] = {}  # that may be late, the oldest first
         self._batches: set[Batch] = set()
         self._long_bytes = 0  # in flight
         self._hedges, self.hedged = 0, 0  # in flight, and made
@@ -231,12 +231,12 @@ class Requests:
             return
         now = self._loop.time()
         self._batches.add(batch)
-        batch.flights = [Flight(batch, number, call) for number, call in enumerate(calls)]
-        for flight in batch.flights:
+        batch.in_flight = [InFlight(batch, number, call) for number, call in enumerate(calls)]
+        for flight in batch.in_flight:
             self._queue_in_time(flight, 0.0, now)
         self._start_waiting()
 
-    def _queue_in_time(self, flight: Flight, pause: float, now: float) -> None:
+    def _queue_in_time(self, flight: InFlight, pause: float, now: float) -> None:
         """Puts a request in the queue, after a pause, and when its budget allows it."""
         budget = None if flight.store is None else flight.store.budget
         wait = pause if budget is None else max(pause, budget.wait(now))
@@ -245,11 +245,11 @@ class Requests:
         else:
             self._loop.call_later(wait, self._queue_now, flight)
 
-    def _queue_now(self, flight: Flight) -> None:
+    def _queue_now(self, flight: InFlight) -> None:
         self._queue_of(flight).append(flight)
         self._start_waiting()
 
-    def _queue_of(self, flight: Flight) -> deque[Flight]:
+    def _queue_of(self, flight: InFlight) -> deque[InFlight]:
         return self._long if flight.is_long else self._queue
 
     def _start_waiting(self) -> None:
@@ -272,7 +272,7 @@ class Requests:
         self._opening = False
         self._start_waiting()
 
-    def _start(self, flight: Flight, now: float) -> None:
+    def _start(self, flight: InFlight, now: float) -> None:
         call = flight.call
         copy: asyncio.Future[Any]
         try:
@@ -299,7 +299,7 @@ class Requests:
                 self._looking = True
                 self._loop.call_later(_LEAST_LOOK, self._look)
 
-    def _landed(self, flight: Flight, copy: asyncio.Future[Any]) -> None:
+    def _landed(self, flight: InFlight, copy: asyncio.Future[Any]) -> None:
         began, now = flight.copies.pop(copy), self._loop.time()
         self._pace.in_flight -= flight.count
         self._long_bytes -= flight.call.size if flight.is_long else 0  # type: ignore[union-attr]
@@ -321,7 +321,7 @@ class Requests:
             self._failed(flight, flight.store, error, began, now)
         self._start_waiting()
 
-    def _failed(self, flight: Flight, store: Store, error: BaseException, began: float, now: float) -> None:
+    def _failed(self, flight: InFlight, store: Store, error: BaseException, began: float, now: float) -> None:
         """Has the request made again, unless another copy is on its way, or it is no use."""
         verdict, flight.error = verdict_of(error), error
         if verdict == "slower":
@@ -350,14 +350,14 @@ class Requests:
         self._grounded(flight)
         self._queue_in_time(flight, pause, now)
 
-    def _expect_first_word(self, flight: Flight, store: Store) -> None:
+    def _expect_first_word(self, flight: InFlight, store: Store) -> None:
         """Has a store told of that gives no answer at first, and the request given up where it says nothing at all."""
         if not store.has_answered:
             self._loop.call_later(FIRST_WORD_SECONDS, self._tell_of_wait, flight, store)
         if not store.is_reached:
             self._loop.call_later(store.contact, self._end_silence, flight, store)
 
-    def _tell_of_wait(self, flight: Flight, store: Store) -> None:
+    def _tell_of_wait(self, flight: InFlight, store: Store) -> None:
         if flight.done or store.has_answered or store.is_told_of:
             return
         store.is_told_of = True
@@ -368,13 +368,13 @@ class Requests:
             store.root, seconds, why,
         )  # fmt: skip
 
-    def _end_silence(self, flight: Flight, store: Store) -> None:
+    def _end_silence(self, flight: InFlight, store: Store) -> None:
         if not flight.done and not store.is_reached:
             silent = TimeoutError(f"it has not answered within {store.contact:.0f} s")
             self._finish(flight, flight.error or silent)
             self._start_waiting()
 
-    def _finish(self, flight: Flight, answer: Any) -> None:
+    def _finish(self, flight: InFlight, answer: Any) -> None:
         flight.done = True
         self._grounded(flight)
         for copy in list(flight.copies):
@@ -386,7 +386,7 @@ class Requests:
             self._batches.discard(batch)
             batch.done.set_result(batch.answers)
 
-    def _grounded(self, flight: Flight) -> None:
+    def _grounded(self, flight: InFlight) -> None:
         self._flying.pop(flight, None)
         if flight.hedged:
             flight.hedged = False
@@ -394,9 +394,9 @@ class Requests:
 
     def _leave(self, batch: Batch, cancel: bool) -> None:
         """Cancels requests of which nobody wants to know more, or that have not even begun."""
-        if not batch.flights:
+        if not batch.in_flight:
             batch.done.cancel()
-        for flight in batch.flights if cancel else ():
+        for flight in batch.in_flight if cancel else ():
             if not flight.done:
                 self._finish(flight, None)
 
@@ -446,7 +446,7 @@ class Requests:
         copies = []
         for batch in list(self._batches):
             batch.done.cancel()
-            for flight in batch.flights:
+            for flight in batch.in_flight:
                 flight.done = True
                 copies += list(flight.copies)
         for copy in copies:

@@ -604,15 +604,15 @@ def _refuse_column_parts(folder: str, newest: Manifest) -> None:
 def _erased(folder: str, progress: Progress | None) -> Purged:
     newest = read_newest(folder)
     rows = _count(folder, newest)
-    leaving = _leaving(folder, newest)
-    traces, stale = Traces(), {entry.name for entry, _ in leaving}
+    exclusion_mask = _exclusion_mask(folder, newest)
+    traces, stale = Traces(), {entry.name for entry, _ in exclusion_mask}
     dictionaries = Dictionaries(
         found
         for entry in newest.parts
         if entry.name not in stale
         for found in dictionaries_of(os.path.join(folder, entry.name), entry.name)
     )
-    for entry, gone in leaving:
+    for entry, gone in exclusion_mask:
         trace_rows(folder, entry, gone, traces, dictionaries)
     elsewhere = tuple(_linked(folder, stale | dictionaries.concerned))
     done = relay(
@@ -721,7 +721,7 @@ def _count(folder: str, newest: Manifest, more: Numbers = _NONE) -> int:
     return counted + len(np.unique(np.concatenate([*numbered, more])))
 
 
-def _leaving(folder: str, newest: Manifest) -> list[tuple[PartEntry, Numbers]]:
+def _exclusion_mask(folder: str, newest: Manifest) -> list[tuple[PartEntry, Numbers]]:
     """The parts that have bytes of deleted rows, by any version that is kept, and these rows."""
     listings = _listings(folder, newest)
     current = {entry.name for entry in newest.parts}

@@ -122,7 +122,7 @@ class Journal:
     def record(self, task: int, record: dict[str, Any]) -> None:
         """Says that all parts of a task are complete and on disk."""
         self._write(self._task_name(task), record)
-        self.forget_begun(task)
+        self.forget_checkpoint(task)
 
     def record_begun(self, task: int, record: dict[str, Any]) -> None:
         """Says that some parts of a task are complete and on disk."""
@@ -132,7 +132,7 @@ class Journal:
         """The records of finished tasks; one that cannot be read is not finished."""
         return self._records("")
 
-    def begun_tasks(self) -> dict[int, dict[str, Any]]:
+    def task_checkpoints(self) -> dict[int, dict[str, Any]]:
         """The records of tasks some of whose parts are finished."""
         finished = self.tasks()
         return {task: record for task, record in self._records(".begun").items() if task not in finished}
@@ -147,7 +147,7 @@ class Journal:
         return [part["name"] for part in self._finished()]
 
     def _finished(self) -> list[dict[str, Any]]:
-        records = [*self.tasks().values(), *self.begun_tasks().values()]
+        records = [*self.tasks().values(), *self.task_checkpoints().values()]
         return [part for record in records for part in record["parts"]]
 
     def owner(self) -> Callable[[str], bool]:
@@ -185,7 +185,7 @@ class Journal:
         """Takes a task for unfinished."""
         self._clear([self._task_name(task)])
 
-    def forget_begun(self, task: int) -> None:
+    def forget_checkpoint(self, task: int) -> None:
         """Takes a task for one of which no part is finished."""
         self._clear([self._task_name(task, ".begun")])
 

@@ -56,8 +56,8 @@ from .verified_rows import open_verified, verified_rows
 __all__ = [
     "Merged",
     "NewPart",
-    "Relaid",
-    "Relaying",
+    "Rewritten",
+    "Rewrite",
     "Span",
     "bare_deletions",
     "compact",
@@ -144,7 +144,7 @@ def cut_evenly(parts: Sequence[PartEntry], bounds: Sequence[int]) -> list[NewPar
     return made
 
 
-class Relaying:
+class Rewrite:
     """Writes the new parts of a directory; those that are complete are ``made``, in their order.
 
     The rows are those of the data files: their digests are checked, and then new ones computed of the same memory.
@@ -339,7 +339,7 @@ NewLayout = Callable[[Sequence[PartEntry]], "list[NewPart]"]
 
 
 @dataclass(frozen=True)
-class Relaid:
+class Rewritten:
     """What `unirecord.compact`, `unirecord.reshard` or `unirecord.sort` has done, or would do.
 
     Attributes:
@@ -366,7 +366,7 @@ def compact(
     join_columns: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> Relaid:
+) -> Rewritten:
     """Puts small parts of the directory at ``path`` together, as the next version (docs/growing.md).
 
     Rows keep their numbers and their order, so that jobs go on where they stand. Each row is checked against its digest
@@ -424,7 +424,7 @@ def reshard(
     drop_deleted: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> Relaid:
+) -> Rewritten:
     """Lays the rows of the directory at ``path`` out in so many parts, of equal numbers of rows to within one.
 
     All else is as for `compact`.
@@ -465,7 +465,7 @@ def relay(
     drop: bool = False,
     without_dictionaries: Collection[str] = (),
     join_columns: bool = False,
-) -> Relaid:
+) -> Rewritten:
     """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there.
 
     With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named; with
@@ -489,12 +489,12 @@ def relay(
         size = sum(span.entry.bytes * (span.stop - span.first) // span.entry.rows for span in spans)
         parts = len(before.parts)
         if not moving:
-            return Relaid(before.generation, parts, parts, 0, 0, 0)
+            return Rewritten(before.generation, parts, parts, 0, 0, 0)
         counts = (parts, len(plan), len(moving), rows, size)
         if dry_run:
-            return Relaid(before.generation + 1, *counts)
+            return Rewritten(before.generation + 1, *counts)
         dropped = (lambda entry: deleted_rows(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
-        work = Relaying(
+        work = Rewrite(
             folder, before, secrets.token_bytes(16), Tracker(size, progress).advance, dropped,
             without_dictionaries,
         )  # fmt: skip
@@ -517,7 +517,7 @@ def relay(
                 claim.clear(work.named)
                 for name in made:
                     store.clear(os.path.join(folder, name))
-    return Relaid(after.generation, *counts)
+    return Rewritten(after.generation, *counts)
 
 
 def deleted_rows(folder: str, entry: PartEntry) -> NDArray[np.int64]:
@@ -590,7 +590,7 @@ def sort(
     part_bytes: int | str | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> Relaid:
+) -> Rewritten:
     """Brings the rows of the directory at ``path`` into the order of a column, as the next version (docs/growing.md).
 
     Rows get other numbers, and those that have been deleted stay behind: a state that was taken before is refused, and
@@ -636,10 +636,10 @@ def sort(
             order = _order(parts, by, descending=descending, cluster=cluster)
             count, size = len(before.parts), sum(entry.bytes for entry in before.parts)
             if len(order) == parts.rows and (np.diff(order) == 1).all():
-                return Relaid(before.generation, count, count, 0, 0, 0)
+                return Rewritten(before.generation, count, count, 0, 0, 0)
             if dry_run:
                 made = max(-(-size // most), 1)
-                return Relaid(before.generation + 1, count, made, made, len(order), size)
+                return Rewritten(before.generation + 1, count, made, made, len(order), size)
             entries: list[PartEntry] = []
             writing = _Writing(folder, before, parts, most)
             try:
@@ -653,7 +653,7 @@ def sort(
                     claim.clear(writing.named)
         finally:
             parts.close()
-    return Relaid(after.generation, count, len(entries), len(entries), len(order), size)
+    return Rewritten(after.generation, count, len(entries), len(entries), len(order), size)
 
 
 def _order(parts: PartSet, by: str, *, descending: bool, cluster: bool) -> Rows:

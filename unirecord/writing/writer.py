@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 
 from ..core import WeakObjects
-from ..elsewhere import OF_WRITERS, no_attribute
 from ..errors import ClosedError, SchemaError
 from ..format import metadata as metadata_map
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.batch import as_columns, first_values
 from ..format.values.tensors import is_torch_tensor, memory_of
+from ..migration_hints import OF_WRITERS, no_attribute
 from ..sizes import many
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage

@@ -1,8 +1,8 @@
-/* laps.c - see laps.h. */
+/* timing.c - see timing.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "laps.h"
+#include "timing.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,40 +14,40 @@ uint64_t ur_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-void ur_laps_begin(ur_laps *laps, int64_t count) {
-  laps->count = 0;
-  if (count > laps->room) {
-    free(laps->of);
-    laps->of = (uint64_t)count > SIZE_MAX / sizeof *laps->of ? NULL : malloc((size_t)count * sizeof *laps->of);
-    laps->room = laps->of == NULL ? 0 : count;
-    if (laps->of == NULL) return;
+void ur_timing_begin(ur_timing *timing, int64_t count) {
+  timing->count = 0;
+  if (count > timing->room) {
+    free(timing->of);
+    timing->of = (uint64_t)count > SIZE_MAX / sizeof *timing->of ? NULL : malloc((size_t)count * sizeof *timing->of);
+    timing->room = timing->of == NULL ? 0 : count;
+    if (timing->of == NULL) return;
   }
-  laps->count = count;
-  laps->looks = 2; /* this one and that of ur_times_add */
-  laps->last = ur_now_ns();
+  timing->count = count;
+  timing->looks = 2; /* this one and that of ur_times_add */
+  timing->last = ur_now_ns();
 }
 
-void ur_laps_free(ur_laps *laps) { free(laps->of); }
+void ur_timing_free(ur_timing *timing) { free(timing->of); }
 
-uint64_t ur_laps_spent_until(ur_laps *laps, uint64_t now) {
-  uint64_t spent = now > laps->last ? now - laps->last : 0;
-  laps->last += spent; /* exact: to `now` */
+uint64_t ur_timing_spent_until(ur_timing *timing, uint64_t now) {
+  uint64_t spent = now > timing->last ? now - timing->last : 0;
+  timing->last += spent; /* exact: to `now` */
   return spent;
 }
 
-uint64_t ur_laps_spent(ur_laps *laps) {
-  laps->looks++;
-  return ur_laps_spent_until(laps, ur_now_ns());
+uint64_t ur_timing_spent(ur_timing *timing) {
+  timing->looks++;
+  return ur_timing_spent_until(timing, ur_now_ns());
 }
 
-void ur_lap_look(ur_lap *lap) { lap->ns += ur_laps_spent(lap->laps); }
+void ur_part_timer_look(ur_part_timer *timer) { timer->ns += ur_timing_spent(timer->timing); }
 
-void ur_laps_pass(ur_laps *laps) {
-  if (laps != NULL && laps->count > 1) (void)ur_laps_spent(laps);
+void ur_timing_pass(ur_timing *timing) {
+  if (timing != NULL && timing->count > 1) (void)ur_timing_spent(timing);
 }
 
-void ur_lap_share(ur_lap *lap, uint64_t spent, uint64_t bytes, uint64_t total) {
-  if (total > 0) lap->ns += (uint64_t)((double)spent * ((double)bytes / (double)total));
+void ur_part_timer_share(ur_part_timer *timer, uint64_t spent, uint64_t bytes, uint64_t total) {
+  if (total > 0) timer->ns += (uint64_t)((double)spent * ((double)bytes / (double)total));
 }
 
 /* ---- of all batches ---------------------------------------------------------------------------------------------- */
@@ -82,16 +82,16 @@ void ur_times_free(ur_times *times) {
   free(times);
 }
 
-void ur_times_add(ur_times *times, ur_laps *laps) {
-  if (laps->count == 1) laps->of[0].ns = ur_now_ns() - laps->last; /* nobody else's */
-  for (int64_t g = 0; g < laps->count; g++) {
-    const ur_lap *lap = &laps->of[g];
-    part_time *of = &times->of[lap->part]; /* exact: a part of the set */
-    atomic_fetch_add_explicit(&of->ns, lap->ns, memory_order_relaxed);
-    atomic_fetch_add_explicit(&of->bytes, lap->bytes, memory_order_relaxed);
+void ur_times_add(ur_times *times, ur_timing *timing) {
+  if (timing->count == 1) timing->of[0].ns = ur_now_ns() - timing->last; /* nobody else's */
+  for (int64_t g = 0; g < timing->count; g++) {
+    const ur_part_timer *timer = &timing->of[g];
+    part_time *of = &times->of[timer->part]; /* exact: a part of the set */
+    atomic_fetch_add_explicit(&of->ns, timer->ns, memory_order_relaxed);
+    atomic_fetch_add_explicit(&of->bytes, timer->bytes, memory_order_relaxed);
     if (atomic_fetch_add_explicit(&of->batches, 1, memory_order_relaxed) > 0) continue;
     int64_t place = atomic_fetch_add_explicit(&times->timed, 1, memory_order_relaxed);
-    atomic_store_explicit(&times->numbers[place], lap->part + 1, memory_order_release); /* exact: each part once */
+    atomic_store_explicit(&times->numbers[place], timer->part + 1, memory_order_release); /* exact: each part once */
   }
 }
 

@@ -20,7 +20,7 @@ import pytest
 import unirecord
 from unirecord import UniRecordDataset, Writer, write_dataset
 from unirecord.cli import main
-from unirecord.elsewhere import OF_DATASETS, OF_PACKAGES, OF_WRITERS
+from unirecord.migration_hints import OF_DATASETS, OF_PACKAGES, OF_WRITERS
 
 SAID = sorted({*OF_DATASETS.values(), *OF_WRITERS.values(), *OF_PACKAGES.values()})
 ROWS = [

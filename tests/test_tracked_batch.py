@@ -15,7 +15,7 @@ import pytest
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.dataset.batch_loader import BatchLoader
-from unirecord.loading.loader import Delivered
+from unirecord.loading.loader import TrackedBatch
 from unirecord.loading.options import LoaderOptions
 
 DEPTH = 7
@@ -29,11 +29,11 @@ class Ahead:
     def __init__(self) -> None:
         self.taken = 0
 
-    def __call__(self, batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
-        ready: queue.Queue[Delivered[Any] | None] = queue.Queue(DEPTH)
+    def __call__(self, batches: Iterator[TrackedBatch[Any]]) -> Iterator[TrackedBatch[Any]]:
+        ready: queue.Queue[TrackedBatch[Any] | None] = queue.Queue(DEPTH)
         ended = threading.Event()
 
-        def put(delivered: Delivered[Any] | None) -> None:
+        def put(delivered: TrackedBatch[Any] | None) -> None:
             while not ended.is_set():
                 try:
                     ready.put(delivered, timeout=0.02)
@@ -132,7 +132,7 @@ def test_batches_and_samples_alike_end_an_epoch_at_its_end(path: Path) -> None:
 
 
 def test_an_error_behind_a_loader_ends_its_threads(path: Path) -> None:
-    def failing(batches: Iterator[Delivered[Any]]) -> Iterator[Delivered[Any]]:
+    def failing(batches: Iterator[TrackedBatch[Any]]) -> Iterator[TrackedBatch[Any]]:
         yield next(batches)
         raise RuntimeError("a stage fails")
 

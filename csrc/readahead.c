@@ -1,4 +1,4 @@
-/* bringing.c - see bringing.h. Plain reads into a small buffer: they leave large pages in the cache, at the pace of the disk.
+/* readahead.c - see readahead.h. Plain reads into a small buffer: they leave large pages in the cache, at the pace of the disk.
  *
  * madvise(MADV_WILLNEED) and MADV_POPULATE_READ bring the same bytes in single pages, for two to three times the processor's
  * time.
@@ -6,7 +6,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "bringing.h"
+#include "readahead.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -30,7 +30,7 @@ typedef struct {
   const _Atomic int *stopped;
   uint64_t until; /* by ur_now_ns() */
   uint8_t *buffer;
-} bringing;
+} readahead;
 
 /* ---- whether it is worth it ------------------------------------------------------------------------------------- */
 
@@ -65,12 +65,12 @@ static bool is_worth_it(const ur_filler *filler, const ur_part *part) {
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
-static bool goes_on(const bringing *b) {
+static bool goes_on(const readahead *b) {
   return !atomic_load(b->stopped) && !atomic_load(&b->filler->set->closed) && ur_now_ns() < b->until;
 }
 
 /* Reads the file and drops it, until it is over, or the file cannot be read, which the batches will say. */
-static void read_past(const bringing *b, const ur_data_file *file) {
+static void read_past(const readahead *b, const ur_data_file *file) {
   for (uint64_t at = 0; at < file->bytes && goes_on(b);) {
     ssize_t got = pread(file->fd, b->buffer, READ_BYTES, (off_t)at);
     if (got < 0 && errno == EINTR) continue;
@@ -89,7 +89,7 @@ static bool is_cold(const ur_data_file *file, int64_t places) {
   return 2 * cold >= places;
 }
 
-static void bring_file(const bringing *b, const ur_data_file *file) {
+static void readahead_file(const readahead *b, const ur_data_file *file) {
   uint64_t all = b->filler->set->options.bytes;
   int64_t places = PLACES / ur_set_parts(b->filler->set);
   if (!is_cold(file, places < PLACES_LEAST ? PLACES_LEAST : places)) return;
@@ -98,7 +98,7 @@ static void bring_file(const bringing *b, const ur_data_file *file) {
 }
 
 /* Opens the parts of the first batch, and brings those that are open: others may never be needed. */
-static void bring_parts(const bringing *b, const int64_t *rows, int64_t count) {
+static void readahead_parts(const readahead *b, const int64_t *rows, int64_t count) {
   ur_set *set = b->filler->set;
   int64_t number = 0, row = 0;
   ur_part *part = NULL;
@@ -108,15 +108,15 @@ static void bring_parts(const bringing *b, const int64_t *rows, int64_t count) {
       ur_part_release(part);
   for (int64_t i = 0; i < set->parts && goes_on(b); i++) {
     if (atomic_load(&set->slots[i].part) == NULL || ur_set_part(set, i, &part, NULL) != UR_OK) continue;
-    if (is_worth_it(b->filler, part)) bring_file(b, part->file);
+    if (is_worth_it(b->filler, part)) readahead_file(b, part->file);
     ur_part_release(part);
   }
 }
 
-void ur_bring(const ur_filler *filler, ur_scratch *s, const _Atomic int *stopped) {
+void ur_read_ahead(const ur_filler *filler, ur_scratch *s, const _Atomic int *stopped) {
   int64_t rows = is_scattered(filler) ? ur_filler_glance(filler, s) : 0;
   if (rows == 0) return;
-  bringing b = {filler, stopped, ur_now_ns() + MOST_NS, malloc(READ_BYTES)}; /* exact: centuries */
-  if (b.buffer != NULL) bring_parts(&b, s->ahead, rows);
+  readahead b = {filler, stopped, ur_now_ns() + MOST_NS, malloc(READ_BYTES)}; /* exact: centuries */
+  if (b.buffer != NULL) readahead_parts(&b, s->ahead, rows);
   free(b.buffer);
 }
