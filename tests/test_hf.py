@@ -79,6 +79,18 @@ def test_features_say_what_columns_are(path: Path) -> None:
         assert row["name"] == expected["name"]
 
 
+def test_sound_is_a_feature_of_its_own_and_comes_as_it_is_stored(tmp_path: Path) -> None:
+    column = {"type": "bytes?", "annotations": {"media_type": "audio/wav"}}
+    with Writer(tmp_path / "a.urec", {"sound": column}) as writer:
+        writer.write_batch({"sound": [b"RIFF one", None, b"RIFF three"]})
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        given = unirecord.hf.dataset(ds)
+        assert isinstance(given.features["sound"], datasets.Audio)
+        plain = given.cast_column("sound", datasets.Audio(decode=False))
+        sounds = [sample["sound"] for sample in plain]
+    assert [sound and sound["bytes"] for sound in sounds] == [b"RIFF one", None, b"RIFF three"]
+
+
 def test_shards_are_the_parts_or_equal_stretches(path: Path) -> None:
     assert unirecord.hf.dataset(UniRecordDataset(path)).num_shards == 3
     assert unirecord.hf.dataset(UniRecordDataset(path, shuffle=True)).num_shards == 60

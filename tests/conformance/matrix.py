@@ -143,7 +143,7 @@ _HF = {
     "bfloat16": "uint16 of its bits",
     "string": "string",
     "string, null": "null",
-    "bytes": "binary, `Image`",
+    "bytes": "binary, `Image`, `Audio`",
     "bytes, null": "null",
     "text": "large string",
     "array": "`List`, `Array2D` …",

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,9 @@ _COMPLEX = ("complex64", "complex128")  # their Arrow form has a dimension more
 def features_of(columns: Sequence[Column]) -> datasets.Features:
     """``datasets.Features`` of the columns.
 
-    Bytes annotated as pictures are ``Image``, integers annotated with classes ``ClassLabel``, arrays of two to five
-    fixed dimensions ``Array2D`` … ``Array5D``; everything else has the Arrow type of ``to_batches`` (docs/query.md).
+    Bytes annotated as pictures are ``Image``, as sound ``Audio``, integers annotated with classes ``ClassLabel``,
+    arrays of two to five fixed dimensions ``Array2D`` … ``Array5D``; everything else has the Arrow type of
+    ``to_batches`` (docs/query.md).
     """
     import datasets
 
@@ -52,8 +54,11 @@ def features_of(columns: Sequence[Column]) -> datasets.Features:
 def _feature(column: Column) -> Any:
     import datasets
 
-    if _is_picture(column):
+    if _is_media(column, "image"):
         return datasets.Image()
+    if _is_media(column, "audio"):
+        # `datasets` decodes sound by torchcodec; without it, a sample is the bytes as they are stored
+        return datasets.Audio(decode=find_spec("torchcodec") is not None)
     if _classes(column) is not None:
         return datasets.ClassLabel(names=_classes(column))
     if _is_dense(column):
@@ -62,13 +67,14 @@ def _feature(column: Column) -> Any:
     return datasets.Features.from_arrow_schema(arrow_schema([column]))[column.name]
 
 
-def _is_picture(column: Column) -> bool:
+def _is_media(column: Column, kind: str) -> bool:
+    """Whether the bytes of a column are said to be pictures ("image") or sound ("audio")."""
     media = column.annotations.get("media_type")
     return (
         column.type == "bytes"
         and not column.is_array
         and isinstance(media, str)
-        and media.startswith("image/")
+        and media.startswith(f"{kind}/")
     )
 
 
@@ -94,7 +100,7 @@ def feature_array(column: Column, values: Any, kind: pyarrow.DataType) -> pyarro
     if _is_dense(column):
         return pyarrow.ExtensionArray.from_storage(kind, _nested(column, values, kind.storage_type))
     found = arrow_array(column, values)
-    if _is_picture(column):
+    if _is_media(column, "image") or _is_media(column, "audio"):
         empty = pyarrow.nulls(len(found), pyarrow.string())
         return pyarrow.StructArray.from_arrays(
             [found.cast(pyarrow.binary()), empty], ["bytes", "path"], mask=found.is_null()
