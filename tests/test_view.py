@@ -279,6 +279,20 @@ def test_pictures_are_made_small_when_they_are_asked_for(browser: Browser) -> No
         assert browser.ask(f"/{browser.server.token}/picture?row={unseen}&column=0")[0] == 404
 
 
+def test_arrays_that_are_drawn_are_pictures_and_a_mask_is_not_black(tmp_path: Path) -> None:
+    mask = (np.indices((64, 64)).sum(0) % 20 < 9).astype(np.uint8)
+    with Writer(tmp_path / "a.urec", {"image": "uint16[64,64]", "mask": "uint8[64,64]"}) as writer:
+        writer.write({"image": np.arange(4096, dtype=np.uint16).reshape(64, 64) * 10, "mask": mask})
+    for drawn in serving(tmp_path / "a.urec"):
+        for ordinal in (0, 1):
+            found = drawn.page("pictures", column=ordinal)
+            (source,) = [str(a["src"]) for tag, a in found.tags if tag == "img"]
+            status, content, _ = drawn.ask(f"/{drawn.server.token}/{source}")
+            assert status == 200
+            with Image.open(io.BytesIO(content)) as picture:
+                assert np.asarray(picture.convert("L")).max() > 200
+
+
 def test_an_epoch_has_the_rows_that_a_job_gets(browser: Browser, data: Path) -> None:
     ds = UniRecordDataset(data, where="label != 2", shuffle=True, seed=5)
     job = {"where": "label != 2", "seed": 5, "batch": 8, "ranks": 3, "epoch": 2}

@@ -25,6 +25,7 @@ __all__ = [
     "cells_of_row",
     "described",
     "example",
+    "is_drawn",
     "is_picture",
     "small_picture",
     "thumbnail",
@@ -60,6 +61,14 @@ _MOST_TEXT: Final = 400
 _MOST_PIXELS: Final = 1 << 26  # of a picture that is made smaller; a larger one is described
 _MOST_LINE: Final = 1 << 20  # elements of an array that is looked at for a line
 _CHANNELS: Final = (1, 3)
+_FEW_CLASSES: Final = 32
+
+
+def is_drawn(value: object) -> bool:
+    """Whether this is a picture, or an array that is drawn as one."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biuf" and 0 < value.size <= _MOST_LINE and _is_raster(value)
+    return is_picture(value)
 
 
 def is_picture(value: object) -> bool:
@@ -100,12 +109,15 @@ def described(value: bytes) -> str:
     return f"{header.format} {header.width}×{header.height}, {size}"
 
 
-def small_picture(value: bytes, side: int = _SIDE) -> tuple[bytes, int, int] | None:
+def small_picture(value: object, side: int = _SIDE) -> tuple[bytes, int, int] | None:
     """A JPEG of a picture, at most ``side`` pixels wide and high, upright by its EXIF tag, its width and its height.
 
-    Pillow makes it; None for what is no picture, is too large, is damaged, or without Pillow.
+    Pillow makes it, of an array that is drawn as well; None for what is no picture, is too large or damaged, or
+    without Pillow.
     """
-    if not is_picture(value):
+    if isinstance(value, np.ndarray):
+        return _raster(value, side) if is_drawn(value) else None
+    if not isinstance(value, bytes) or not is_picture(value):
         return None
     try:
         header = read_image_header(value)
@@ -147,8 +159,8 @@ def _array(value: np.ndarray[Any, Any], drawn: bool) -> Markup:
         finite = value[np.isfinite(value)].astype(np.float64)
         if len(finite):
             return join(line(finite.tolist(), says), element("span", says, class_="soft"))
-    if numbers and drawn and _is_raster(value):
-        return _raster(value, says) or element("span", says, class_="soft")
+    if drawn and (small := small_picture(value)) is not None:
+        return _picture(small, says)
     return element("span", says, class_="soft")
 
 
@@ -158,17 +170,22 @@ def _is_raster(value: np.ndarray[Any, Any]) -> bool:
     )
 
 
-def _raster(value: np.ndarray[Any, Any], says: str) -> Markup | None:
-    """An array of rows and columns as a picture, its least value black and its greatest white; with Pillow."""
+def _raster(value: np.ndarray[Any, Any], side: int) -> tuple[bytes, int, int] | None:
+    """An array of rows and columns as a picture, its least value black and its greatest white; with Pillow.
+
+    Of uint8, 0 is black and 255 white, but where no value reaches 32: these are a mask, or numbers of classes.
+    """
     try:
         pillow = importlib.import_module("PIL.Image")
     except ImportError:
         return None
-    step = max(1, -(-max(value.shape[:2]) // (4 * _SIDE)))
+    step = max(1, -(-max(value.shape[:2]) // (4 * side)))
     small = value[::step, ::step].astype(np.float64)
     small = np.nan_to_num(small, nan=0.0, posinf=0.0, neginf=0.0)
-    low, high = (0.0, 255.0) if value.dtype == np.uint8 else (float(small.min()), float(small.max()))
+    low, high = float(small.min()), float(small.max())
+    if value.dtype == np.uint8 and high >= _FEW_CLASSES:
+        low, high = 0.0, 255.0
     grey = ((small - low) * (255.0 / ((high - low) or 1.0))).astype(np.uint8)
     image = pillow.fromarray(grey[:, :, 0] if grey.ndim == 3 and grey.shape[2] == 1 else grey)
-    image.thumbnail((_SIDE, _SIDE))
-    return _picture(_jpeg(image.convert("RGB")), says)
+    image.thumbnail((side, side))
+    return _jpeg(image.convert("RGB"))

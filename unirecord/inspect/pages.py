@@ -22,7 +22,7 @@ from ..loading.samples import SampleReader
 from ..order.spec import Remainder, Shuffle
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet
-from .example_cells import cells_of_row, described, example, is_picture, small_picture
+from .example_cells import cells_of_row, described, example, is_drawn, small_picture
 from .markup import Markup, element, join, page, points
 from .statistics import sorted_rows
 
@@ -114,6 +114,7 @@ def link(page: str, /, **fields: object) -> str:
 # The dataset that is looked at: which rows a condition leaves, in which order, and what its columns are to the eye.
 
 
+_MOST_DRAWN: Final = 1 << 24  # bytes of an array that is read to be drawn
 _TRIED: Final = 12  # rows that are looked at for pictures
 _KEPT: Final = 4  # answers to conditions
 _SORTED: Final = 2  # orders that are kept
@@ -163,16 +164,17 @@ class Looking:
 
     def _picture_columns(self) -> list[int]:
         """Ordinals of the columns with a picture in one of some evenly spaced rows."""
-        bytes_columns = [column.name for column in self.schema if column.type == "bytes" and not column.shape]
+        names = [
+            column.name
+            for column in self.schema
+            if (column.type == "bytes" and not column.shape)
+            or (len(column.shape or ()) in (2, 3) and column.fixed_bytes <= _MOST_DRAWN)
+        ]
         there = self.ds._cursor.plan.order.selection
         wanted = min(len(there), _TRIED)
         rows = there.row_ids(np.array([place * len(there) // wanted for place in range(wanted)], np.int64))
-        found = [cells_of_row(self.parts, bytes_columns, row) for row in rows.tolist()]
-        return [
-            self.schema.ordinal(name)
-            for name in bytes_columns
-            if any(is_picture(cells[name]) for cells in found)
-        ]
+        found = [cells_of_row(self.parts, names, row) for row in rows.tolist()]
+        return [self.schema.ordinal(name) for name in names if any(is_drawn(cells[name]) for cells in found)]
 
     def view(self, where: str) -> UniRecordDataset[Any]:
         """The rows that meet a condition, as a dataset; QueryError for a wrong condition."""
@@ -446,7 +448,7 @@ def picture_of(looking: Looking, asked: Asked) -> bytes | None:
     column = looking.schema[asked.number("column", most=len(looking.schema) - 1)]
     side = int(asked.one_of("side", [str(side) for side in _SIDES]))
     value = cells_of_row(looking.parts, [column.name], row)[column.name]
-    small = small_picture(value, side) if isinstance(value, bytes) else None
+    small = small_picture(value, side)
     return None if small is None else small[0]
 
 
