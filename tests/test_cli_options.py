@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import pytest
 
 from unirecord import Writer
 from unirecord.cli import main
+from unirecord.cli.commands import COMMANDS, Command
 from unirecord.cli.inspect import inspect_command
 from unirecord.cli.usage import CommandParser
 
@@ -115,3 +117,22 @@ def test_an_option_of_write_that_does_not_apply_is_refused(
     assert code == 2
     assert said in capsys.readouterr().err
     assert not Path("b.urec").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_an_option_that_is_given_twice_is_refused_and_none_forgotten(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = command.parser()
+    takes_value = [action for action in parser._actions if action.option_strings and action.nargs != 0]
+    for action in takes_value:
+        parser.given.clear()
+        found, option = argparse.Namespace(), action.option_strings[-1]
+        action(parser, found, ["a"], option)
+        if type(action).__name__ in ("_AppendAction", "_ExtendAction"):
+            action(parser, found, ["b"], option)
+            assert len(getattr(found, action.dest)) >= 2
+            continue
+        with pytest.raises(SystemExit):
+            action(parser, found, ["b"], option)
+        assert f"{option} is given twice" in capsys.readouterr().err

@@ -28,6 +28,23 @@ class UsageError(Exception):
     """The call is wrong: exit code 2."""
 
 
+class _Once(argparse.Action):
+    """Stores the value of an option, and refuses the option a second time, which would forget the first one."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option: str | None = None,
+    ) -> None:
+        if option is not None and isinstance(parser, CommandParser):
+            if self.dest in parser.given:
+                parser.error(f"{option} is given twice: give it once, with all of its values")
+            parser.given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
 class CommandParser(argparse.ArgumentParser):
     """A parser that names the subcommand's usage for an unknown option, guesses what was meant, and escapes.
 
@@ -38,6 +55,9 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+        self.given: set[str] = set()
+        for action in (None, "store"):
+            self.register("action", action, _Once)
         self.add_argument(
             "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
         )
@@ -50,6 +70,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is unknown is refused here, where the subcommand is known."""
         self._words = list(sys.argv[1:] if args is None else args)
+        self.given.clear()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self._refuse(self._unknown(unknown))
