@@ -131,7 +131,7 @@ def test_types_can_be_replaced_and_what_does_not_fit_is_named(tmp_path: Path) ->
     with UniRecordDataset(tmp_path / "d.urec") as ds:
         assert ds.schema.to_spec() == spec
         assert ds[count - 1] == {"int64": count - 1, "ragged": [[1], [2, 3]], "list": [0, 1]}
-    with pytest.raises(SchemaError, match=r"x\.parquet, row group 1: row 58, column 'int64'"):
+    with pytest.raises(SchemaError, match=r"x\.parquet, row group 1, row 58, column 'int64'"):
         write_dataset(str(path), tmp_path / "e.urec", schema={**spec, "int64": "int8"})
     assert not (tmp_path / "e.urec").exists()
     # Where they differ from the first rows on, this is seen.

@@ -138,9 +138,9 @@ def test_batches_lie_in_lent_memory_and_keep_it_alive(path: Path) -> None:
     )
     kept, inside = [], 0
     while (batch := native.next()) is not None:
-        at = batch.order.row_ids().ctypes.data
+        at = batch.row_ids().ctypes.data
         inside += any(start <= at < end for start, end in places)
-        assert batch.order.row_ids().tolist() == list(
+        assert batch.row_ids().tolist() == list(
             range(batch.number * BATCH, batch.number * BATCH + BATCH)
         )
         if batch.number < 2:
@@ -150,7 +150,7 @@ def test_batches_lie_in_lent_memory_and_keep_it_alive(path: Path) -> None:
     del native, pool, ds, plan
     assert not freed, "batches keep the memory"
     for number, batch in enumerate(kept):
-        assert batch.order.row_ids().tolist() == list(range(number * BATCH, number * BATCH + BATCH))
+        assert batch.row_ids().tolist() == list(range(number * BATCH, number * BATCH + BATCH))
     del batch, kept
     assert len(freed) == 3
     raw[:] = 1  # never unmapped

@@ -244,7 +244,7 @@ def test_what_contradicts_a_sampler_is_refused(path: Path, ds: UniRecordDataset,
     for sampler, message in ((7, "iterable of lists"), (iter(lists), "can be gone through once")):
         with pytest.raises(TypeError, match=message):
             loader(ds, batch_sampler=sampler)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="needs a batch_size, or a batch_sampler"):
+    with pytest.raises(TypeError, match="give a batch_size, or a batch_sampler"):
         loader(ds)  # type: ignore[call-overload]
 
 
