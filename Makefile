@@ -20,7 +20,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate mutants asan test ray mindspore dali free-threaded notebooks trainers exports demo bench wheel wheel-aarch64 release release-check check test-core clean
+.PHONY: help venv build frameworks lint docs test-c tsan aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate mutants asan test slow ray mindspore dali free-threaded notebooks trainers exports demo bench wheel wheel-aarch64 release release-check check test-core clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name says; do \
@@ -237,10 +237,14 @@ asan: venv $(ASAN)/built ## who holds what, under the address sanitizer
 	cd tests && export LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONPATH=$(abspath $(ASAN)) && \
 		export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 && ../$(BIN)/python -m pytest -q test_lifetimes.py test_handle.py
 
-# The tests in C are compiled while the frameworks are installed.
-test: venv build lint ## lint and all tests: what CI runs
-	@$(MAKE) --no-print-directory -j$(JOBS) frameworks test-c tsan
+# The tests in C are compiled, and types checked, while the frameworks are installed.
+test: venv ## lint and all tests but the slow ones: what CI runs
+	@$(MAKE) --no-print-directory -j$(JOBS) frameworks build lint test-c tsan
 	$(BIN)/python tests/in_shares.py
+
+# Tests that take more time or memory than every change is worth; each night, and before a release.
+slow: venv build frameworks ## the tests of tests/slow/
+	$(BIN)/python -m pytest -q tests/slow
 
 # For whoever changes something: about three minutes, without PyTorch and TensorFlow.
 check: venv build lint ## lint, types and the core's tests: what to run while you change something

@@ -42,10 +42,10 @@ _printing = threading.Lock()
 
 
 def files(core: bool) -> list[Path]:
-    """All files of tests, or those of the core, in the order of their names."""
+    """All files of tests but those of `make slow`, or those of the core, in the order of their names."""
     if core:
         return [TESTS / f"test_{name}.py" for name in CORE]
-    return sorted(path for path in TESTS.rglob("test_*.py") if "data" not in path.parts)
+    return sorted(path for path in TESTS.rglob("test_*.py") if not {"data", "slow"} & set(path.parts))
 
 
 def shares(core: bool) -> list[list[Path]]:
