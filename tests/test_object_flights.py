@@ -12,7 +12,7 @@ import pytest
 
 from unirecord.storage.object_store import store_and_key
 from unirecord.storage.pacing import Durations
-from unirecord.storage.requests import Batch, Flight, Read, Requests
+from unirecord.storage.requests import Batch, InFlight, Read, Requests
 from unirecord.storage.storage_options import storage_of
 
 
@@ -153,7 +153,7 @@ def test_what_waits_for_its_turn_is_not_asked_once_the_process_ends(monkeypatch:
     made, asked = Requests(), []
     store = Asked().store
     made._ended = True
-    begun = Flight(Batch(1), 0, Read(store, lambda client: asked.append(client), 1))
+    begun = InFlight(Batch(1), 0, Read(store, lambda client: asked.append(client), 1))
     made._queue.append(begun)
     made._flying[begun] = None
     made._start_waiting()
