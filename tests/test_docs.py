@@ -143,7 +143,10 @@ def test_the_tests_that_reliability_names_exist() -> None:
         if re.fullmatch(r"(tests/c/)?\w+\.(py|c)", place) and re.match(
             r"(tests/c/|test_|tsan_|faults_)", place
         ):
-            found = [ROOT / place, ROOT / "tests" / place, ROOT / "tests" / "c" / place]
+            found = [
+                folder / place
+                for folder in (ROOT, ROOT / "tests", ROOT / "tests" / "slow", ROOT / "tests" / "c")
+            ]
             file = next((path for path in found if path.exists()), ROOT)
         elif place not in ("…", ""):
             continue

@@ -140,9 +140,7 @@ def test_batches_lie_in_lent_memory_and_keep_it_alive(path: Path) -> None:
     while (batch := native.next()) is not None:
         at = batch.row_ids().ctypes.data
         inside += any(start <= at < end for start, end in places)
-        assert batch.row_ids().tolist() == list(
-            range(batch.number * BATCH, batch.number * BATCH + BATCH)
-        )
+        assert batch.row_ids().tolist() == list(range(batch.number * BATCH, batch.number * BATCH + BATCH))
         if batch.number < 2:
             kept.append(batch)
     native.close()

@@ -189,26 +189,6 @@ def test_memory_does_not_grow_with_the_dataset(tmp_path: Path) -> None:
     assert int(done.stdout) < 30_000  # KiB, for 1 GB
 
 
-def test_a_blob_of_three_gigabytes(tmp_path: Path) -> None:
-    from unirecord import UniRecordDataset
-
-    size = 3 * 10**9
-    blob = np.zeros(size, np.uint8)  # untouched zero pages take no memory
-    blob[0] = blob[size // 2] = blob[-1] = 7
-    with Writer(tmp_path / "x.urec", {"b": "bytes", "n": "int32"}) as writer:
-        writer.write({"b": b"before", "n": 0})
-        writer.write_batch({"b": [blob.data, b"after"], "n": [1, 2]})
-    assert (tmp_path / "x.urec").stat().st_size > size
-    with UniRecordDataset(tmp_path / "x.urec", columns=["b"]) as dataset:
-        assert dataset[0]["b"] == b"before"
-        assert dataset[2]["b"] == b"after"
-        found = np.frombuffer(dataset[1]["b"], np.uint8)
-        assert len(found) == size
-        assert np.flatnonzero(found[:: size // 2 - 1 or 1])[0] == 0
-        assert (found[0], found[size // 2], found[-1], int(found.sum(dtype=np.int64))) == (7, 7, 7, 21)
-    (tmp_path / "x.urec").unlink()
-
-
 def test_a_group_larger_than_the_kernel_takes_at_once_is_one_call_for_the_user(tmp_path: Path) -> None:
     assert resource.getpagesize() == 4_096
     with Writer(tmp_path / "x.urec", {"b": "bytes"}) as writer:
