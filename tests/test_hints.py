@@ -434,6 +434,851 @@ def test_the_call_that_an_error_advises_works(tmp_path: Path, rows: Path, name: 
     advised(tmp_path)
 
 
+def made(at: Path, schema: dict[str, Any], values: dict[str, Any], **options: Any) -> UniRecordDataset:
+    """A dataset of these values by column, opened with these options."""
+    path = at / f"made{len(list(at.iterdir()))}"
+    with unirecord.Writer(path, schema) as writer:
+        writer.write_batch(values)
+    return UniRecordDataset(path, **options)
+
+
+def numbered(at: Path, **options: Any) -> UniRecordDataset:
+    """Rows 0 … 9, each with its number, one of two classes and a length."""
+    numbers = np.arange(10)
+    schema = {"i": "int64", "label": "int32", "length": "int32"}
+    return made(at, schema, {"i": numbers, "label": numbers % 2, "length": numbers + 1}, **options)
+
+
+def texts(at: Path, **options: Any) -> UniRecordDataset:
+    return made(at, {"i": "int64", "text": "text"}, {"i": np.arange(3), "text": ["a", "b", "c"]}, **options)
+
+
+def tokens(at: Path, **options: Any) -> UniRecordDataset:
+    lists = [np.arange(1 + i, dtype=np.uint16) for i in range(6)]
+    return made(at, {"tokens": "uint16[-1]"}, {"tokens": lists}, **options)
+
+
+def hidden(at: Path, **options: Any) -> UniRecordDataset:
+    """A nullable column whose mask would have the name of another column."""
+    schema = {"x": "int32?", "x_valid": "bool"}
+    return made(at, schema, {"x": [1, 2], "x_valid": [True, False]}, **options)
+
+
+def without(ds: UniRecordDataset, **named: Any) -> UniRecordDataset:
+    ds.exclude(**named)
+    return ds
+
+
+def in_middle(ds: UniRecordDataset) -> UniRecordDataset:
+    """The dataset with a state from within an epoch."""
+    state = {**ds.state_dict(), "position": 4}
+    ds.load_state_dict(state)
+    return ds
+
+
+def drawn(at: Path, **options: Any) -> unirecord.DrawnBatches:
+    return unirecord.balanced(numbered(at, **options), "label", classes=2, per_class=1)
+
+
+def values(batches: Any, name: str = "i") -> list[int]:
+    """All values of a column, in ascending order."""
+    return sorted(int(value) for batch in batches for value in np.asarray(batch[name]).reshape(-1))
+
+
+def halves(at: Path, **options: Any) -> UniRecordDataset:
+    return made(at, {"i": "int32", "o": "object"}, {"i": [0, 1], "o": [{"a": 1}, [2]]}, **options)
+
+
+def pictures(at: Path) -> UniRecordDataset:
+    return made(at, {"x": "bytes"}, {"x": [picture(8, 8)]})
+
+
+def parts(at: Path) -> list[str]:
+    return [f"rows/{one.name}" for one in sorted((at / "rows").glob("*.urec"))]
+
+
+def grown(at: Path, make: Callable[[UniRecordDataset], Any]) -> Any:
+    """What is made of the dataset ``rows``, of which a row is deleted then."""
+    ds = opened(at, columns=["k"])
+    found = make(ds)
+    unirecord.delete(at / "rows", where="k == 3")
+    ds.refresh()
+    return found
+
+
+def resumed(ds: UniRecordDataset, epoch: int) -> Any:
+    """A stream of Hugging Face of this epoch, with the state of another one that stands within epoch 1."""
+    ds.set_epoch(1)
+    stream = unirecord.hf.dataset(ds, 1)
+    reading = iter(stream)
+    for _ in range(2):
+        next(reading)
+    ds.set_epoch(epoch)
+    again = unirecord.hf.dataset(ds, 1)
+    again.load_state_dict(stream.state_dict())
+    return again
+
+
+def at_home(home: Path, path: Callable[[], Any]) -> int:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("HOME", str(home))
+        return len(UniRecordDataset(path()))
+
+
+def data_loader(*given: Any, **options: Any) -> Any:
+    from torch.utils.data import DataLoader
+
+    return DataLoader(*given, **options)
+
+
+def jax_device() -> Any:
+    import jax
+
+    return jax.devices()[0]
+
+
+def jax_sharding() -> Any:
+    import jax
+
+    return jax.sharding.SingleDeviceSharding(jax_device())
+
+
+def numbered_tokens(at: Path) -> UniRecordDataset:
+    lists = [np.arange(1 + i, dtype=np.uint16) for i in range(6)]
+    return made(at, {"i": "int32", "tokens": "uint16[-1]"}, {"i": np.arange(6), "tokens": lists})
+
+
+TEN = list(range(10))
+Called = dict[str, tuple[Callable[[Path], Any], str, Callable[[Path], Any]]]
+
+# As above, and what is advised has to give something true.
+OF_DATASETS: Called = {
+    "where and rows left out": (
+        lambda at: numbered(at).exclude(),
+        "give either rows, by their numbers, or where",
+        lambda at: numbered(at).exclude(rows=[1]) == numbered(at).exclude(where="i == 1") == 1,
+    ),
+    "steps without a unit": (
+        lambda at: numbered(at).batches(2).exclude(),
+        "give one of steps, rows and where",
+        lambda at: numbered(at).batches(2).exclude(steps=[1]) == 2,
+    ),
+    "epoch without steps": (
+        lambda at: numbered(at).batches(2).exclude(rows=[1], epoch=1),
+        "say in which epoch steps count: give steps",
+        lambda at: numbered(at).batches(2).exclude([1], epoch=1) == 2,
+    ),
+    "rows of drawn batches left out": (
+        lambda at: drawn(at).batches().exclude(rows=[1]),
+        r"of the dataset with where= or select\(\), and draw anew",
+        lambda at: (
+            1
+            not in values(
+                unirecord.balanced(numbered(at, where="i != 1"), "label", classes=2, per_class=1).batches()
+            )
+        ),
+    ),
+    "a draw of a dataset without some rows": (
+        lambda at: unirecord.balanced(without(numbered(at), rows=[1]), "label", classes=2, per_class=1),
+        r"leave them out with where= or select\(\) first",
+        lambda at: (
+            len(unirecord.balanced(numbered(at).select([0, 3, 4, 5]), "label", classes=2, per_class=1)) == 2
+        ),
+    ),
+    "a view behind a state": (
+        lambda at: in_middle(numbered(at)).select([1, 2]),
+        "select, split or view first, and load the state",
+        lambda at: len(list(in_middle(numbered(at).select(np.arange(8))))) == 4,
+    ),
+    "a batch sampler that ends": (
+        lambda at: unirecord.torch.loader(numbered(at), batch_sampler=iter([[1], [2]])),
+        "give a list",
+        lambda at: values(unirecord.torch.loader(numbered(at), batch_sampler=[[1], [2]])) == [1, 2],
+    ),
+    "a batch sampler's steps again": (
+        lambda at: unirecord.torch.loader(numbered(at), batch_sampler=[[1], [2]]).replay(0, epoch=0),
+        r"ds.read_rows\(its list\) reads a batch again",
+        lambda at: values([numbered(at).read_rows([1])]) == [1],
+    ),
+    "a batch sampler's rows left out": (
+        lambda at: unirecord.torch.loader(numbered(at), batch_sampler=[[1], [2]]).exclude(rows=[1]),
+        "leave them out of its lists",
+        lambda at: values(unirecord.torch.loader(numbered(at), batch_sampler=[[2]])) == [2],
+    ),
+    "a batch sampler of a shard": (
+        lambda at: unirecord.torch.loader(numbered(at, shard_id=0, num_shards=2), batch_sampler=[[1]]),
+        "open the dataset without shards",
+        lambda at: values(unirecord.torch.loader(numbered(at), batch_sampler=[[1]])) == [1],
+    ),
+    "a batch sampler of a shuffled dataset": (
+        lambda at: unirecord.torch.loader(numbered(at, shuffle=True), batch_sampler=[[1]]),
+        "open it with shuffle=False",
+        lambda at: values(unirecord.torch.loader(numbered(at, shuffle=False), batch_sampler=[[1]])) == [1],
+    ),
+    "a batch sampler behind a state": (
+        lambda at: unirecord.torch.loader(in_middle(numbered(at)), batch_sampler=[[1]]),
+        "load one into this loader",
+        lambda at: (
+            [
+                loader.load_state_dict(loader.state_dict()) or values(loader)
+                for loader in [unirecord.torch.loader(numbered(at), batch_sampler=[[1]])]
+            ]
+            == [[1]]
+        ),
+    ),
+    "split by, without names": (
+        lambda at: numbered(at).split([0.9, 0.1], by="i"),
+        r'split\(\{"train": 0.9, "val": 0.1\}, by="user"\)',
+        lambda at: sum(map(len, numbered(at).split({"train": 0.9, "val": 0.1}, by="i").values())) == 10,
+    ),
+    "row numbers of a weighted draw": (
+        lambda at: unirecord.weighted(numbered(at), np.ones(10)).scalars(),
+        r'or scalars\(order="samples"\)',
+        lambda at: len(unirecord.weighted(numbered(at), np.ones(10)).scalars(order="samples")["i"]) == 10,
+    ),
+    "scalars as a string": (
+        lambda at: numbered(at).scalars("i"),
+        r"write \['i'\], or ds\['i'\] for one column",
+        lambda at: list(numbered(at).scalars(["i"])["i"]) == list(numbered(at)["i"]) == TEN,
+    ),
+    "scalars of columns that are none": (
+        lambda at: texts(at, columns=["text"]).scalars(),
+        "name those that are wanted",
+        lambda at: list(texts(at, columns=["text"]).scalars(["i"])["i"]) == [0, 1, 2],
+    ),
+    "a mixture refreshed": (
+        lambda at: unirecord.mix({"a": numbered(at)}).refresh(),
+        "refresh these, and make it anew",
+        lambda at: [ds.refresh() or len(unirecord.mix({"a": ds})) for ds in [numbered(at)]] == [10],
+    ),
+    "a selection refreshed": (
+        lambda at: numbered(at).select([1]).refresh(),
+        "refresh the dataset it was made from, and select anew",
+        lambda at: [ds.refresh() or len(ds.select([1])) for ds in [numbered(at)]] == [1],
+    ),
+    "weights drawn without replacement": (
+        lambda at: unirecord.weighted(numbered(at), np.ones(10), samples=11, replacement=False),
+        "without replacement, 10 rows can be drawn",
+        lambda at: len(unirecord.weighted(numbered(at), np.ones(10), samples=10, replacement=False)) == 10,
+    ),
+    "classes that are null": (
+        lambda at: unirecord.balanced(opened(at), "maybe", classes=1, per_class=1),
+        "leave them out with where=",
+        lambda at: (
+            len(unirecord.balanced(opened(at, where="maybe is not null"), "maybe", classes=1, per_class=1))
+            == 1
+        ),
+    ),
+    "buckets of no size": (
+        lambda at: unirecord.bucketed(tokens(at), "tokens"),
+        "give one of batch_size and max_length",
+        lambda at: len(unirecord.bucketed(tokens(at), "tokens", batch_size=2)) > 0,
+    ),
+    "rows that are too long": (
+        lambda at: unirecord.bucketed(tokens(at), "tokens", max_length=4),
+        "leave them out with select, or allow more",
+        lambda at: (
+            len(unirecord.bucketed(tokens(at).select([0, 1, 2, 3]), "tokens", max_length=4)) > 0
+            and len(unirecord.bucketed(tokens(at), "tokens", max_length=6)) > 0
+        ),
+    ),
+    "draws of a dataset in blocks": (
+        lambda at: drawn(at, shuffle="block"),
+        "give it shuffle=True or shuffle=False",
+        lambda at: len(drawn(at, shuffle=True)) == len(drawn(at, shuffle=False)) == 5,
+    ),
+    "draws of a draw": (
+        lambda at: unirecord.weighted(unirecord.mix({"a": numbered(at)}), np.ones(10)),
+        "draw from what it is made of",
+        lambda at: len(unirecord.weighted(numbered(at), np.ones(10))) == 10,
+    ),
+    "small batches of drawn ones": (
+        lambda at: unirecord.bucketed(tokens(at), "tokens", batch_size=4).batches(drop_last=True),
+        r"unirecord.bucketed\(…, drop_last=True\)",
+        lambda at: len(unirecord.bucketed(tokens(at), "tokens", batch_size=4, drop_last=True)) <= 1,
+    ),
+    "a mixture by schedule": (
+        lambda at: unirecord.mix({"a": numbered(at)}, schedule={5: {"a": 1}}),
+        "say how many samples.*samples=",
+        lambda at: len(unirecord.mix({"a": numbered(at)}, schedule={5: {"a": 1}}, samples=10)) == 10,
+    ),
+    "a mixture of a list": (
+        lambda at: unirecord.mix([numbered(at)]),
+        r'datasets by name, such as \{"web": a, "code": b\}',
+        lambda at: len(unirecord.mix({"web": numbered(at), "code": numbered(at)})) == 20,
+    ),
+    "a mixture of a mixture": (
+        lambda at: unirecord.mix({"a": unirecord.mix({"b": numbered(at)})}),
+        "mix what it is made of",
+        lambda at: len(unirecord.mix({"a": numbered(at)})) == 10,
+    ),
+    "a mixture of other options": (
+        lambda at: unirecord.mix({"a": numbered(at), "b": numbered(at, on_corrupt="skip")}),
+        r"ds.view\((on_corrupt)=…\) gives a source another",
+        lambda at: (
+            len(
+                unirecord.mix(
+                    {"a": numbered(at), "b": numbered(at, on_corrupt="skip").view(on_corrupt="raise")}
+                )
+            )
+            == 20
+        ),
+    ),
+    "a mixture of other columns": (
+        lambda at: unirecord.mix(
+            {"a": texts(at), "b": made(at, {"i": "int64", "text": "int8"}, {"i": [1], "text": [1]})}
+        ),
+        r"leave it out with ds.view\(columns=…\)",
+        lambda at: (
+            values(
+                unirecord.mix(
+                    {
+                        "a": texts(at).view(columns=["i"]),
+                        "b": made(at, {"i": "int64", "text": "int8"}, {"i": [1], "text": [1]}).view(
+                            columns=["i"]
+                        ),
+                    },
+                    stop="all",
+                ).batches(2)
+            )[:2]
+            == [0, 1]
+        ),
+    ),
+    "another rank's drawn batch": (
+        lambda at: drawn(at).order.replay(0, epoch=0, rank=1, num_shards=2),
+        r"draw from ds.view\(shard_id=..., num_shards=...\)",
+        lambda at: (
+            len(
+                unirecord.balanced(
+                    numbered(at).view(shard_id=1, num_shards=2), "label", classes=2, per_class=1
+                ).order.replay(0, epoch=0)["i"]
+            )
+            == 2
+        ),
+    ),
+    "a step of no size": (
+        lambda at: numbered(at).order.rows_of(0),
+        "how many samples a batch of one rank has: batch_size",
+        lambda at: list(numbered(at).order.rows_of(0, batch_size=2)) == [0, 1],
+    ),
+    "a step of drawn batches with a size": (
+        lambda at: drawn(at).order.rows_of(0, 2),
+        "leave out batch_size and drop_last",
+        lambda at: len(drawn(at).order.rows_of(0)) == 2,
+    ),
+    "row numbers of drawn batches": (
+        lambda at: drawn(at).order.row_ids(),
+        r"order.rows_of\(step\) gives the rows of one",
+        lambda at: len(drawn(at).order.rows_of(1)) == 2,
+    ),
+    "row numbers as places": (
+        lambda at: [ds.scalars()["i"][ds.order.row_ids()] for ds in [numbered(at, where="i > 4")]],
+        r'scalars\(order="samples"\) is in the order of ds\[i\], and its value i belongs to order.row_ids\(\)\[i\]',
+        lambda at: (
+            [
+                list(ds.scalars(order="samples")["i"]) == [s["i"] for s in ds] == list(ds.order.row_ids())
+                for ds in [numbered(at, where="i > 4", shuffle=True)]
+            ]
+            == [True]
+        ),
+    ),
+    "an epoch taken up where?": (
+        lambda at: numbered(at).order.rows_of(0, 2, start=2),
+        "give the epoch that was taken up there as well",
+        lambda at: list(numbered(at).order.rows_of(0, 2, start=2, epoch=0)) == [2, 3],
+    ),
+    "no sample is left out of another": (
+        lambda at: without(numbered(at), rows=[3])[3],
+        r"use batches\(\), .*exclude\(fill=True\).*read_rows reads it",
+        lambda at: (
+            values(without(numbered(at), rows=[3]).batches(2)) == [i for i in TEN if i != 3]
+            and len(without(numbered(at), rows=[3], fill=True)[3]) == 3
+            and values([without(numbered(at), rows=[3]).read_rows([3])]) == [3]
+        ),
+    ),
+    "windows of windows": (
+        lambda at: unirecord.windows(unirecord.windows(tokens(at), "tokens", 2), "tokens", 2),
+        "make others of the dataset they come from",
+        lambda at: len(unirecord.windows(tokens(at), "tokens", 2)) == 10,
+    ),
+    "windows of a mixture": (
+        lambda at: unirecord.windows(unirecord.mix({"a": tokens(at)}), "tokens", 2),
+        "make one of each source",
+        lambda at: len(unirecord.mix({"a": tokens(at)})) == len(tokens(at)),
+    ),
+    "a condition on windows": (
+        lambda at: unirecord.windows(numbered_tokens(at), "tokens", 2).view(where="i > 2"),
+        "choose them first, then make the stream of them",
+        lambda at: len(unirecord.windows(numbered_tokens(at).view(where="i > 2"), "tokens", 2)) > 0,
+    ),
+    "windows refreshed": (
+        lambda at: unirecord.windows(tokens(at), "tokens", 2).refresh(),
+        "refresh these, and make it anew",
+        lambda at: [ds.refresh() or len(unirecord.windows(ds, "tokens", 2)) for ds in [tokens(at)]] == [10],
+    ),
+    "rows chosen from a mixture": (
+        lambda at: unirecord.mix({"a": numbered(at)}).select([1]),
+        "use where, select, take, skip and split on what it is made",
+        lambda at: len(unirecord.mix({"a": numbered(at).select([1])})) == 1,
+    ),
+    "sizes of blocks without blocks": (
+        lambda at: numbered(at, block_rows=4, shuffle=True),
+        'leave them out, or ask for shuffle="block"',
+        lambda at: len(numbered(at, block_rows=4, shuffle="block")) == len(numbered(at, shuffle=True)),
+    ),
+    "a cache without a size": (
+        lambda at: numbered(at, cache=at / "cache"),
+        'as cache="/scratch/cache", cache_bytes="200GB"',
+        lambda at: unirecord.snapshot.cache.CacheOptions.of(at / "cache", "200GB") is not None,
+    ),
+    "a random transform of none": (
+        lambda at: numbered(at).batches(2, random=True),
+        "there is none: give transform=",
+        lambda at: values(numbered(at).batches(2, random=True, transform=lambda one, _: one)) == TEN,
+    ),
+    "two ways to name deleted rows": (
+        lambda at: unirecord.delete(at / "rows", where="k == 1", rows=[1]),
+        "give either where, a condition, or rows",
+        lambda at: (
+            unirecord.delete(at / "rows", where="k == 1").rows
+            == unirecord.delete(at / "rows", rows=[1]).rows
+            == 1
+        ),
+    ),
+}
+
+
+OF_FRAMEWORKS: Called = {
+    "torch: no batch size": (
+        lambda at: unirecord.torch.loader(numbered(at)),
+        "give a batch_size",
+        lambda at: values(unirecord.torch.loader(numbered(at), 5)) == TEN,
+    ),
+    "torch: a size of drawn batches": (
+        lambda at: unirecord.torch.loader(drawn(at), 5),
+        "have the size that they have",
+        lambda at: values(unirecord.torch.loader(drawn(at))) == TEN,
+    ),
+    "torch: two ways to say a batch": (
+        lambda at: unirecord.torch.loader(numbered(at), 5, batch_sampler=[[1]]),
+        "give one of them",
+        lambda at: (
+            values(unirecord.torch.loader(numbered(at), batch_sampler=[[1]])) == [1]
+            and values(unirecord.torch.loader(numbered(at), 5)) == TEN
+        ),
+    ),
+    "torch: a sampler over drawn batches": (
+        lambda at: unirecord.torch.loader(drawn(at), batch_sampler=[[1]]),
+        "batch_sampler= takes a dataset",
+        lambda at: values(unirecord.torch.loader(drawn(at).dataset, batch_sampler=[[1]])) == [1],
+    ),
+    "torch: no dataset": (
+        lambda at: unirecord.torch.loader(at / "rows", 2),
+        r"UniRecordDataset\(path\)",
+        lambda at: (
+            values(unirecord.torch.loader(UniRecordDataset(at / "rows", columns=["k"]), 2), "k") == [1, 2, 3]
+        ),
+    ),
+    "torch: a hidden mask": (
+        lambda at: unirecord.torch.loader(hidden(at), 2),
+        r"choose one of the two with columns=\[...\], or read both with ds.batches\(\)",
+        lambda at: (
+            set(next(iter(unirecord.torch.loader(hidden(at, columns=["x"]), 2)))) == {"x", "x_valid"}
+            and set(next(iter(unirecord.torch.loader(hidden(at, columns=["x_valid"]), 2)))) == {"x_valid"}
+            and set(next(iter(hidden(at).batches(2)))) == {"x", "x_valid"}
+        ),
+    ),
+    "torch: an epoch of drawn batches": (
+        lambda at: unirecord.torch.EpochSampler(drawn(at)),
+        r"DataLoader\(drawn.dataset, batch_sampler=drawn\)",
+        lambda at: [values(data_loader(one.dataset, batch_sampler=one)) for one in [drawn(at)]] == [TEN],
+    ),
+    "torch: a state of the middle in a DataLoader": (
+        lambda at: list(data_loader(in_middle(numbered(at)), 2)),
+        r"give it sampler=unirecord.torch.EpochSampler\(ds\), which goes on from there, or use unirecord.torch.loader",
+        lambda at: (
+            [
+                values(data_loader(ds, 2, sampler=unirecord.torch.EpochSampler(ds)))
+                for ds in [in_middle(numbered(at))]
+            ]
+            == [values(unirecord.torch.loader(in_middle(numbered(at)), 2))]
+            == [TEN[4:]]
+        ),
+    ),
+    "tf: a framework that counts on all rows": (
+        lambda at: unirecord.tf.dataset(without(numbered(at), rows=[1]), 2),
+        r"use exclude\(..., fill=True\).*ds.batches",
+        lambda at: (
+            len(list(unirecord.tf.dataset(without(numbered(at), rows=[1], fill=True), 2))) == 5
+            and len(values(without(numbered(at), rows=[1]).batches(2))) == 9
+        ),
+    ),
+    "tf: a transform": (
+        lambda at: unirecord.tf.dataset(numbered(at, transform=doubled), 2),
+        r"Use unirecord.tf.dataset\(ds.view\(transform=None\), …\), and .map\(\) on what it gives",
+        lambda at: (
+            values(unirecord.tf.dataset(numbered(at, transform=doubled).view(transform=None), 2).map(doubled))
+            == TEN
+        ),
+    ),
+    "tf: no batch size": (
+        lambda at: unirecord.tf.dataset(numbered(at)),
+        "give a batch_size",
+        lambda at: values(unirecord.tf.dataset(numbered(at), 5)) == TEN,
+    ),
+    "tf: a dataset that has grown": (
+        lambda at: [list(found) for found in [grown(at, lambda ds: unirecord.tf.dataset(ds, 2))]],
+        "call unirecord.tf.dataset again",
+        lambda at: len(values(unirecord.tf.dataset(grown(at, lambda ds: ds), 2), "k")) == 2,
+    ),
+    "tf: a column without a form": (
+        lambda at: unirecord.tf.dataset(halves(at), 2),
+        r"choose the others with columns=\[…\]",
+        lambda at: values(unirecord.tf.dataset(halves(at, columns=["i"]), 2)) == [0, 1],
+    ),
+    "hf: a transform": (
+        lambda at: unirecord.hf.dataset(numbered(at, transform=doubled)),
+        r"Use unirecord.hf.dataset\(ds.view\(transform=None\)\), and .map\(\) on what it gives",
+        lambda at: (
+            values(unirecord.hf.dataset(numbered(at, transform=doubled).view(transform=None)).map(doubled))
+            == TEN
+        ),
+    ),
+    "hf: a table of a transform": (
+        lambda at: unirecord.hf.table(numbered(at, transform=doubled)),
+        r"use unirecord.hf.table\(ds.view\(transform=None\)\)",
+        lambda at: unirecord.hf.table(numbered(at, transform=doubled).view(transform=None))["i"][:] == TEN,
+    ),
+    "hf: a state of another epoch": (
+        lambda at: list(resumed(numbered(at, shuffle=True), 0)),
+        r"call ds.set_epoch\(1\) before unirecord.hf.dataset\(ds\)",
+        lambda at: len(list(resumed(numbered(at, shuffle=True), 1))) == 8,
+    ),
+    "hf: drawn batches": (
+        lambda at: unirecord.hf.dataset(drawn(at)),
+        r"iterate over drawn.batches\(\)",
+        lambda at: values(drawn(at).batches()) == TEN,
+    ),
+    "hf: a table of drawn batches": (
+        lambda at: unirecord.hf.table(drawn(at)),
+        "drawn.dataset is what they have been drawn from",
+        lambda at: unirecord.hf.table(drawn(at).dataset)["i"][:] == TEN,
+    ),
+    "jax: two places": (
+        lambda at: unirecord.jax.loader(numbered(at), 5, device=jax_device(), sharding=jax_sharding()),
+        "give one of them",
+        lambda at: (
+            values(unirecord.jax.loader(numbered(at), 5, device=jax_device())) == TEN
+            and values(unirecord.jax.loader(numbered(at), 5, sharding=jax_sharding())) == TEN
+        ),
+    ),
+    "jax: drawn batches everywhere": (
+        lambda at: unirecord.jax.loader(drawn(at), sharding=jax_sharding()),
+        "leave out sharding=",
+        lambda at: values(unirecord.jax.loader(drawn(at))) == TEN,
+    ),
+    "jax: damaged rows that are left out": (
+        lambda at: unirecord.jax.loader(numbered(at, on_corrupt="skip"), 5, sharding=jax_sharding()),
+        r"use ds.view\(on_corrupt='raise'\)",
+        lambda at: (
+            values(
+                unirecord.jax.loader(
+                    numbered(at, on_corrupt="skip").view(on_corrupt="raise"), 5, sharding=jax_sharding()
+                )
+            )
+            == TEN
+        ),
+    ),
+    "jax: shares of different sizes": (
+        lambda at: unirecord.jax.loader(
+            numbered(at, shard_id=0, num_shards=4, remainder="uneven"), 1, sharding=jax_sharding()
+        ),
+        r'use ds.view\(remainder="pad"\) or "drop"',
+        lambda at: (
+            [
+                len(
+                    list(
+                        unirecord.jax.loader(
+                            numbered(at, shard_id=0, num_shards=4, remainder="uneven").view(
+                                remainder=remainder
+                            ),
+                            1,
+                            sharding=jax_sharding(),
+                        )
+                    )
+                )
+                for remainder in ("pad", "drop")
+            ]
+            == [3, 2]
+        ),
+    ),
+    "jax: texts everywhere": (
+        lambda at: unirecord.jax.loader(texts(at), 3, sharding=jax_sharding()),
+        r"leave them out with columns=\[...\], or give them one with transform=",
+        lambda at: (
+            values(unirecord.jax.loader(texts(at, columns=["i"]), 3, sharding=jax_sharding())) == [0, 1, 2]
+            and values(
+                unirecord.jax.loader(
+                    texts(at),
+                    3,
+                    sharding=jax_sharding(),
+                    transform=lambda one: {"i": np.int32(ord(one["text"]))},
+                )
+            )
+            == [97, 98, 99]
+        ),
+    ),
+    "jax: a number of 64 bits": (
+        lambda at: list(unirecord.jax.loader(made(at, {"i": "int64"}, {"i": [2**40]}), 1)),
+        r"or make them smaller before they become arrays",
+        lambda at: (
+            values(
+                unirecord.jax.loader(
+                    made(at, {"i": "int64"}, {"i": [2**40]}),
+                    1,
+                    transform=lambda one: {"i": np.int32(one["i"] >> 20)},
+                )
+            )
+            == [2**20]
+        ),
+    ),
+    "keras: texts": (
+        lambda at: unirecord.keras.dataset(texts(at), 3),
+        r"columns=\[...\], or give it one with batch_transform=",
+        lambda at: (
+            len(unirecord.keras.dataset(texts(at, columns=["i"]), 3)) == 1
+            and unirecord.keras.dataset(texts(at), 3, batch_transform=lambda batch: {"i": batch["i"]})[0][
+                "i"
+            ][2]
+            == 2
+        ),
+    ),
+    "keras: drawn batches": (
+        lambda at: unirecord.keras.dataset(drawn(at), 2),
+        r"unirecord.tf.dataset\(drawn\), unirecord.torch.loader\(drawn\), or a generator over drawn.batches\(\)",
+        lambda at: (
+            values(unirecord.tf.dataset(drawn(at)))
+            == values(unirecord.torch.loader(drawn(at)))
+            == values(drawn(at).batches())
+            == TEN
+        ),
+    ),
+    "keras: the middle of an epoch": (
+        lambda at: unirecord.keras.dataset(in_middle(numbered(at)), 2)[0],
+        r"use ds.set_epoch\(\)",
+        lambda at: (
+            [
+                ds.set_epoch(1) or list(unirecord.keras.dataset(ds, 2)[0]["i"])
+                for ds in [in_middle(numbered(at))]
+            ]
+            == [[0, 1]]
+        ),
+    ),
+}
+
+OF_PIPELINES: Called = {
+    "a filter behind batch": (
+        lambda at: numbered(at).pipeline().batch(2).filter(lambda one: True),
+        r"use unbatch\(\) first",
+        lambda at: (
+            [one["i"] for one in numbered(at).pipeline().batch(2).unbatch().filter(lambda one: one["i"] < 3)]
+            == [0, 1, 2]
+        ),
+    ),
+    "columns of a map as a string": (
+        lambda at: numbered(at).pipeline().map(lambda i: i, columns="i"),
+        r"write columns=\['i'\]",
+        lambda at: (
+            [one["i"] for one in numbered(at).pipeline().map(lambda i: -i, columns=["i"])]
+            == [-i for i in TEN]
+        ),
+    ),
+    "a condition with threads": (
+        lambda at: numbered(at).pipeline().filter("i > 3", threads=2),
+        "it has no columns=, threads=, processes=, random=",
+        lambda at: [one["i"] for one in numbered(at).pipeline().filter("i > 3")] == TEN[4:],
+    ),
+    "many at once without columns": (
+        lambda at: numbered(at).pipeline().map(lambda i: i, vectorised=True),
+        r"vectorised=True needs columns=\[...\]",
+        lambda at: (
+            [one["i"] for one in numbered(at).pipeline().map(lambda i: -i, columns=["i"], vectorised=True)]
+            == [-i for i in TEN]
+        ),
+    ),
+    "a filter with receipts": (
+        lambda at: numbered(at).pipeline(receipts=at / "r").filter(lambda one: True),
+        "choose rows with where= before the pipeline is made, or leave out receipts=",
+        lambda at: (
+            len(list(numbered(at, where="i > 3").pipeline(receipts=at / "r"))) == 6
+            and len(list(numbered(at).pipeline().filter(lambda one: one["i"] > 3))) == 6
+        ),
+    ),
+    "a step of an unknown number": (
+        lambda at: numbered(at).pipeline().filter(lambda one: True).replay(1),
+        "give the epoch in which steps count",
+        lambda at: numbered(at).pipeline().filter(lambda one: one["i"] > 3).replay(1, epoch=0)["i"] == 5,
+    ),
+    "a picture of no column": (
+        lambda at: numbered(at).pipeline().map(unirecord.images.Decode((4, 4))),
+        r"works on one column: map\(.*columns=\[...\]\)",
+        lambda at: (
+            next(iter(pictures(at).pipeline().map(unirecord.images.Decode((4, 4)), columns=["x"])))["x"].shape
+            == (4, 4, 3)
+        ),
+    ),
+    "a condition on generators": (
+        lambda at: unirecord.Pipeline.from_generators([lambda: iter(TEN)]).filter("i > 3"),
+        "give a function",
+        lambda at: (
+            list(unirecord.Pipeline.from_generators([lambda: iter(TEN)]).filter(lambda i: i > 3)) == TEN[4:]
+        ),
+    ),
+    "a generator that is one": (
+        lambda at: unirecord.Pipeline.from_generators([iter(TEN)]),
+        "a list of functions that give iterables",
+        lambda at: list(unirecord.Pipeline.from_generators([lambda: iter(TEN)])) == TEN,
+    ),
+    "a fraction without its crop": (
+        lambda at: unirecord.images.Decode(4, fraction=0.5),
+        "fraction= goes with crop='center'",
+        lambda at: unirecord.images.Decode(4, fraction=0.5, crop="center") is not None,
+    ),
+    "an area without its crop": (
+        lambda at: unirecord.images.Decode(4, scale=(0.5, 1)),
+        "scale= and ratio= go with crop='random-resized'",
+        lambda at: unirecord.images.Decode(4, scale=(0.5, 1), crop="random-resized") is not None,
+    ),
+    "a flip that is no probability": (
+        lambda at: unirecord.images.Decode(4, flip=True),
+        "is a probability; 0.5 mirrors every other picture",
+        lambda at: unirecord.images.Decode(4, flip=0.5) is not None,
+    ),
+    "a mean of bytes": (
+        lambda at: unirecord.images.Decode(4, mean=1, std=2),
+        "go with dtype='float32' or 'float16'",
+        lambda at: all(
+            unirecord.images.Decode(4, mean=1, std=2, dtype=one) for one in ("float32", "float16")
+        ),
+    ),
+}
+
+OF_FILES: Called = {
+    "two sizes of parts": (
+        lambda at: unirecord.compact(at / "rows", part_bytes="1MB", rows_per_part=2),
+        "give part_bytes or rows_per_part",
+        lambda at: (
+            unirecord.compact(at / "rows", part_bytes="1MB")
+            and unirecord.compact(at / "rows", rows_per_part=2)
+        ),
+    ),
+    "a purge of a condition and rows": (
+        lambda at: unirecord.purge(at / "rows", where="k == 1", rows=[0]),
+        "not both",
+        lambda at: unirecord.purge(at / "rows", where="k == 1") and len(opened(at)) == 2,
+    ),
+    "a purge of added columns": (
+        lambda at: [
+            unirecord.add_columns(at / "rows", {"n": "int8"}, {"n": [1, 2, 3]}),
+            unirecord.purge(at / "rows", rows=[0]),
+        ],
+        "unirecord compact --join-columns, and then unirecord gc --keep 1",
+        lambda at: (
+            main(["compact", str(at / "rows"), "--join-columns"])
+            == main(["gc", str(at / "rows"), "--keep", "1"])
+            == 0
+            and unirecord.purge(at / "rows", rows=[0])
+            and len(opened(at)) == 2
+        ),
+    ),
+    "an old version with added columns": (
+        lambda at: [
+            unirecord.add_columns(at / "rows", {"n": "int8"}, {"n": [1, 2, 3]}),
+            unirecord.compact(at / "rows", join_columns=True),
+            unirecord.purge(at / "rows", rows=[0]),
+        ],
+        "remove it first: unirecord gc --keep 1",
+        lambda at: (
+            main(["gc", str(at / "rows"), "--keep", "1"]) == 0
+            and unirecord.purge(at / "rows", rows=[0])
+            and len(opened(at)) == 2
+        ),
+    ),
+    "a merge over a dataset": (
+        lambda at: unirecord.merge([at / "rows"], at / "rows"),
+        "choose another name",
+        lambda at: unirecord.merge([at / "rows"], at / "other") and len(UniRecordDataset(at / "other")) == 3,
+    ),
+    "a version that is changed": (
+        lambda at: [unirecord.delete(at / "rows", rows=[0]), unirecord.delete(f"{at}/rows@1", rows=[1])],
+        r"name .*rows$",
+        lambda at: unirecord.delete(f"{at}/rows", rows=[1]).rows == 1,
+    ),
+    "a version of a list": (
+        lambda at: UniRecordDataset([at / "rows"], version=1),
+        "name each as DIRECTORY@VERSION",
+        lambda at: unirecord.delete(at / "rows", rows=[0]) and len(UniRecordDataset([f"{at}/rows@1"])) == 3,
+    ),
+    "a version that is taken": (
+        lambda at: [(at / "rows@1").mkdir(exist_ok=True), UniRecordDataset(at / "rows", version=1)],
+        "rename it",
+        lambda at: (at / "rows@1").rename(at / "mine") and len(UniRecordDataset(at / "rows", version=1)) == 3,
+    ),
+    "no path": (
+        lambda at: UniRecordDataset(""),
+        r"name a part \(.urec\), a directory of parts, or a glob",
+        lambda at: (
+            [
+                unirecord.export(at / "rows", at / "e.jsonl"),
+                *(len(UniRecordDataset(f"{at}/{one}")) == 3 for one in ("rows", "rows/*.urec", parts(at)[0])),
+            ][1:]
+            == [True] * 3
+        ),
+    ),
+    "the home folder": (
+        lambda at: at_home(at, lambda: "~/rows"),
+        "only a shell expands ~, so name .*/rows$",
+        lambda at: at_home(at, Path("~/rows").expanduser) == 3,
+    ),
+    "a lost manifest": (
+        lambda at: [(at / "rows" / "manifest.json").unlink(missing_ok=True), opened(at)],
+        "`unirecord repair .*` makes it anew",
+        lambda at: main(["repair", str(at / "rows")]) == 0 and len(opened(at)) == 3,
+    ),
+    "a lost file of deletions": (
+        lambda at: [
+            unirecord.delete(at / "rows", rows=[0]),
+            next((at / "rows").glob("*.del-*")).unlink(),
+            opened(at),
+        ],
+        r"go back to a version without it: unirecord restore .* --version N \(unirecord log lists them\)",
+        lambda at: (
+            main(["log", str(at / "rows")]) == main(["restore", str(at / "rows"), "--version", "1"]) == 0
+            and len(opened(at)) == 3
+        ),
+    ),
+    "an export over a folder": (
+        lambda at: unirecord.export(at / "rows", at / "rows", to="jsonl", overwrite=True),
+        "choose another path",
+        lambda at: unirecord.export(at / "rows", at / "other", to="jsonl", overwrite=True),
+    ),
+}
+
+FOLLOWED: Called = {**OF_DATASETS, **OF_FRAMEWORKS, **OF_PIPELINES, **OF_FILES}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+def test_the_call_that_an_error_advises_does_what_it_says(tmp_path: Path, rows: Path, name: str) -> None:
+    refused, said, advised = FOLLOWED[name]
+    framework = name.partition(": ")[0]
+    if name in OF_FRAMEWORKS:
+        pytest.importorskip({"tf": "tensorflow", "hf": "datasets"}.get(framework, framework))
+    shutil.copytree(rows, tmp_path / "rows")
+    with pytest.raises(Exception, match=said):
+        refused(tmp_path)
+    assert advised(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("command", "there"),
     [
@@ -538,8 +1383,8 @@ def test_a_state_of_windows_is_told_from_that_of_another_dataset(
             unirecord.StaleError, match="it is of rows, and this has windows or packed samples"
         ):
             ds.load_state_dict(plain.state_dict())
-        again = getattr(UniRecordDataset(path, shuffle=True, seed=1), name)(
-            "tokens", 16 if name == "packed" else 4
+        again = getattr(unirecord, name)(
+            UniRecordDataset(path, shuffle=True, seed=1), "tokens", 16 if name == "packed" else 4
         )
         again.batches(2).load_state_dict(state)  # into what it was called of
 

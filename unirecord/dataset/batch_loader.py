@@ -137,12 +137,12 @@ class BatchLoader(Generic[Batch]):
                 have been drawn.
         """
         cursor, options = self._cursor, self._options
+        if sum(given is not None for given in (steps, rows, where)) != 1:
+            raise ValueError("give one of steps, rows and where")
         if steps is None:
             if epoch is not None or start:
                 raise ValueError("epoch and start say in which epoch steps count: give steps as well")
             return cursor.exclude(named_rows(cursor.plan, rows, where), fill)
-        if rows is not None or where is not None:
-            raise ValueError("give one of steps, rows and where")
         job = cursor.steps(check_integer("start", start, 0), options.batch_size, options.drop_last)
         return cursor.exclude(by_steps(cursor.plan, job, steps, epoch), fill)
 

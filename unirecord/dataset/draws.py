@@ -306,7 +306,8 @@ class DrawnBatches:
         """The options of a loader of these batches; ValueError for ``drop_last`` and ``receipts``, which are none."""
         if read_ahead.pop("drop_last", False):
             raise ValueError(
-                "drop_last: batches have been drawn already; bucketed(drop_last=True) leaves small ones out"
+                "drop_last: batches have been drawn already; unirecord.bucketed(…, drop_last=True) leaves small ones "
+                "out"
             )
         if read_ahead.get("receipts") is not None:
             raise ValueError(

@@ -61,8 +61,9 @@ def _refuse_row_numbers(index: Any) -> None:
     for one in index if isinstance(index, tuple) else (index,):
         if isinstance(one, RowNumbers) and one._of_all_rows:
             raise IndexError(
-                "row_ids() numbers all rows of the data, and this column has only the chosen ones, in their order: "
-                'scalars(order="samples") is in the order of ds[i], and its value i belongs to row_ids()[i]'
+                "order.row_ids() numbers all rows of the data, and this column has only the chosen ones, in their "
+                'order: scalars(order="samples") is in the order of ds[i], and its value i belongs to '
+                "order.row_ids()[i]"
             )
 
 

@@ -124,7 +124,7 @@ def _nested(column: Column, values: Any, kind: pyarrow.DataType) -> pyarrow.Arra
     return flat if flat.type == kind else flat.cast(kind)
 
 
-# The stream that ``to_hf`` gives: a shard's order in stretches, in the epoch of each pass, with exact states.
+# The stream that ``dataset`` gives: a shard's order in stretches, in the epoch of each pass, with exact states.
 
 
 _TABLE_BYTES = 4 << 20
@@ -161,7 +161,7 @@ class UniRecordExamples(_BaseExamplesIterable):  # type: ignore[misc]
         self._ds, self._given = ds, given
         self._features, self._stretches = features, stretches
         self._first = ds.epoch
-        self._set = SharedEpoch()  # by set_epoch of the stream that to_hf gave
+        self._set = SharedEpoch()  # by set_epoch of the stream that the user has
         self._own = 0  # of the pass, where the stream that is iterated has been given one
         self._for_worker = False  # whether the next call of shift_rngs is about a worker's number
 
@@ -193,9 +193,12 @@ class UniRecordExamples(_BaseExamplesIterable):  # type: ignore[misc]
         # A loaded state stands in the dict that _init_state_dict gave; `datasets` tells nobody.
         state: dict[str, Any] = self._state_dict or self._init_state_dict()
         if state["epoch"] != epoch:
+            # `datasets` has found its own epoch to be the state's: the dataset's is another. A set_epoch of the stream
+            # would make `datasets` forget the state.
             raise ValueError(
-                f"the state is of epoch {state['epoch']}, and this is epoch {epoch}: call set_epoch(), or "
-                "ds.set_epoch() before to_hf(), with the epoch in which it was taken"
+                f"the state is of epoch {state['epoch']}, and this is epoch {epoch}: call "
+                f"ds.set_epoch({state['epoch'] - (epoch - self._first)}) before unirecord.hf.dataset(ds), as where it "
+                "was taken"
             )
         for number in range(state["shard_idx"], len(self._stretches)):
             first, last = self._stretches[number]
@@ -345,7 +348,10 @@ def table(ds: UniRecordDataset) -> datasets.Dataset:
 
     check_dataset(ds, "drawn.dataset is what they have been drawn from")
     if ds.transform is not None:
-        raise ValueError("the dataset has a transform, which a table would not call: ds.view(transform=None)")
+        raise ValueError(
+            "the dataset has a transform, which a table would not call: use "
+            "unirecord.hf.table(ds.view(transform=None))"
+        )
     columns = [ds.schema[name] for name in ds.column_names if not ds.schema[name].is_blob]
     if not columns:
         raise ValueError("a table holds scalar columns, and there are none among those of the dataset")

@@ -85,7 +85,8 @@ class WeightedOrder(Vectorised):
         if self.rows > _MOST_LOOKED_AT:
             raise ValueError(
                 f"a draw by weight has no inverse: to say when a row comes, each of the {self.rows} draws of the epoch "
-                f"would be looked at, and {_MOST_LOOKED_AT} are the most: ask for the rows of steps, with rows_of"
+                f"would be looked at, and {_MOST_LOOKED_AT} are the most: ask for the rows "
+                "of steps, with order.rows_of"
             )
         sorter = np.argsort(rows, kind="stable")
         wanted = rows[sorter]

@@ -114,7 +114,10 @@ def explain_lost_file(folder: str, name: str) -> str:
     """Return the message for a file that a directory's manifest names, and that is not there."""
     full = os.path.join(folder, name)
     if ".del-" in name:
-        return f"{full}: this file, which says what rows have been deleted, is missing; put it back"
+        return (
+            f"{full}: this file, which says what rows have been deleted, is missing; put it back, or go back to a "
+            f"version without it: unirecord restore {folder} --version N (unirecord log lists them)"
+        )
     if name.endswith(".idx"):
         return (
             f"{full}: this index is missing; run `unirecord repair {folder}` to rebuild it from the data file"

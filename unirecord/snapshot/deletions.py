@@ -128,7 +128,7 @@ def _checked(deletion: Deletion, part_id: bytes, part_rows: int) -> tuple[int, i
     except FileNotFoundError:
         raise MissingError(
             f"{deletion.path}: this file, which says what rows have been deleted, is missing; put it back, or go back "
-            "to a version without it by `unirecord restore`"
+            "to a version without it: unirecord restore PATH --version N (unirecord log lists them)"
         ) from None
     if len(content) != deletion.bytes or f"{xxh3_64(content):016x}" != deletion.digest:
         raise _wrong(deletion, "it has another length or digest than the manifest says")
