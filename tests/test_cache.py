@@ -66,7 +66,8 @@ def test_after_the_first_epoch_what_the_limit_leaves_out_is_fetched(
 ) -> None:
     """(1 - limit / data) of the data in each epoch, to a hundredth of it: no replacement of entries does better."""
     monkeypatch.setattr(Durations, "long", lambda *_: 3_600.0)  # no request is made twice for being late
-    rows, size = 200, 40_000
+    # what the cache keeps beside the rows takes up to 80 KB of the limit
+    rows, size = 200, 160_000
     with Writer(root / "bucket" / "large.urec", {"x": f"uint8[{size}]"}) as writer:
         for n in range(rows):
             writer.write({"x": np.full(size, n, np.uint8)})
