@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import tarfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -1264,19 +1265,416 @@ OF_FILES: Called = {
     ),
 }
 
-FOLLOWED: Called = {**OF_DATASETS, **OF_FRAMEWORKS, **OF_PIPELINES, **OF_FILES}
+
+def sourced(at: Path) -> UniRecordDataset:
+    return made(at, {"source": "int32"}, {"source": [1, 2]})
+
+
+def of_environment(at: Path, variables: dict[str, str], **options: Any) -> int:
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in variables.items():
+            patched.setenv(name, value)
+        return len(UniRecordDataset.distributed(at / "rows", **options))
+
+
+OF_MORE: Called = {
+    "a mixture with a column source": (
+        lambda at: unirecord.mix({"a": sourced(at)}),
+        "give the one that names the source another name, or None",
+        lambda at: (
+            set(unirecord.mix({"a": sourced(at)}, source_column="of")[0]) == {"source", "of"}
+            and set(unirecord.mix({"a": sourced(at)}, source_column=None)[0]) == {"source"}
+        ),
+    ),
+    "windows with two columns of a name": (
+        lambda at: unirecord.windows(tokens(at), "tokens", 2, documents="tokens"),
+        "columns of the same name: .*; give others",
+        lambda at: set(unirecord.windows(tokens(at), "tokens", 2, documents="of")[0]) == {"tokens", "of"},
+    ),
+    "windows in the order of parts": (
+        lambda at: unirecord.windows(tokens(at, shuffle="parts"), "tokens", 2),
+        'shuffle with True or "block"',
+        lambda at: (
+            len(unirecord.windows(tokens(at, shuffle=True), "tokens", 2))
+            == len(unirecord.windows(tokens(at, shuffle="block"), "tokens", 2))
+            == 10
+        ),
+    ),
+    "a condition as a selection": (
+        lambda at: numbered(at).select("i > 3"),
+        r"for a condition use ds.view\(where=…\)",
+        lambda at: values(numbered(at).view(where="i > 3").batches(2)) == TEN[4:],
+    ),
+    "a condition as rows that are left out": (
+        lambda at: numbered(at).exclude("i > 3"),
+        r"ds.view\(where=…\).order.row_ids\(\) are those that meet a condition",
+        lambda at: list(numbered(at).view(where="i > 3").order.row_ids()) == TEN[4:],
+    ),
+    "ranks by half": (
+        lambda at: of_environment(at, {"RANK": "0"}),
+        "set both, or give shard_id and num_shards",
+        lambda at: (
+            of_environment(at, {"RANK": "0", "WORLD_SIZE": "3"})
+            == of_environment(at, {}, shard_id=0, num_shards=3)
+            == 1
+        ),
+    ),
+    "an export to no folder": (
+        lambda at: unirecord.export(at / "rows", at / "no" / "e.jsonl"),
+        "does not exist; make it first",
+        lambda at: (at / "no").mkdir() or unirecord.export(at / "rows", at / "no" / "e.jsonl"),
+    ),
+    "a storage that is not known": (
+        lambda at: UniRecordDataset("nothing://a/b"),
+        "no storage is known for nothing://; name a path on a disk",
+        lambda at: len(opened(at)) == 3,
+    ),
+    "torch: texts of no length": (
+        lambda at: list(data_loader(halves(at, columns=["o"]), 2)),
+        "Leave it out with columns=",
+        lambda at: (
+            values(data_loader(halves(at, columns=["i"]), 2)) == [0, 1]
+            and len(list(data_loader(halves(at), 2, collate_fn=list))) == 1
+            and len(list(unirecord.torch.loader(halves(at), 2))) == 1
+            and values(data_loader(halves(at, transform=lambda one: {"i": one["i"]}), 2)) == [0, 1]
+        ),
+    ),
+    "torch: a null in a DataLoader": (
+        lambda at: list(data_loader(opened(at, columns=["maybe"]), 3)),
+        "fill or pad its values in a transform",
+        lambda at: (
+            values(data_loader(opened(at, transform=lambda one: {"maybe": one["maybe"] or 0}), 3), "maybe")
+            == [0, 0, 1]
+        ),
+    ),
+    "jax: a masked array": (
+        lambda at: list(unirecord.jax.loader(opened(at).view(columns=["maybe"]), 3, collate_fn=masked)),
+        "give a dict, or fill it",
+        lambda at: (
+            len(list(unirecord.jax.loader(opened(at), 3, collate_fn=lambda batch: {"x": masked(batch)}))) == 1
+            and len(
+                list(unirecord.jax.loader(opened(at), 3, collate_fn=lambda batch: masked(batch).filled(0)))
+            )
+            == 1
+        ),
+    ),
+    "grain: a state of another epoch": (
+        lambda at: grain_resumed(at, 0),
+        r"call ds.set_epoch\(\) with the first one before batches\(\)",
+        lambda at: grain_resumed(at, 5),
+    ),
+}
+
+
+def masked(batch: Any) -> Any:
+    return np.ma.array([1, 2, 3], mask=[True, False, False])
+
+
+def grain_resumed(at: Path, epoch: int) -> bool:
+    """Whether batches of two epochs from this one go on by a state of epoch 5."""
+    ds = numbered(at, shuffle=True)
+    ds.set_epoch(5)
+    reading = iter(unirecord.grain.batches(ds, 2, epochs=2))
+    next(reading)
+    state = reading.get_state()
+    expected = next(reading)
+    ds = UniRecordDataset(ds.path, shuffle=True)
+    ds.set_epoch(epoch)
+    again = iter(unirecord.grain.batches(ds, 2, epochs=2))
+    again.set_state(state)
+    return bool((next(again)["i"] == expected["i"]).all())
+
+
+FRAMEWORKS = {
+    **{name: name for name in ("torch", "jax", "keras", "grain")},
+    "tf": "tensorflow",
+    "hf": "datasets",
+}
+FOLLOWED: Called = {**OF_DATASETS, **OF_FRAMEWORKS, **OF_PIPELINES, **OF_FILES, **OF_MORE}
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_the_call_that_an_error_advises_does_what_it_says(tmp_path: Path, rows: Path, name: str) -> None:
     refused, said, advised = FOLLOWED[name]
     framework = name.partition(": ")[0]
-    if name in OF_FRAMEWORKS:
-        pytest.importorskip({"tf": "tensorflow", "hf": "datasets"}.get(framework, framework))
+    if framework in FRAMEWORKS:
+        pytest.importorskip(FRAMEWORKS[framework])
     shutil.copytree(rows, tmp_path / "rows")
     with pytest.raises(Exception, match=said):
         refused(tmp_path)
     assert advised(tmp_path)
+
+
+def passes(
+    ds: UniRecordDataset, before: Callable[[int], Any] = lambda epoch: None, **options: Any
+) -> list[list[int]]:
+    """The rows of two passes of a DataLoader."""
+    loader, found = data_loader(ds, 2, **options), []
+    for epoch in range(2):
+        before(epoch)
+        found.append(values(loader))
+    return found
+
+
+def loaded_state(ds: UniRecordDataset, excluded_first: bool) -> bool:
+    state = ds.state_dict()
+    if excluded_first:
+        ds.exclude(rows=[1])
+    ds.load_state_dict(state)
+    if not excluded_first:
+        ds.exclude(rows=[1])
+    return 1 not in values(ds.batches(2))
+
+
+# As above, of calls that warn.
+OF_WARNINGS: Called = {
+    "torch: an epoch for the second time": (
+        lambda at: passes(numbered(at, shuffle=True)),
+        r"takes sampler=unirecord.torch.EpochSampler\(ds\).*or call ds.set_epoch\(epoch\) before each epoch",
+        lambda at: (
+            [passes(ds, sampler=unirecord.torch.EpochSampler(ds)) for ds in [numbered(at, shuffle=True)]]
+            == [passes(ds, ds.set_epoch) for ds in [numbered(at, shuffle=True)]]
+            == [[TEN, TEN]]
+        ),
+    ),
+    "torch: two orders": (
+        lambda at: values(data_loader(numbered(at, shuffle=True), 2, shuffle=True)),
+        r"with shuffle=False, or leave the order to it, and part it with ds.split\(\[0.8, 0.2\]\)",
+        lambda at: (
+            values(data_loader(numbered(at), 2, shuffle=True)) == TEN
+            and values(data_loader(numbered(at, shuffle=True), 2)) == TEN
+            and [len(values(data_loader(one, 2))) for one in numbered(at, shuffle=True).split([0.8, 0.2])]
+            == [8, 2]
+        ),
+    ),
+    "a state that does not know what is left out": (
+        lambda at: loaded_state(numbered(at), True),
+        "load the state first, and exclude then",
+        lambda at: loaded_state(numbered(at), False),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_WARNINGS)
+def test_the_call_that_a_warning_advises_gives_none(tmp_path: Path, name: str) -> None:
+    warned, said, advised = OF_WARNINGS[name]
+    if name.startswith("torch"):
+        pytest.importorskip("torch")
+    with pytest.warns(UserWarning, match=said):
+        warned(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert advised(tmp_path)
+
+
+def jobs(folder: Path) -> None:
+    """Three datasets, and states of jobs over them."""
+    for name in ("data", "web", "code"):
+        with unirecord.Writer(folder / name, {"i": "int64", "label": "int32", "x": "bytes"}) as writer:
+            writer.write_batch({"i": np.arange(10), "label": np.arange(10) % 2, "x": [b"1"] * 10})
+    data = UniRecordDataset(folder / "data", shuffle=True, seed=1)
+    mixed = unirecord.mix({name: UniRecordDataset(folder / name) for name in ("web", "code")}, seed=1)
+    rows = data.batches(2, receipts=folder / "receipts")
+    save(folder / "front.json", rows.state_dict())
+    for loader, name in (
+        (rows, "state.json"),
+        (unirecord.balanced(data, "label", classes=2, per_class=1).batches(), "drawn.json"),
+        (mixed.batches(2), "mixed.json"),
+    ):
+        reading = iter(loader)
+        for _ in range(2):
+            next(reading)
+        save(folder / name, loader.state_dict())
+        reading.close()
+    front, state = (json.loads((folder / name).read_text()) for name in ("front.json", "state.json"))
+    save(folder / "two.json", {"a": front, "b": state})
+    for seed in (1, 2):
+        for _ in UniRecordDataset(folder / "data", shuffle=True, seed=seed).batches(
+            5, receipts=folder / "both"
+        ):
+            pass
+        for _ in UniRecordDataset(folder / "data", shuffle=True, seed=seed).batches(
+            5, receipts=folder / f"r{seed}"
+        ):
+            pass
+    csv(folder)
+    (folder / "more.csv").write_text("i,more\n2,5\n")
+    assert main(["write", "a.csv", "old"]) == 0
+    unirecord.delete("old", rows=[0])
+
+
+def save(path: Path, state: Any) -> None:
+    path.write_text(json.dumps(state))
+
+
+TRACE = "trace data --batch 2"
+MIXED = "trace web=web code=code --batch 2"
+# A command that is refused beside what ``jobs`` has made, what it says, and the commands that it advises.
+COMMANDS: list[tuple[str, str, list[str]]] = [
+    (
+        TRACE,
+        "--step N, or --row N, or --state FILE",
+        [f"{TRACE} --step 1", f"{TRACE} --row 1", f"{TRACE} --state state.json"],
+    ),
+    ("trace data --step 1", "give --batch", [f"{TRACE} --step 1"]),
+    (f"{TRACE} --step 1 --start 2", "give --epoch as well", [f"{TRACE} --step 1 --start 2 --epoch 0"]),
+    (
+        f"{TRACE} --step 1 --extract x",
+        "--extract COLUMN and --out DIR go together",
+        [f"{TRACE} --step 1 --extract x --out o"],
+    ),
+    (
+        f"{TRACE} --step 1 --weights a=1",
+        "each source as NAME=PATH",
+        [f"{MIXED} --step 1 --weights web=0.7,code=0.3"],
+    ),
+    (
+        "trace web code --batch 2 --step 1",
+        "give each source of a mixture as NAME=PATH",
+        [f"{MIXED} --step 1"],
+    ),
+    (f"{MIXED} --row 3", "such as --row (web|code):3", [f"{MIXED} --row web:3", f"{MIXED} --row code:3"]),
+    (
+        f"{TRACE} --step 1 --drawn-by label",
+        "--drawn-by is for the --state of drawn batches",
+        ["trace data --state drawn.json --drawn-by label"],
+    ),
+    (
+        "trace data --state drawn.json",
+        "give --drawn-by COLUMN",
+        ["trace data --state drawn.json --drawn-by label"],
+    ),
+    (
+        f"{TRACE} --state drawn.json --drawn-by label",
+        "leave out --batch and --drop-last",
+        ["trace data --state drawn.json --drawn-by label"],
+    ),
+    (f"{MIXED} --step 1 --where i>2", "give its --state", [f"{MIXED} --state mixed.json"]),
+    (f"{MIXED} --state state.json", "give the one PATH that it is of", [f"{TRACE} --state state.json"]),
+    (
+        "trace web=web --batch 2 --state mixed.json",
+        r"sources \['code', 'web'\]; give each of them as NAME=PATH",
+        [f"{MIXED} --state mixed.json"],
+    ),
+    (
+        f"{TRACE} --state front.json",
+        "give --step for one of its steps",
+        [f"{TRACE} --state front.json --step 0"],
+    ),
+    (f"{TRACE} --state two.json", "write the right one to a file", [f"{TRACE} --state state.json"]),
+    (
+        f"{TRACE} --state state.json --seed 3",
+        "--seed cannot be given with --state, which says it",
+        [f"{TRACE} --state state.json"],
+    ),
+    (
+        f"{TRACE} --step 0 --rank 1",
+        r"has 1, numbered from 0 \(--ranks\)",
+        [f"{TRACE} --step 0 --rank 1 --ranks 2"],
+    ),
+    ("audit none --dataset data", "name the one given as receipts=", ["audit receipts --dataset data"]),
+    (
+        "audit both --dataset data",
+        "compares one: give each its own folder",
+        ["audit r1 --dataset data", "audit r2 --dataset data"],
+    ),
+    (
+        "restore old",
+        "old@N or --version N, as `unirecord log old` lists",
+        ["log old", "restore old --version 1"],
+    ),
+    ("restore old", "which version", ["restore old@1"]),
+    (
+        "gc data --older-than soon",
+        "write 7d, 12h, 30m or 45s",
+        [f"gc data --older-than {age}" for age in ("7d", "45s")],
+    ),
+    ("gc data --keep 0", "--keep is at least 1", ["gc data --keep 1"]),
+    ("gc data --dry-run --quiet", "choose one", ["gc data --dry-run", "gc data --quiet"]),
+    ("delete data --rows 5-3", "use --where", ["delete data --where i>=3"]),
+    (
+        "inspect data --where i>2 --rows 3",
+        "of chosen ones use --limit",
+        ["inspect data --where i>2 --limit 3"],
+    ),
+    (
+        "inspect data --where i>2 --name i",
+        "--name goes with --extract",
+        ["inspect data --where i>2 --extract x --name i --out o"],
+    ),
+    (
+        "inspect data --where i>2 --quote-formulas",
+        "goes with --csv",
+        ["inspect data --where i>2 --quote-formulas --csv"],
+    ),
+    (
+        "inspect data --mean i",
+        "--mean and --sum go with --group-by",
+        ["inspect data --mean i --group-by label"],
+    ),
+    ("inspect data --html a.html --json", "--html FILE is given alone", ["inspect data --html a.html"]),
+    (
+        "write a.csv o.urec --max-part-bytes 1MB",
+        "choose a DST without .urec",
+        ["write a.csv o --max-part-bytes 1MB"],
+    ),
+    (
+        "write a.csv o --stratify k",
+        "--stratify says how --split is made",
+        ["write a.csv o --stratify k --split a=0.5,b=0.5"],
+    ),
+    (
+        "write a.csv o --split a=0.5,b=0.5 --limit 2",
+        "--sample takes rows of all",
+        ["write a.csv o --split a=0.5,b=0.5 --sample 2"],
+    ),
+    (
+        "write a.csv o --sample 2 --limit 2",
+        "choose one",
+        ["write a.csv o --sample 2", "write a.csv o --limit 2 --overwrite"],
+    ),
+    (
+        "write a.csv o --columns k --columns n",
+        "give it once, with all of its values",
+        ["write a.csv o --columns k,n"],
+    ),
+    (
+        "write a.csv o --split a=half",
+        "such as train=0.9,val=0.1",
+        ["write a.csv o --split train=0.9,val=0.1"],
+    ),
+    (
+        "add-columns data",
+        "name a TABLE, or --function MODULE:NAME",
+        ["add-columns data more.csv --key i --schema more=int64?"],
+    ),
+    ("bench", "give the PATH of a dataset", ["bench data --seconds 0.1"]),
+]
+
+
+@pytest.mark.parametrize(("command", "said", "advised"), COMMANDS, ids=[one[0] for one in COMMANDS])
+def test_the_commands_that_an_error_advises_work(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    said: str,
+    advised: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs(tmp_path)
+    capsys.readouterr()
+    assert status_of(command) in (1, 2)
+    assert re.search(said, capsys.readouterr().err)
+    for then in advised:
+        assert status_of(then) == 0, capsys.readouterr().err
+
+
+def status_of(command: str) -> Any:
+    try:
+        return main(shlex.split(command))
+    except SystemExit as ended:  # as the parser of the command line ends
+        return ended.code
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,13 @@ def indexes_of(rows: Any, length: int) -> Rows:
     """Row numbers as a checked array of non-negative int64."""
     given = np.asarray(rows)
     if given.ndim != 1:
-        raise ValueError(f"rows must be a flat sequence of row numbers, not of shape {given.shape}")
+        text = given.dtype.kind == "U"
+        told = (
+            f"the text {str(given)!r}: for a condition use ds.view(where=…)"
+            if text
+            else f"of shape {given.shape}"
+        )
+        raise ValueError(f"rows must be a flat sequence of row numbers, not {told}")
     if given.dtype == np.bool_:
         if len(given) != length:
             raise ValueError(f"the mask has {many(len(given), 'value')}, but there are {many(length, 'row')}")
