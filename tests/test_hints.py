@@ -1270,6 +1270,22 @@ def sourced(at: Path) -> UniRecordDataset:
     return made(at, {"source": "int32"}, {"source": [1, 2]})
 
 
+def read_meanwhile(at: Path, call: Callable[[], Any]) -> Any:
+    with opened(at):
+        return call()
+
+
+def labelled(*names: str) -> dict[str, Any]:
+    return {"label": {"type": "int32", "annotations": {"classes": list(names)}}}
+
+
+def classes(at: Path, *names: str) -> Path:
+    path = at / "-".join(names)
+    with unirecord.Writer(path, labelled(*names), overwrite=True) as writer:
+        writer.write_batch({"label": [0, 1]})
+    return path
+
+
 def of_environment(at: Path, variables: dict[str, str], **options: Any) -> int:
     with pytest.MonkeyPatch.context() as patched:
         for name, value in variables.items():
@@ -1323,6 +1339,40 @@ OF_MORE: Called = {
         lambda at: unirecord.export(at / "rows", at / "no" / "e.jsonl"),
         "does not exist; make it first",
         lambda at: (at / "no").mkdir() or unirecord.export(at / "rows", at / "no" / "e.jsonl"),
+    ),
+    "a row of one part": (
+        lambda at: unirecord.delete(at / parts(at)[0], rows=[0]),
+        "write a single part again without them",
+        lambda at: (
+            unirecord.write_dataset(at / parts(at)[0], at / "new.urec", where="k != 1")
+            and len(UniRecordDataset(at / "new.urec")) == 2
+        ),
+    ),
+    "a purge while somebody reads": (
+        lambda at: read_meanwhile(at, lambda: unirecord.purge(at / "rows", rows=[0])),
+        "end what has it open on this machine, and purge again",
+        lambda at: unirecord.purge(at / "rows", rows=[0]) and len(opened(at)) == 2,
+    ),
+    "classes of other numbers": (
+        lambda at: UniRecordDataset([classes(at, "a", "b"), classes(at, "b", "a")]),
+        r"open them one at a time, or write it in the form of the other: unirecord.add_columns\(replace=True\)",
+        lambda at: (
+            len(UniRecordDataset(classes(at, "a", "b"))) == 2
+            and unirecord.add_columns(
+                classes(at, "b", "a"), labelled("a", "b"), {"label": [1, 0]}, replace=True
+            )
+            and len(UniRecordDataset([at / "a-b", at / "b-a"])) == 4
+        ),
+    ),
+    "a merge of other columns": (
+        lambda at: unirecord.merge([at / "rows", numbered(at).path], at / "all"),
+        r"write one of them anew with what the other has \(unirecord write\)",
+        lambda at: (
+            unirecord.write_dataset(at / "rows", at / "a", columns=["k"])
+            and unirecord.write_dataset(at / "rows", at / "b", columns=["k"])
+            and unirecord.merge([at / "a", at / "b"], at / "all")
+            and len(UniRecordDataset(at / "all")) == 6
+        ),
     ),
     "a storage that is not known": (
         lambda at: UniRecordDataset("nothing://a/b"),
