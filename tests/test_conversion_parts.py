@@ -21,7 +21,7 @@ from unirecord.convert.sources import open_source, text_files
 from unirecord.convert.sources.base import Options, Source
 from unirecord.format.schema import Schema
 from unirecord.writing import part_writer
-from unirecord.writing.journals import Journal
+from unirecord.writing.journal import Journal
 
 MOST = 70_000  # bytes of a part
 

@@ -29,7 +29,7 @@ from unirecord import (
 from unirecord.cli import main
 from unirecord.convert import task
 from unirecord.snapshot.versions import read_newest
-from unirecord.writing.journals import Journal
+from unirecord.writing.journal import Journal
 
 OLD, NEW = [30], [40, 50]
 WAYS = [{}, {"append": True}, {"overwrite": True}]

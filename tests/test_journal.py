@@ -14,7 +14,7 @@ import unirecord
 from unirecord import UniRecordDataset, UniRecordError
 from unirecord.cli import main
 from unirecord.writing.directory_writer import DirectoryWriter
-from unirecord.writing.journals import Journal, plan_of
+from unirecord.writing.journal import Journal, plan_of
 
 ROWS = 3_000
 PART_BYTES = 1 << 15

@@ -30,7 +30,7 @@ from unirecord.snapshot import manifest
 from unirecord.snapshot.deletions import Deletion, check_deletion, rows_deleted
 from unirecord.storage import system
 from unirecord.storage.cache import KEPT, RECORD, Segment, head_of, paths_of
-from unirecord.writing.journals import Journal
+from unirecord.writing.journal import Journal
 
 
 class Full(system.OsCalls):

@@ -24,7 +24,7 @@ from ..storage.registry import location_of, path_on_disk
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from ..writing.arguments import check_id, check_indexable
 from ..writing.directory_writer import DirectoryWriter
-from ..writing.journals import begins_anew, entry_from_json
+from ..writing.journal import begins_anew, entry_from_json
 from ..writing.part_writer import PartContent
 from ..writing.row_groups import shape_without_rows, slice_batch
 from .sampling import take_sample

@@ -19,7 +19,7 @@ from ..snapshot.versions import read_newest
 from ..storage import local
 from ..storage.registry import location_of, path_on_disk
 from ..writing.directory_claim import check_directory_free
-from ..writing.journals import Journal
+from ..writing.journal import Journal
 from .conversion import Conversion, Standing
 from .sources.base import Source
 from .sources.left_out import LeftOut

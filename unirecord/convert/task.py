@@ -20,7 +20,7 @@ from ..format.values import ColumnBatch, RecordEncoder
 from ..sizes import many
 from ..snapshot.manifest import PartEntry
 from ..writing.batch_writer import BatchWriter
-from ..writing.journals import Journal, entry_from_json, entry_to_json
+from ..writing.journal import Journal, entry_from_json, entry_to_json
 from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, at_once, stays
 from ..writing.row_groups import slice_batch
 from .sources.base import RawBatch, Source, Unit, taken_ahead

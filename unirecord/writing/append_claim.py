@@ -31,7 +31,7 @@ from .appending_folders import (
     with_target,
 )
 from .directory_claim import DirectoryClaim, check_directory_free
-from .journals import Journal
+from .journal import Journal
 from .part_writer import Delivery, stays
 
 __all__ = ["AppendClaim"]

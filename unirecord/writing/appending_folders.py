@@ -15,7 +15,7 @@ from ..snapshot.rearranging import files_with_rows
 from ..storage import local as store
 from ..storage.registry import location_of
 from ..storage.staged import StagedFolder, is_being_written
-from .journals import Journal
+from .journal import Journal
 
 __all__ = [
     "clear_dead_appends",

@@ -33,7 +33,8 @@ from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import current_storage, use_storage
 from .appending_folders import clear_old_appends
 from .arguments import storage_to_write_to
-from .journals import Journal, Plans, is_of
+from .journal import Journal
+from .object_journal import Plans, is_of
 from .republishing import held
 
 __all__ = [

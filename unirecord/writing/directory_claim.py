@@ -22,7 +22,7 @@ from ..storage.publications import note_publication
 from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile, write_staged
 from .appending_folders import clear_dead_appends
-from .journals import JOURNAL_FILE, PLAN_FILE, Journal, owns, plan_of
+from .journal import JOURNAL_FILE, PLAN_FILE, Journal, owns, plan_of
 from .part_writer import Delivery, stays
 from .version_files import clear_stale, keep_version, named_by_versions, prune
 

@@ -17,7 +17,7 @@ from ..snapshot.manifest import Manifest, PartEntry
 from ..snapshot.readable import check_readable
 from ..snapshot.versions import published_as
 from .directory_claim import Unfinished
-from .journals import Journal, begins_anew
+from .journal import Journal, begins_anew
 from .part_writer import Delivery, PartContent, PartSequence
 from .publisher import open_publisher
 from .stored_columns import compressed_as

@@ -9,7 +9,7 @@ from ..snapshot.manifest import Manifest, PartEntry
 from ..storage.registry import location_of
 from .append_claim import AppendClaim
 from .directory_claim import DirectoryClaim, Unfinished
-from .journals import Journal
+from .journal import Journal
 from .part_writer import Delivery
 from .single_writer import check_target_folder
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ...errors import LeftOutWarning
 from ...sizes import many
 from ...storage.staged import StagedFile
-from ...writing.journals import left_out_fields
+from ...writing.journal import left_out_fields
 
 __all__ = [
     "LeftOut",
