@@ -134,7 +134,7 @@ def test_a_table_that_does_not_go_with_the_rows_is_refused(
 @pytest.mark.parametrize(
     ("made", "error", "message"),
     [
-        (lambda b: {"m": b["n"][:-1]}, SchemaError, "values for 2 rows"),
+        (lambda b: {"m": b["n"][:-1]}, SchemaError, "1 value for 2 rows"),
         (lambda b: {"m": b["n"], "k": b["n"]}, SchemaError, "expected"),
         (lambda b: {}, SchemaError, "expected"),
         (lambda b: b["n"], SchemaError, "expected a dict"),

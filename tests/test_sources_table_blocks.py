@@ -20,7 +20,7 @@ from text_sources import CELL, columns_of, opened
 
 from unirecord.convert.sources import csv as csv_module
 from unirecord.convert.sources import text_files
-from unirecord.convert.sources.base import column_names
+from unirecord.convert.sources.base import Options, column_names
 from unirecord.convert.sources.csv import arrow_block
 from unirecord.convert.sources.text_files import CsvDialect
 from unirecord.errors import SchemaError, StaleError
@@ -53,7 +53,7 @@ def test_many_columns_are_named_in_linear_time(tmp_path: Path) -> None:
 
         __hash__ = str.__hash__
 
-    assert column_names([Name(name) for name in names], "x")[0] == names
+    assert column_names([Name(name) for name in names], "x", Options())[0] == names
     assert compared < 10 * len(names)
 
 
