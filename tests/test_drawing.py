@@ -292,6 +292,29 @@ def test_what_drawn_batches_are_not_names_the_way(ds: Any, name: str, said: str)
         getattr(DRAWS["bucketed"](ds), name)
 
 
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_the_order_of_drawn_batches_gives_a_batch_again_and_refuses_what_they_have_not(
+    ds: Any, draw: Any
+) -> None:
+    drawn = draw(ds.view(shard_id=1, num_shards=2))
+    whole = [batch["i"].tolist() for batch in drawn.batches()]
+    for step in (0, len(whole) - 1):
+        assert drawn.order.replay(step, epoch=0)["i"].tolist() == whole[step]
+        doubled = drawn.order.replay(step, epoch=0, batch_transform=lambda batch: batch["i"] * 2)
+        assert doubled.tolist() == [2 * i for i in whole[step]]
+    with pytest.raises(IndexError, match="no step"):
+        drawn.order.replay(len(whole) + 1, epoch=0)
+    with pytest.raises(ValueError, match="replay of another rank"):
+        drawn.order.replay(0, epoch=0, rank=0)
+    for asked in (drawn.order.rows_of, drawn.order.replay):
+        with pytest.raises(ValueError, match="leave out batch_size"):
+            asked(0, 8, epoch=0)
+    with pytest.raises(ValueError, match=r"order\.rows_of\(step\)"):
+        drawn.order.row_ids()
+    with pytest.raises(TypeError, match="batch_size"):
+        ds.order.rows_of(0)
+
+
 @pytest.mark.parametrize("give", FRAMEWORKS_OF_SAMPLES, ids=lambda give: give.__module__.rpartition(".")[2])
 def test_frameworks_that_take_samples_say_what_to_do_with_drawn_batches(ds: Any, give: Any) -> None:
     with pytest.raises(TypeError, match=r"these batches have been drawn: .*drawn\b"):

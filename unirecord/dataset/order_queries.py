@@ -64,9 +64,10 @@ def _of_epoch(asked: Numbers, selected: Numbers, epoch: int, came: list[Any]) ->
 class OrderQueries:
     """The order of a dataset, or of batches drawn from one, asked forwards and backwards (docs/order.md).
 
-    Nothing is read and nothing moves: what is asked is computed, for past and future steps alike, as the loaders of
-    every rank deliver it. Where batches have been drawn, they have the sizes that they have: ``batch_size`` and
-    ``drop_last`` are not given, and positions and ``start`` count batches of all ranks.
+    Nothing moves, and no data are read but by ``rows_of(read=True)`` and ``replay``: what is asked is computed, for
+    past and future steps alike, as the loaders of every rank deliver it. Where batches have been drawn, they have the
+    sizes that they have: ``batch_size`` and ``drop_last`` are not given, and positions and ``start`` count batches of
+    all ranks.
     """
 
     def __init__(self, made_of: Any, cursor: Cursor) -> None:
