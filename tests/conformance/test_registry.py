@@ -49,7 +49,7 @@ FRAMEWORK_NAMES = {
 BENEATH = {
     *(
         "array_trees",
-        "batch_options",
+        "arguments",
         "hf_builder",
         "torch_collate",
         "torch_lending",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..order.spec import check_integer
 from ..sizes import many
-from .batch_options import check_dataset
+from .arguments import check_dataset
 
 if TYPE_CHECKING:
     import grain

@@ -23,7 +23,7 @@ from ..loading.batch import valid_rows
 from ..loading.loader import BatchMemory, BatchReader
 from ..loading.options import LoaderOptions
 from ..order.spec import check_integer
-from .batch_options import check_dataset
+from .arguments import check_dataset
 
 if TYPE_CHECKING:
     import datasets

@@ -16,8 +16,8 @@ from ..errors import SchemaError
 from ..loading.loader import Stage, TrackedBatch
 from ..loading.options import LoaderOptions
 from ..sizes import many
+from .arguments import batch_options, check_valid_names
 from .array_trees import with_arrays
-from .batch_options import batch_options, check_valid_names
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -10,8 +10,8 @@ from ..core import Locked
 from ..dataset.dataset import UniRecordDataset
 from ..errors import SchemaError
 from ..order.permutation import EpochRun
+from .arguments import check_dataset, check_valid_names
 from .array_trees import with_arrays
-from .batch_options import check_dataset, check_valid_names
 
 if TYPE_CHECKING:
     import keras

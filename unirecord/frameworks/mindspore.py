@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import SchemaError
 from ..format.column import Column
 from ..loading.batch import valid_rows
-from .batch_options import check_dataset, check_valid_names
+from .arguments import check_dataset, check_valid_names
 
 if TYPE_CHECKING:
     import mindspore.dataset

@@ -12,7 +12,7 @@ from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..loading.batch import RaggedArray, valid_rows
 from ..sizes import many
-from .batch_options import check_batch_size, check_valid_names
+from .arguments import check_batch_size, check_valid_names
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -17,8 +17,8 @@ from ..dataset.draws import DrawnBatches
 from ..loading.loader import Stage, TrackedBatch
 from ..loading.options import LoaderOptions, ReadAhead
 from ..migration_hints import OF_TORCH_LOADERS, no_attribute
+from .arguments import batch_options, check_valid_names
 from .array_trees import filled_and_valid, with_arrays
-from .batch_options import batch_options, check_valid_names
 from .torch_sampler import EpochSampler
 from .torch_tensors import CopiedAhead, Moved, Pinned, in_pinned_memory, pinned_piece, with_tensors
 

@@ -1,4 +1,4 @@
-"""What a framework is given: a dataset or drawn batches, names of masks, and options of a loader."""
+"""Arguments of the functions of frameworks: datasets and drawn batches, sizes, names of masks, options of loaders."""
 
 from __future__ import annotations
 
