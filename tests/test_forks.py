@@ -11,6 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -291,15 +292,14 @@ def test_no_interrupt_beside_a_fork_is_lost_and_children_follow_their_parent(pat
 
 def test_a_file_is_closed_in_a_child_and_its_number_is_not_the_childs_next_file(path: Path) -> None:
     file = Descriptor(str(path), os.O_RDONLY)
-    number = file.number
+    number, inode = file.number, os.fstat(file.number).st_ino
 
     def look() -> None:
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(number)
+        # What other modules do in a forked child, as gRPC, may open another file, which has this number then.
+        with suppress(OSError):
+            assert os.fstat(number).st_ino != inode
         assert file.number == -1
-        next_one = os.open(path, os.O_RDONLY)
-        assert next_one <= number
-        os.dup2(next_one, number)
+        os.dup2(os.open(path, os.O_RDONLY), number)
         file.close()
         del globals()["kept"]
         os.fstat(number)

@@ -90,7 +90,7 @@ def add_cache_options(parser: argparse.ArgumentParser) -> None:
 def refuse_cache(parser: argparse.ArgumentParser, why: str) -> None:
     """Have them refused with a sentence: ``why`` this command has none."""
     for name in ("cache", "cache-bytes"):
-        parser.add_argument(f"--{name}", dest="no_cache", help=argparse.SUPPRESS)
+        parser.add_argument(f"--{name}", dest="no_cache", action="append", help=argparse.SUPPRESS)
     parser.set_defaults(why_no_cache=why)
 
 
