@@ -79,7 +79,7 @@ def run(share: list[Path], options: list[str], folder: Path) -> int:
         *options,
         *map(str, share),
     ]
-    environment = {**os.environ, "PYTEST_DEBUG_TEMPROOT": str(folder)}
+    environment = {**os.environ, "TMPDIR": str(folder)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else all that tests start compile anew
     log = folder.with_suffix(".log")
     with log.open("wb") as output:

@@ -34,7 +34,7 @@ if __name__ == "__main__":
     interrupts.instrument(*FILES)
 
 import faults  # noqa: E402 - these import what ticks
-from test_writer_crash import OLD, SCHEMA, WORKLOADS, names, numbers  # noqa: E402
+from workloads import OLD, SCHEMA, WORKLOADS, names, numbers  # noqa: E402
 from writing import write  # noqa: E402
 
 import unirecord  # noqa: E402
@@ -271,7 +271,7 @@ def main(workload: str, step: int = 1, again: int = 0) -> tuple[int, int]:
     sys.unraisablehook = lambda _: None  # an interrupt in a finalizer, which Python only tells of
     runs, twice, at = 0, 0, 1
     with (
-        tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder,
+        tempfile.TemporaryDirectory() as folder,
         faults.unsynced(),
     ):
         case = CASES[workload](Path(folder))

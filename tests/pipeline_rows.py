@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unirecord import UniRecordDataset, Writer
+from unirecord.pipeline.operators import SkipSample
 
 ROWS = 400
 
@@ -69,3 +70,20 @@ def plain(result: Any) -> Any:
     if hasattr(result, "to_list"):
         return [bytes(item) for item in result.to_list()]
     return [plain(item) for item in result] if isinstance(result, list) else result
+
+
+class Twice:
+    """Writes the stored bytes, repeated, into place; those of one sample in three are broken, by its first byte."""
+
+    dtype = np.dtype(np.uint8)
+    shape = (3, 2)
+    random = True
+
+    def __init__(self, skip: bool = False) -> None:
+        self.skip = skip
+
+    def into(self, cell: np.ndarray, out: np.ndarray, key: int) -> None:
+        if len(cell) == 6 and self.skip:
+            raise SkipSample("six bytes")
+        out[:, 0] = cell[0] if len(cell) else 0
+        out[:, 1] = key & 255

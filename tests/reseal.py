@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import struct
+from typing import Any
 
 import xxhash
 from partgen_bytes import up
@@ -125,3 +127,15 @@ def metadata(data_file: bytes) -> bytes:
     """The metadata map of a data file, which its index repeats."""
     columns, size = struct.unpack_from("<II", data_file, 40)
     return data_file[128 + 32 * columns : 128 + 32 * columns + size]
+
+
+def sealed(content: dict[str, Any], nested: str = "") -> bytes:
+    """The text of a manifest with the right digest; ``nested`` is put in the place of "@@"."""
+
+    def text(digest: str) -> str:
+        found = json.dumps(
+            {**content, "digest": digest}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+        )
+        return found.replace('"@@"', nested) if nested else found
+
+    return text(f"{xxhash.xxh3_64_intdigest(text('').encode()):016x}").encode() + b"\n"

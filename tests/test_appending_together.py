@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,17 +20,8 @@ from unirecord.storage import system as store
 from unirecord.writing import append_claim
 from unirecord.writing.republishing import held
 
-MEMORY = Path("/dev/shm")
-ROOM = MEMORY if os.access(MEMORY, os.W_OK) else None
 STRIDE = 1 if "UNIRECORD_STEPS" in os.environ else 9  # of system calls
 SCHEMA = {"n": "int64", "b": "bytes"}
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A folder in memory where there is one."""
-    with tempfile.TemporaryDirectory(dir=ROOM) as folder:
-        yield Path(folder)
 
 
 def row(n: int) -> dict[str, object]:

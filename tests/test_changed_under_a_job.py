@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -19,8 +18,6 @@ from writing import write
 import unirecord
 from unirecord import StaleError, UniRecordDataset
 
-MEMORY = Path("/dev/shm")
-ROOM = MEMORY if os.access(MEMORY, os.W_OK) else None
 SCHEMA = {"i": "int64"}
 BY_PARTS = ("parts", "within-parts")
 MODES = [False, True, "block", *BY_PARTS]
@@ -90,7 +87,7 @@ def test_a_job_goes_on_after_any_change_as_the_page_says(
 ) -> None:
     work, rows, rows_stay, parts_stay = CHANGES[change]
     options = {"shuffle": mode, "seed": seed, "remainder": "uneven"}
-    with tempfile.TemporaryDirectory(dir=ROOM) as folder, faults.unsynced():
+    with tempfile.TemporaryDirectory() as folder, faults.unsynced():
         path = Path(folder) / "data"
         version = make(path)
         with UniRecordDataset(path, **options) as before:
@@ -140,7 +137,7 @@ def test_rows_that_are_deleted_under_a_job_are_holes_that_the_audit_knows(
 ) -> None:
     """The job leaves them out from the step at which it goes on, in its epoch; the next epoch has no place for them."""
     options = {"shuffle": mode, "seed": 1, "remainder": "uneven"}
-    with tempfile.TemporaryDirectory(dir=ROOM) as folder, faults.unsynced():
+    with tempfile.TemporaryDirectory() as folder, faults.unsynced():
         path = Path(folder) / "data"
         version = make(path)
         with UniRecordDataset(path, **options) as before:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_sources_images import picture
+from image_folders import picture
 
 from unirecord import Writer
 from unirecord.cli import main

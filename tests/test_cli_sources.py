@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_results import failed, rows
 from hang import HANG_SECONDS
-from test_cli_write import failed, rows
-from test_sources_images import folder, picture
+from image_folders import folder, picture
 
 from unirecord import SchemaError, UniRecordDataset, Writer, write_dataset
 from unirecord.cli import main, write

@@ -10,12 +10,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
+from command_results import failed, rows
 from hang import HANG_SECONDS
-from test_sources_images import folder, picture
+from image_folders import folder, picture
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.cli import main
@@ -28,28 +27,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text(CSV)
     return tmp_path
-
-
-def rows(path: str) -> list[dict[str, Any]]:
-    with UniRecordDataset(path) as dataset:
-        return [
-            {k: v.item() if isinstance(v, np.generic) else v for k, v in dataset[i].items()}
-            for i in range(len(dataset))
-        ]
-
-
-def failed(capsys: pytest.CaptureFixture[str], code: int, said: str, *argv: str) -> None:
-    try:
-        found = main(argv)
-    except SystemExit as error:  # argparse
-        found = int(error.code or 0)
-    err = capsys.readouterr().err
-    assert found == code
-    assert said in err
-    assert "Traceback" not in err
-    if "usage:" not in err:
-        assert err.count("\n") == 1
-        assert err.startswith("unirecord: ")
 
 
 def test_a_csv_becomes_a_dataset(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,15 +18,12 @@ from columns_changed import column, make
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from test_hostile_manifest import sealed
+from reseal import sealed
 from writing import files
 
 import unirecord
 from unirecord import UniRecordDataset, UniRecordError
 from unirecord.snapshot.manifest import read
-
-MEMORY = Path("/dev/shm")
-ROOM = MEMORY if MEMORY.is_dir() else None
 
 
 def change(path: Path) -> None:
@@ -183,7 +180,7 @@ class Changing(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory(dir=ROOM)
+        self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "x"
         self.columns = ["n"]
         self.rows: list[dict[str, int]] = [{"n": n} for n in range(5)]

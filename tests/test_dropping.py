@@ -8,8 +8,8 @@ from pathlib import Path
 import faults
 import numpy as np
 import pytest
+from changed_datasets import SCHEMAS, SECRET, found_in, make, row, seen
 from reference_directory import read_directory
-from test_compacting import SCHEMAS, make, row, seen
 from writing import same
 
 import unirecord
@@ -17,8 +17,6 @@ from unirecord import CorruptionError, UniRecordDataset
 from unirecord.cli import main
 from unirecord.snapshot import manifest
 from unirecord.snapshot.data_file import DataFile
-
-SECRET = b"what nobody may read any more 0123456789"
 
 
 @pytest.mark.parametrize("kind", SCHEMAS)
@@ -61,10 +59,6 @@ def test_no_file_has_their_bytes_once_earlier_versions_are_gone(tmp_path: Path, 
     unirecord.gc(path, keep=1)
     assert found_in(path) == []
     assert len(seen(path)) == 39
-
-
-def found_in(path: Path) -> list[str]:
-    return [file.name for file in path.iterdir() if SECRET in file.read_bytes()]
 
 
 def test_what_has_been_dropped_is_not_written_again(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from test_sources_images import picture
+from image_folders import picture
 
 from unirecord import UniRecordDataset, Writer, export, write_dataset
 

@@ -18,7 +18,7 @@ from exported_rows import ROWS, SCHEMA, N, as_json, check_table, same, write_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from test_sources_images import folder, picture
+from image_folders import folder, picture
 
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import pickle
 from collections.abc import Iterable
@@ -11,43 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import numpy as np
 import pytest
 from datasets.distributed import split_dataset_by_node
-from PIL import Image
+from named_rows import NAMES, SCHEMA, png, record
 from torch.utils.data import DataLoader
 
 import unirecord
 from unirecord import UniRecordDataset, Writer, append, write_dataset
-
-NAMES = ["cat", "dog", "owl"]
-SCHEMA = {
-    "n": "int64",
-    "label": {"type": "int32?", "annotations": {"classes": NAMES}},
-    "image": {"type": "bytes?", "annotations": {"media_type": "image/png"}},
-    "pixels": {"type": "uint8?", "shape": [2, 3]},
-    "boxes": {"type": "float32", "shape": [-1, 4]},
-    "tag": "object",
-    "name": "string?",
-}
-
-
-def png(n: int) -> bytes:
-    written = io.BytesIO()
-    Image.fromarray(np.full((2, 2), n, np.uint8)).save(written, "PNG")
-    return written.getvalue()
-
-
-def record(n: int) -> dict[str, Any]:
-    return {
-        "n": n,
-        "label": None if n % 5 == 0 else n % 3,
-        "image": None if n % 4 == 0 else png(n),
-        "pixels": None if n % 7 == 0 else np.full((2, 3), n, np.uint8),
-        "boxes": np.full((n % 3, 4), n, np.float32),
-        "tag": {"n": [n]},
-        "name": None if n % 2 else f"row {n}",
-    }
 
 
 @pytest.fixture(scope="module")

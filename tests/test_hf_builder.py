@@ -11,8 +11,8 @@ import pytest
 from datasets import load_dataset
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.registry import _registry
+from named_rows import NAMES, SCHEMA, record
 from objectstore import serving
-from test_hf import NAMES, SCHEMA, record
 
 import unirecord
 import unirecord.hf

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from test_sources_images import picture
+from image_folders import picture
 
 import unirecord
 from unirecord import UniRecordDataset

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import xxhash
+from reseal import sealed
 from writing import write_numbered
 
 import unirecord
@@ -28,18 +28,6 @@ def directory(path: Path) -> tuple[Path, dict[str, Any]]:
         for i in range(60):
             writer.write({"x": i, "s": b"x" * 100})
     return path / "manifest.json", json.loads((path / "manifest.json").read_bytes())
-
-
-def sealed(content: dict[str, Any], nested: str = "") -> bytes:
-    """The text of a manifest with the right digest; ``nested`` is put in the place of "@@"."""
-
-    def text(digest: str) -> str:
-        found = json.dumps(
-            {**content, "digest": digest}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        )
-        return found.replace('"@@"', nested) if nested else found
-
-    return text(f"{xxhash.xxh3_64_intdigest(text('').encode()):016x}").encode() + b"\n"
 
 
 WRONG_MANIFESTS: list[tuple[str, Callable[[dict[str, Any]], object], str]] = [

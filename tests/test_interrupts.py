@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_writer_crash import WORKLOADS, clean, numbers, prepare
+from workloads import WORKLOADS, clean, numbers, prepare
 from writing import write
 
 import unirecord

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
-from test_html_report import HOSTILE, NAME, SCHEMA, Parsed, row
+from hostile_markup import HOSTILE, NAME, SCHEMA, Parsed, row
 
 import unirecord
 from unirecord import MissingError, UniRecordDataset, Writer, describe, show

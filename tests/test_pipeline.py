@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pipeline_rows import ROWS, later, number, numbers, opened, written
-from test_pipeline_in_place import Twice
+from pipeline_rows import ROWS, Twice, later, number, numbers, opened, written
 
 import unirecord
 from unirecord import UniRecordDataset, Writer

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_pipeline_tuning import STEP, Machine
+from timed_machine import STEP, Machine
 
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.pipeline.budget import Budget, available_cpus, available_memory

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pipeline_rows import Twice
 
 from unirecord import Pipeline, UniRecordDataset, Writer
 from unirecord.pipeline.chunk import Chunk
-from unirecord.pipeline.operators import Operator, SkipSample
+from unirecord.pipeline.operators import Operator
 from unirecord.pipeline.scheduler import StageQueue, Task
 from unirecord.pipeline.stage import Stage
 
@@ -29,23 +30,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def opened(path: Path) -> UniRecordDataset:
     return UniRecordDataset(path, shuffle=True, seed=9)
-
-
-class Twice:
-    """Writes the stored bytes, repeated, into place; those of one sample in three are broken, by its first byte."""
-
-    dtype = np.dtype(np.uint8)
-    shape = (3, 2)
-    random = True
-
-    def __init__(self, skip: bool = False) -> None:
-        self.skip = skip
-
-    def into(self, cell: np.ndarray, out: np.ndarray, key: int) -> None:
-        if len(cell) == 6 and self.skip:
-            raise SkipSample("six bytes")
-        out[:, 0] = cell[0] if len(cell) else 0
-        out[:, 1] = key & 255
 
 
 def test_operators_in_place_write_into_the_memory_of_the_batch(path: Path) -> None:

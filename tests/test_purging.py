@@ -13,8 +13,7 @@ from typing import Any
 import faults
 import numpy as np
 import pytest
-from test_compacting import SCHEMAS, make, seen
-from test_dropping import SECRET, found_in
+from changed_datasets import SCHEMAS, SECRET, found_in, make, seen
 
 import unirecord
 from unirecord import BusyError, UniRecordDataset, UniRecordError

@@ -13,17 +13,15 @@ from typing import Any
 import faults
 import numpy as np
 import pytest
+from changed_datasets import SCHEMAS, make, named_by, parts_of, row, seen, seen_versions
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_compacting import ROOM, SCHEMAS, make, named_by, parts_of, row, seen, seen_versions, tmp_path
 from writing import files, same, write
 
 import unirecord
 from unirecord import CorruptionError, MissingError, SchemaError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
 from unirecord.snapshot import manifest
-
-__all__ = ["tmp_path"]
 
 BACK = list(range(100, -1, -1))
 GONE = [0, 62, 63, 100]
@@ -114,7 +112,7 @@ def test_any_rows_by_any_column_are_as_a_list_in_memory(data: Any, kind: str) ->
     cut = data.draw(st.integers(0, len(keys)))
     gone = data.draw(st.sets(st.integers(0, len(keys) - 1), max_size=4))
     way = data.draw(st.sampled_from(["ascending", "descending", "cluster"]))
-    with tempfile.TemporaryDirectory(dir=ROOM) as folder, faults.unsynced():
+    with tempfile.TemporaryDirectory() as folder, faults.unsynced():
         path = Path(folder) / "x"
         rows = [{"k": key, "n": n} for n, key in enumerate(keys)]
         write(path, {"k": kind, "n": "int64"}, rows[:cut])

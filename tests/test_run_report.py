@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hostile_markup import HOSTILE, NAME, checked
 from receipt_jobs import Job
-from test_html_report import HOSTILE, NAME, checked
 
 import unirecord
 from unirecord import UniRecordDataset

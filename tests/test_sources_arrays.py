@@ -12,7 +12,7 @@ import h5py
 import lmdb
 import numpy as np
 import pytest
-from sources import refusals, rows_at, rows_of
+from sources import cifar, idx, refusals, rows_at, rows_of
 
 import unirecord
 from unirecord import UniRecordDataset, write_dataset
@@ -21,10 +21,6 @@ from unirecord.convert.sources import Options, child_reader, lmdb_folder, open_i
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.convert.sources.plain_pickle import plain_pickle
 from unirecord.errors import SchemaError
-
-
-def idx(array: Any, code: int) -> bytes:
-    return bytes((0, 0, code, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
 
 
 def test_idx_files_are_read_side_by_side(tmp_path: Path) -> None:
@@ -42,24 +38,6 @@ def test_idx_files_are_read_side_by_side(tmp_path: Path) -> None:
     (tmp_path / "x.idx").write_bytes(idx(np.array([1.5, -2.0], ">f4"), 13))
     assert rows_at(tmp_path / "x.idx") == [{"x": 1.5}, {"x": -2.0}]
     assert refusals(tmp_path / "train-images-idx3-ubyte", "idx", cuts=15, flips=30) > 14
-
-
-def cifar(folder: Path) -> Any:
-    folder.mkdir()
-    draw = np.random.default_rng(0)
-    data = draw.integers(0, 256, (40, 3072), np.uint8)
-    labels = draw.integers(0, 10, 40).tolist()
-    for i in range(2):
-        part = slice(20 * i, 20 * i + 20)
-        content = {
-            b"data": data[part],
-            b"labels": labels[part],
-            b"filenames": [b"x"] * 20,
-            b"batch_label": b"a",
-        }
-        (folder / f"data_batch_{i + 1}").write_bytes(pickle.dumps(content, protocol=2))
-    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"c%d" % i for i in range(10)]}, 2))
-    return data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels
 
 
 def test_cifar_is_read_from_pickles_and_from_binary_files(tmp_path: Path) -> None:

@@ -21,10 +21,8 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from foreign_samples import FOREIGN
-from sources import DATA
-from test_sources_arrays import cifar, idx
-from test_sources_detection import VOC, YOLO
-from test_sources_images import folder, picture
+from image_folders import folder, picture
+from sources import DATA, VOC, YOLO, cifar, idx
 
 from unirecord import write_dataset
 from unirecord.convert.sources import SOURCES, open_source

@@ -7,34 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sources import rows_at
-from test_sources_images import folder, picture
+from image_folders import folder, picture
+from sources import VOC, YOLO, rows_at, xml
 
 import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import Options, WrongSourceError, open_source
 from unirecord.convert.sources.left_out import said_of_left_out
 from unirecord.errors import SchemaError
-
-
-def xml(*objects: tuple[str, list[float], int]) -> bytes:
-    """The annotations of a picture as VOC's development kit has them: name, corners, difficult."""
-    said = "".join(
-        f"<object><name>{name}</name><pose>Left</pose><truncated>1</truncated><difficult>{difficult}</difficult>"
-        f"<bndbox><xmin>{a}</xmin><ymin>{b}</ymin><xmax>{c}</xmax><ymax>{d}</ymax></bndbox></object>"
-        for name, (a, b, c, d), difficult in objects
-    )
-    return f"<annotation><filename>evil/../x.jpg</filename><!-- a note -->{said}</annotation>".encode()
-
-
-VOC = {
-    "JPEGImages/1.png": picture(4, 3), "JPEGImages/2.png": picture(5, 6), "JPEGImages/10.png": picture(1, 1),
-    "JPEGImages/99.png": picture(1, 1),
-    "Annotations/1.xml": xml(("dog", [1, 2, 3, 4], 0), ("cat", [1, 1, 2.5, 2], 1)),
-    "Annotations/2.xml": xml(("person", [1, 1, 5, 6], 0)), "Annotations/10.xml": xml(), "Annotations/77.xml": xml(),
-    "ImageSets/Main/train.txt": b"1\n10\n", "ImageSets/Main/val.txt": b"2 \n", "ImageSets/Main/trainval.txt": b"1\n",
-}  # fmt: skip
-
 
 ENTITIES = '<!DOCTYPE a [<!ENTITY b "c">]><annotation>&b;</annotation>'
 
@@ -175,13 +155,6 @@ def test_yaml_that_does_not_fit_its_tags_is_refused_by_name(tmp_path: Path, valu
     folder(tmp_path / "yolo", {**YOLO, "data.yaml": f"names: [cat, dog]\nx: {value}\n".encode()})
     with pytest.raises(SchemaError, match=r"yolo/data.yaml cannot be read"):
         open_source(str(tmp_path / "yolo"))
-
-
-YOLO = {
-    "images/train/1.png": picture(4, 3), "images/train/2.png": picture(5, 6), "images/val/1.png": picture(2, 2),
-    "labels/train/1.txt": b"1 0.5 0.5 0.25 1\n\n0 .1 .2 .3 .4\r\n", "labels/val/1.txt": b"",
-    "data.yaml": b"path: ../x\nnames:\n  0: cat\n  1: 'dog'\n",
-}  # fmt: skip
 
 
 def test_every_value_of_yolo(tmp_path: Path) -> None:

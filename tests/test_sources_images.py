@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from image_folders import folder, picture
 from PIL import Image
 
 from unirecord.convert.sources import Options, Source, WrongSourceError, open_source
@@ -23,21 +23,6 @@ from unirecord.convert.sources.images import natural_order
 from unirecord.errors import MissingError, SchemaError
 
 FORMATS = ["PNG", "JPEG", "GIF", "BMP", "WebP", "TIFF"]
-
-
-def picture(width: int, height: int, kind: str = "PNG", **options: Any) -> bytes:
-    out = io.BytesIO()
-    pixels = np.random.default_rng(width).integers(0, 255, (height, width, 3), dtype=np.uint8)
-    Image.fromarray(pixels).save(out, kind, **options)
-    return out.getvalue()
-
-
-def folder(root: Path, files: dict[str, bytes]) -> str:
-    for name, data in files.items():
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return str(root)
 
 
 def rows_of(source: Source) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from image_folders import folder, picture
 from sources import rows_at
-from test_sources_images import folder, picture
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main

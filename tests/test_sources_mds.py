@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 from foreign_samples import FOREIGN, plain
-from sources import refusals, rows_at
+from sources import refusals, rows_at, shard
 
 from unirecord.convert.sources import Options, open_source
 from unirecord.errors import SchemaError
 
 FOLDER = FOREIGN / "mds"
-
-
-def shard(path: Path, cells: list[bytes], **header: Any) -> Path:
-    """A shard of one column, of strings unless ``header`` says otherwise."""
-    said = {"column_names": ["a"], "column_encodings": ["str"], "column_sizes": [None], **header}
-    text = json.dumps(said).encode()
-    sizes = said["column_sizes"][0] is None
-    data = [struct.pack("<I", len(cell)) * sizes + cell for cell in cells]
-    ends = [4 * (len(cells) + 2) + len(text)]
-    for cell in data:
-        ends.append(ends[-1] + len(cell))
-    path.write_bytes(struct.pack(f"<{len(ends) + 1}I", len(cells), *ends) + text + b"".join(data))
-    return path
 
 
 @pytest.mark.parametrize("packing", ["plain", "zstd", "gz", "br", "snappy"])

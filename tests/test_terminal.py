@@ -18,9 +18,9 @@ import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from image_folders import folder, picture
 from partgen import MadePart, write
 from partgen_bytes import Col, Spec
-from test_sources_images import folder, picture
 
 import unirecord.cli
 from unirecord.cli import main

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlencode
 
 import numpy as np
 import pytest
+from hostile_markup import HOSTILE, NAME, SCHEMA, Parsed, row
 from PIL import Image
-from test_html_report import HOSTILE, NAME, SCHEMA, Parsed, row
 
 import unirecord
 from unirecord import UniRecordDataset, Writer

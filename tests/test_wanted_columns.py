@@ -17,7 +17,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from foreign_samples import FOREIGN
-from test_sources_mds import shard
+from sources import shard
 
 import unirecord
 from unirecord import UniRecordDataset
