@@ -62,7 +62,7 @@ $(MKDOCS)/ready: Makefile
 docs: build $(MKDOCS)/ready ## docs/ made anew from docstrings, files and the parser, and the site of it
 	$(BIN)/python docs/build_api.py
 	$(BIN)/python docs/build_man.py
-	cd tests && ../$(BIN)/python -m conformance.matrix
+	cd tests && PYTHONPATH=support ../$(BIN)/python -m conformance.matrix
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=docs/site $(MKDOCS)/bin/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 
 # The C core once more, with strict warnings and sanitizers, under the unit tests of tests/c/.
@@ -148,7 +148,7 @@ build/fuzz/fuzz_open: tests/c/fuzz_open.c tests/c/memory_files.c $(C_SOURCES) $(
 		$(call WRAP,$(FUZZ_CALLS)) $(filter %.c,$^) -o $@
 
 fuzz: build/fuzz/fuzz_open ## coverage-guided cases, FUZZ_SECONDS of them
-	$(PYTHON) tests/fuzz_seeds.py build/fuzz/seeds
+	$(PYTHON) tests/slow/fuzz_seeds.py build/fuzz/seeds
 	ASAN_OPTIONS=malloc_context_size=0:quarantine_size_mb=4 $< -max_len=7168 -max_total_time=$(FUZZ_SECONDS) \
 		-print_final_stats=1 -artifact_prefix=build/fuzz/ build/fuzz/corpus build/fuzz/seeds
 
@@ -162,31 +162,31 @@ build/fuzz/fuzz_jpeg: tests/c/fuzz_jpeg.c $(JPEG_SOURCES) $(C_HEADERS)
 
 # 10,000 random schedules of faults of an object store: exact values or a clear error.
 remote-faults: venv build ## 10,000 schedules of faults of an object store
-	$(BIN)/python tests/remote_fault_schedules.py
+	$(BIN)/python tests/support/remote_fault_schedules.py
 
 # Processes that end while they use an object store, 100 in each of three ways: what the interpreter's end leaves to chance.
 store-exits: venv build ## processes that end while they use an object store
-	$(BIN)/python tests/store_exits.py --times 100
+	$(BIN)/python tests/support/store_exits.py --times 100
 
 # Conversions to a store that die at each request, and at random ones again and again: the same bytes in the end.
 store-resumes: venv build ## conversions to an object store, killed at every request
-	$(BIN)/python tests/resumed_store.py
+	$(BIN)/python tests/support/resumed_store.py
 
 # 10,000 random appends, deletions, layouts, restores and collections beside lists of rows in memory.
 changes: venv build ## 10,000 random changes of datasets
-	UNIRECORD_STEPS=10000 $(BIN)/python -m pytest -q tests/test_deleting.py::TestDeleting \
-	  tests/test_version_changes.py::TestGrowing tests/test_columns_faults.py::TestChanging
+	UNIRECORD_STEPS=10000 $(BIN)/python -m pytest -q tests/snapshot/test_deleting.py::TestDeleting \
+	  tests/snapshot/test_version_changes.py::TestGrowing tests/snapshot/test_columns_faults.py::TestChanging
 
 # Producers, a deleter, a compactor and a trainer on one directory, killed at random for CHAOS_SECONDS.
 CHAOS_SECONDS ?= 180
 
 chaos: venv build ## writers and a trainer at once, killed at random
-	$(BIN)/python tests/chaos.py $(CHAOS_SECONDS) $(CHAOS_SEED)
+	$(BIN)/python tests/support/chaos.py $(CHAOS_SECONDS) $(CHAOS_SEED)
 
 # S3 as moto speaks it, beside the tests' own server: large packages, so not in `make test`.
 moto: venv build ## S3 as moto speaks it
 	$(BIN)/python -m pip install -qq "moto[s3,server]>=5"
-	$(BIN)/python tests/moto_store.py
+	PYTHONPATH=tests/support $(BIN)/python tests/slow/moto_store.py
 
 # Azure as Azurite speaks it, Microsoft's emulator in JavaScript.
 AZURITE := build/azurite
@@ -198,10 +198,10 @@ $(AZURITE)/ready: Makefile
 
 azurite: venv build $(AZURITE)/ready ## Azure as Azurite speaks it
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "azure-storage-blob>=12"
-	$(BIN)/python tests/azurite_store.py $(AZURITE)/node_modules/.bin/azurite-blob
+	PYTHONPATH=tests/support $(BIN)/python tests/slow/azurite_store.py $(AZURITE)/node_modules/.bin/azurite-blob
 
 fuzz-jpeg: build/fuzz/fuzz_jpeg venv
-	$(BIN)/python tests/jpeg_seeds.py build/fuzz/jpeg
+	PYTHONPATH=tests/support $(BIN)/python tests/slow/jpeg_seeds.py build/fuzz/jpeg
 	$< $(FUZZ_CASES) build/fuzz/jpeg/*.jpg
 
 # Loaders against an oracle, in CASES random configurations from number FIRST on; what fails is replayed by its number.
@@ -209,7 +209,7 @@ CASES ?= 20000
 FIRST ?= 0
 
 conformance: venv build frameworks ## loaders against an oracle, CASES of them
-	cd tests && ../$(BIN)/python -W ignore -m conformance $(FIRST) $(CASES)
+	cd tests && PYTHONPATH=support ../$(BIN)/python -W ignore -m conformance $(FIRST) $(CASES)
 
 # MUTATIONS parts that were changed and have right digests again, from number MUTATED on, read and mended with a C core
 # under the address sanitizer; each in two processes that find other bytes in fresh memory.
@@ -224,18 +224,18 @@ $(ASAN)/built: $(C_SOURCES) $(C_HEADERS) $(shell find unirecord -name '*.py') se
 	@touch $@
 
 mutate: venv build $(ASAN)/built ## MUTATIONS resealed parts under the address sanitizer
-	cd tests && PYTHONPATH=../$(ASAN) UNIRECORD_PRELOAD=$$($(CC) -print-file-name=libasan.so) \
+	cd tests && PYTHONPATH=../$(ASAN):support UNIRECORD_PRELOAD=$$($(CC) -print-file-name=libasan.so) \
 		../$(BIN)/python -m mutations $(MUTATED) $(MUTATIONS)
 
 # One-line changes of the package, each in a copy of the tree, that tests must see; MUTANTS="WORD ..." chooses some by what
-# stands in tests/mutants.txt.
+# stands in tests/support/mutants.txt.
 mutants: venv build ## one-line changes that the tests must see
-	$(BIN)/python tests/mutants.py $(MUTANTS)
+	$(BIN)/python tests/support/mutants.py $(MUTANTS)
 
 # The tests of who holds what, for how long, with that C core: use after free, in whatever order things are dropped.
 asan: venv $(ASAN)/built ## who holds what, under the address sanitizer
 	cd tests && export LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONPATH=$(abspath $(ASAN)) && \
-		export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 && ../$(BIN)/python -m pytest -q test_lifetimes.py test_handle.py
+		export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 && ../$(BIN)/python -m pytest -q core/test_lifetimes.py core/test_handle.py
 
 # The tests in C are compiled, and types checked, while the frameworks are installed.
 test: venv ## lint and all tests but the slow ones: what CI runs
@@ -266,13 +266,13 @@ test-core: $(CORE_VENV)/ready ## the core's tests alone, for PYTHON
 # Real Ray, started here: tasks killed, run again and run twice, a training killed and gone on with. Minutes, and 150 MB.
 ray: venv build frameworks ## real Ray: tasks killed, run again and run twice
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "ray[data,train]==2.60.*"
-	$(BIN)/python -m pytest -q tests/ray_writing_jobs.py tests/ray_reading_jobs.py
-	$(BIN)/python -m pytest -q tests/ray_train_jobs.py
+	$(BIN)/python -m pytest -q tests/slow/ray_writing_jobs.py tests/slow/ray_reading_jobs.py
+	$(BIN)/python -m pytest -q tests/slow/ray_train_jobs.py
 
 # Lightning, Fabric, Accelerate, torchdata's nodes and transformers' Trainer, which take longer to import than a run can spare.
 trainers: venv build frameworks ## Lightning, Accelerate, transformers and torchdata
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "lightning>=2.6" "accelerate>=1.15" "transformers>=5.23"
-	$(BIN)/python -m pytest -q tests/trainer_loops.py
+	$(BIN)/python -m pytest -q tests/slow/trainer_loops.py
 
 # unirecord.mindspore.dataset beside MindRecord, in an environment of its own: MindSpore takes 800 MB, and has pins of its own.
 MINDSPORE := build/mindspore
@@ -283,7 +283,7 @@ $(MINDSPORE)/ready: Makefile
 	@touch $@
 
 mindspore: venv build $(MINDSPORE)/ready ## MindSpore, in an environment of its own
-	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(MINDSPORE)/bin/python -m pytest -q mindspore_reads.py conformance/test_matrix.py
+	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(MINDSPORE)/bin/python -m pytest -q slow/mindspore_reads.py conformance/test_matrix.py
 
 # DALI's external_source over ds.batches(), on the CPU, in an environment of its own: DALI takes 1.1 GB.
 DALI := build/dali
@@ -294,7 +294,7 @@ $(DALI)/ready: Makefile
 	@touch $@
 
 dali: venv build $(DALI)/ready ## DALI, in an environment of its own
-	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(DALI)/bin/python -m pytest -q dali_reads.py
+	cd tests && PYTHONPATH=$(CURDIR) $(CURDIR)/$(DALI)/bin/python -m pytest -q slow/dali_reads.py
 
 # The tests of what threads share on free-threaded Python, with the lock off, in an environment of its own: PYTHON314T is the
 # interpreter, which cffi needs to be 3.14 or newer. Not there: PyTorch, NumPy in subinterpreters; and threads are in the place
@@ -320,8 +320,8 @@ free-threaded: ## what threads share, on PYTHON314T with the lock off
 	@$(PYTHON314T) -c 'import sys, sysconfig; sys.exit(not sysconfig.get_config_var("Py_GIL_DISABLED"))' || \
 		{ echo "make free-threaded: $(PYTHON314T) has the lock for good" >&2; exit 1; }
 	@$(MAKE) --no-print-directory $(FREE_THREADED)/ready
-	$(FREE_THREADED_PYTEST) $(FREE_THREADED_TESTS:%=test_%.py) -k "not torch and not subinterpreters and not fail_in_transforms"
-	$(FREE_THREADED_PYTEST) test_pipeline_generators.py test_pipeline_processes.py -k without_a_gil
+	$(FREE_THREADED_PYTEST) $(FREE_THREADED_TESTS:%=$$(ls */test_%.py)) -k "not torch and not subinterpreters and not fail_in_transforms"
+	$(FREE_THREADED_PYTEST) pipeline/test_pipeline_generators.py pipeline/test_pipeline_processes.py -k without_a_gil
 
 # The example notebook in a kernel of Jupyter, completion and Ctrl-C, in an environment of its own.
 NOTEBOOKS := build/notebooks
@@ -332,15 +332,15 @@ $(NOTEBOOKS)/ready: Makefile
 	@touch $@
 
 notebooks: venv build $(NOTEBOOKS)/ready ## the example notebook, completion and Ctrl-C in Jupyter
-	cd tests && PYTHONPATH=$(CURDIR) PATH=$(CURDIR)/$(NOTEBOOKS)/bin:$$PATH $(CURDIR)/$(NOTEBOOKS)/bin/python -m pytest -q notebook_cells.py
+	cd tests && PYTHONPATH=$(CURDIR) PATH=$(CURDIR)/$(NOTEBOOKS)/bin:$$PATH $(CURDIR)/$(NOTEBOOKS)/bin/python -m pytest -q slow/notebook_cells.py
 
 # Sources read, and exports read back, by libraries that are too large for every run: pylance, MosaicML's streaming, MindSpore.
 CACHE ?= benchmarks/.cache
 
 exports: venv build ## exports read back by libraries that are large
 	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq "pylance>=7"
-	$(BIN)/python -m pytest -q tests/test_export_formats.py tests/test_sources_libraries.py
-	$(BIN)/python tests/exports_read_back.py $(CACHE)
+	$(BIN)/python -m pytest -q tests/convert/test_export_formats.py tests/convert/test_sources_libraries.py
+	PYTHONPATH=tests/support $(BIN)/python tests/slow/exports_read_back.py $(CACHE)
 
 demo: venv build ## write, look, train: the whole way in a minute
 	$(BIN)/python examples/demo.py

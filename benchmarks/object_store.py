@@ -74,7 +74,7 @@ class Serving:
 @contextmanager
 def serving(root: Path, latency: float, bandwidth: float = 0.0) -> Iterator[Serving]:
     """A server over the folder of buckets ``root``; its answers share ``bandwidth`` bytes a second; 0: no limit."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "tests")}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "tests" / "support")}
     command = [sys.executable, "-c", SERVER, str(root), str(latency), str(bandwidth)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

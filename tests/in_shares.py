@@ -44,7 +44,7 @@ _printing = threading.Lock()
 def files(core: bool) -> list[Path]:
     """All files of tests but those of `make slow`, or those of the core, in the order of their names."""
     if core:
-        return [TESTS / f"test_{name}.py" for name in CORE]
+        return [path for name in CORE for path in TESTS.rglob(f"test_{name}.py")]
     return sorted(path for path in TESTS.rglob("test_*.py") if not {"data", "slow"} & set(path.parts))
 
 

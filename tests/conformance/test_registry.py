@@ -57,7 +57,7 @@ BENEATH = {
     ),
     *("valid_names",),
 }
-# What runs on a cluster: tests/ray_reading_jobs.py compares its rows with those of the dataset (`make ray`).
+# What runs on a cluster: tests/slow/ray_reading_jobs.py compares its rows with those of the dataset (`make ray`).
 ON_A_CLUSTER = {"ray_data", "ray_engine"}
 
 

@@ -26,7 +26,8 @@ def environment(fill: int) -> dict[str, str]:
         ":quarantine_size_mb=64"
     )
     preload = os.environ.get("UNIRECORD_PRELOAD", "")
-    paths = [str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH", "")]
+    tests = Path(__file__).resolve().parent.parent
+    paths = [str(tests), str(tests / "support"), os.environ.get("PYTHONPATH", "")]
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

@@ -166,7 +166,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_nothing_is_left_behind(folder: Path, cycle: str) -> None:
     done = subprocess.run(
         [sys.executable, __file__, cycle, str(folder)],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1] / "support")},
         capture_output=True,
         text=True,
         timeout=HANG_SECONDS,

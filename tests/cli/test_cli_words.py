@@ -1,0 +1,135 @@
+"""What the shell and the manual page know of the command line, and what is said of words that are no options."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unirecord.cli.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from docs import build_man  # noqa: E402
+
+
+def refused(call: list[str]) -> int:
+    """The exit code of a call that the parser refuses."""
+    with pytest.raises(SystemExit) as raised:
+        main(call)
+    return int(raised.value.code or 0)
+
+
+def completed(script: str, *words: str) -> list[str]:
+    """What bash offers for the last word."""
+    asked = "\n".join(
+        [
+            script,
+            f"COMP_WORDS=({' '.join(repr(word) for word in words)})",
+            "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))",
+            "COMPREPLY=()",
+            "_unirecord",
+            'echo "${COMPREPLY[*]}"',
+        ]
+    )
+    bash = shutil.which("bash") or "bash"
+    # Nothing can be started: what is offered is in the script.
+    done = subprocess.run([bash, "-c", asked], env={"PATH": ""}, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert completed(script, "unirecord", "insp") == ["inspect"]
+    assert {"write", "view", "completion"} <= set(completed(script, "unirecord", ""))
+    assert completed(script, "unirecord", "--ver") == ["--version"]
+    assert completed(script, "unirecord", "verify", "--qui") == ["--quick", "--quiet"]
+    assert completed(script, "unirecord", "check", "--qui") == ["--quick", "--quiet"]
+    assert completed(script, "unirecord", "convert", "x", "--from", "im") == ["images"]
+    assert completed(script, "unirecord", "cache", "cl") == ["clear"]
+    assert completed(script, "unirecord", "help", "insp") == ["inspect"]
+    assert completed(script, "unirecord", "inspect", "da") == []  # the shell completes files
+
+
+def test_other_shells_have_scripts_of_all_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell, begins in (("zsh", "(( $+functions[compdef] ))"), ("fish", "complete -c unirecord ")):
+        assert main(["completion", shell]) == 0
+        script = capsys.readouterr().out
+        assert script.startswith(begins)
+        for word in ("inspect", "group-by", "storage-option", "completion"):
+            assert word in script, word
+        assert "%%" not in script  # what argparse makes of it in --help
+    assert refused(["completion", "tcsh"]) == 2
+
+
+@pytest.mark.parametrize("path", build_man.PAGES, ids=lambda path: path.name)
+def test_what_is_made_of_the_parsers_says_what_they_say(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == build_man.PAGES[path](), "make docs writes it anew"
+
+
+def test_the_manual_page_is_in_the_language_of_man() -> None:
+    page = build_man.manual_page()
+    assert page.isascii()
+    assert page.startswith(".TH UNIRECORD 1")
+    for line in page.split("\n"):
+        request = re.match(r"[.']\S*", line)
+        known = (".TH", ".ad", ".nh", ".SH", ".SS", ".B", ".I", ".TP", ".PP", ".nf", ".fi")
+        assert request is None or request[0] in known, line
+    assert page.count(".SS unirecord ") == 30
+
+
+def test_options_that_are_wrong_name_the_command_and_what_was_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert refused(["inspect", "x", "--wehre", "a == 1"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: unirecord inspect")
+    assert "did you mean '--where'" in said
+    assert refused(["inspect", "x", "--bogus"]) == 2
+    assert "unknown argument --bogus; unirecord inspect --help lists the options" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            ["sort", "x", "--bye", "3"],
+            "unknown argument --bye; did you mean '--by'? (the following arguments are required: --by)",
+        ),
+        (
+            ["inspect", "--bogus=1"],
+            "unknown argument --bogus=1; unirecord inspect --help lists the options"
+            " (the following arguments are required: PATH)",
+        ),
+        (["sort", "--", "--bye"], "sort: error: the following arguments are required: --by"),
+        (["no-such", "--json"], "error: argument COMMAND: there is no 'no-such'"),
+    ],
+)
+def test_an_option_that_is_not_known_is_said_where_something_is_missing(
+    call: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(call) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(["help"], ["--help"]), (["help", "write"], ["write", "--help"]), (["version"], ["--version"])],
+)
+def test_words_that_people_type_for_options_are_taken(
+    typed: list[str], meant: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(words: list[str]) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 0
+        return capsys.readouterr().out
+
+    assert said(typed) == said(meant) != ""

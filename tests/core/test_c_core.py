@@ -1,0 +1,205 @@
+"""The C core without Python: it builds with one plain line, without Linux too as far as that can be tried here."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+
+from unirecord import UniRecordDataset, Writer
+from unirecord.inspect.verify import verify
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted(path for path in (ROOT / "csrc").glob("*.c") if path.name != "_core.c")
+COMPILER = shutil.which("cc") or "cc"
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("c") / "read_part"
+    done = run(COMPILER, "-std=c11", "-pthread", "-Icsrc", "examples/read_part.c", *SOURCES, "-o", made)
+    assert (done.returncode, done.stderr) == (0, "")
+    return made
+
+
+def test_the_example_reads_a_row(program: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.urec"
+    with Writer(path, {"x": "int32", "name": "string?", "image": "bytes"}) as writer:
+        writer.write({"x": 7, "name": "seven", "image": bytes(range(200))})
+        writer.write({"x": -1, "name": None, "image": b""})
+    assert run(program, path, "0").stdout.splitlines() == [
+        "2 rows of 3 columns",
+        "column 0: 4 bytes: 07 00 00 00",
+        "column 1: 5 bytes: 73 65 76 65 6e",
+        "column 2: 200 bytes: 00 01 02 03 04 05 06 07",
+    ]
+    assert run(program, path, "1").stdout.splitlines()[1:] == [
+        "column 0: 4 bytes: ff ff ff ff",
+        "column 1: 0 bytes, null",
+        "column 2: 0 bytes",
+    ]
+
+
+def test_the_example_reads_compressed_columns(program: Path, tmp_path: Path) -> None:
+    said = []
+    for codec in ({}, {"codec": "zstd"}):
+        path = tmp_path / f"{len(codec)}.urec"
+        with Writer(
+            path, {"text": {"type": "text?", **codec}, "x": {"type": "int32", "shape": [4], **codec}}
+        ) as writer:
+            for i in range(600):
+                text = None if i % 5 == 4 else f"river {i} stone winter light paper {i % 7} " * (i % 9)
+                writer.write({"text": text, "x": np.full(4, i, np.int32)})
+        said.append([run(program, path, row).stdout for row in ("8", "9", "10", "599")])
+    assert said[0] == said[1]
+    assert "null" in said[0][1]
+    assert Path(tmp_path / "1.urec").stat().st_size < Path(tmp_path / "0.urec").stat().st_size / 2
+
+
+def test_the_example_says_what_went_wrong(program: Path, tmp_path: Path) -> None:
+    done = run(program, tmp_path / "none.urec")
+    assert done.returncode == 1
+    assert "cannot be opened" in done.stderr
+    (tmp_path / "b.urec").write_bytes(b"x" * 1000)
+    assert "magic" in run(program, tmp_path / "b.urec").stderr
+
+
+@pytest.fixture(scope="module")
+def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("c") / "write_part"
+    flags = ["-std=c11", "-pthread", "-Icsrc", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+    done = run(COMPILER, *flags, "examples/write_part.c", *SOURCES, "-o", made)
+    assert (done.returncode, done.stderr) == (0, "")
+    return made
+
+
+@pytest.mark.parametrize("rows", [1, 2, 1023, 1024, 1025, 8193])
+def test_a_part_written_in_c_is_one_of_the_format(writer: Path, tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "a.urec"
+    assert run(writer, path, str(rows)).stdout == f"{path}: {rows} rows\n"
+    assert verify(path).ok  # the index beside the data, and every digest
+    found = reference.read_part(path).rows
+    assert [row["label"] for row in found] == [row % 10 - 1 for row in range(rows)]
+    for number in {0, rows // 2, rows - 1}:
+        pixels = (number * 7 + np.arange(28 * 28)).astype(np.uint8).reshape(28, 28)
+        np.testing.assert_array_equal(found[number]["image"], pixels)
+    with UniRecordDataset(path, where="label == 3") as ds:
+        assert len(ds) == sum(row % 10 == 4 for row in range(rows))
+
+
+def test_the_writer_in_c_touches_no_part_that_is_there(writer: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.urec"
+    run(writer, path, "3")
+    before = path.read_bytes()
+    done = run(writer, path, "4")
+    assert done.returncode == 1
+    assert "is there already" in done.stderr
+    assert path.read_bytes() == before
+    assert run(writer, tmp_path / "b.urec", "0").returncode == 1
+    assert not (tmp_path / "b.urec").exists()
+
+
+def test_the_examples_are_on_the_page_of_the_c_core() -> None:
+    text = (ROOT / "docs" / "c-api.md").read_text(encoding="utf-8")
+    assert "examples/read_part.c" in text
+    assert "examples/write_part.c" in text
+    header = (ROOT / "csrc" / "unirecord.h").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(ur_[a-z]+_[a-z_]+)`", text))
+    assert named
+    assert {name for name in named if name not in header} == set()
+
+
+def test_sources_without_linux_are_whole() -> None:
+    """Not macOS, but the other side of every #ifdef of __linux__."""
+    flags = ["-std=c11", "-U__linux__", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Icsrc"]
+    done = run(COMPILER, *flags, *SOURCES)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_branches_for_macos_compile_and_read(tmp_path: Path) -> None:
+    """Not on macOS, but its side of every #ifdef, over what this system calls by other names."""
+    (tmp_path / "sys").mkdir()
+    (tmp_path / "sys" / "mount.h").write_text("#include <sys/vfs.h>\n#define MNT_LOCAL 0x1000\n")
+    system = ["-U__linux__", "-D__APPLE__", "-Dst_mtimespec=st_mtim", f"-I{tmp_path}"]
+    flags = ["-std=c11", "-pthread", "-Icsrc", "-Itests/c", "-Wall", "-Wextra", "-Werror"]
+    done = run(COMPILER, *flags, *system, "tests/c/test_io.c", *SOURCES, "-o", tmp_path / "test_io")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run(tmp_path / "test_io")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        ("-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__", "little-endian"),
+        ("-U__SIZEOF_INT128__", "__int128"),
+        ("-U__BYTE_ORDER__", "little-endian"),
+    ],
+)
+def test_machines_on_which_it_would_be_wrong_are_refused(machine: str, said: str) -> None:
+    for source in ("csrc/hash.c", "csrc/part_parse.c", "csrc/part_rows.c"):
+        done = run(COMPILER, "-std=c11", "-w", machine, "-fsyntax-only", "-Icsrc", source)
+        assert done.returncode != 0
+        assert said in done.stderr
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_small_stacks_are_enough(path: Path) -> None:
+    """20 KiB a function; threads of musl have 128 KiB, and callers may give theirs less."""
+    flags = [
+        "-std=c11",
+        "-O2",
+        "-pthread",
+        "-Icsrc",
+        "-Wframe-larger-than=20480",
+        "-Werror",
+        "-c",
+        "-o",
+        "/dev/null",
+    ]
+    done = run(COMPILER, *flags, path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_what_only_linux_has_stands_behind_a_guard(path: Path) -> None:
+    only_linux = re.compile(
+        r"<linux/|<sys/(vfs|sysinfo|syscall)\.h>|\bSYS_\w+|\bMADV_HUGEPAGE|\bO_DIRECT\b|\bposix_fadvise\(|\bpreadv\(|"
+        r"\bsysinfo\(|\bRUSAGE_THREAD|\btarget_clones"
+    )
+    depth, bare = 0, []
+    for number, line in enumerate(
+        re.sub(r"/\*.*?\*/", keep_lines, path.read_text(), flags=re.S).split("\n"), 1
+    ):
+        if re.match(r"#\s*if", line):
+            depth += 1
+        elif re.match(r"#\s*endif", line):
+            depth -= 1
+        elif depth == 0 and only_linux.search(line):
+            bare.append(f"{path.name}:{number}: {line.strip()}")
+    assert not bare, bare
+
+
+def keep_lines(comment: re.Match[str]) -> str:
+    return "\n" * comment.group().count("\n")
+
+
+def test_the_header_is_c_plus_plus_too(tmp_path: Path) -> None:
+    compiler = shutil.which("c++")
+    if compiler is None:
+        pytest.skip("there is no C++ compiler here")
+    source = tmp_path / "a.cpp"
+    source.write_text('#include "unirecord.h"\nint main() { return ur_status_text(0) == nullptr; }\n')
+    done = run(compiler, "-std=c++17", "-Wall", "-Icsrc", "-fsyntax-only", source)
+    assert (done.returncode, done.stderr) == (0, "")

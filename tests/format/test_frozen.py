@@ -1,0 +1,70 @@
+"""Files of every released version stay readable: parts that were frozen, with the values that were in them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import msgpack
+import pytest
+from probe import Probe, expected
+from reference import read_part
+from reference_directory import read_directory
+
+import unirecord
+from unirecord.inspect.verify import verify
+
+KINDS = {"variable", "units", "fixed", "scalar", "empty", "compressed", "nullable", "nullable_fixed", "later"}
+FROZEN = sorted((Path(__file__).parents[1] / "data").glob("version*/*.urec"))
+
+
+@pytest.mark.parametrize("path", FROZEN, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_frozen_part_is_read_as_ever(tmp_path: Path, path: Path) -> None:
+    """Beside each part lies a msgpack file: stored bytes of every value, None for null."""
+    for file in path.parent.glob(f"{path.name}*"):
+        shutil.copy(file, tmp_path)
+    part = read_part(tmp_path / path.name)
+    raw = msgpack.unpackb(path.with_suffix(".rows").read_bytes())
+    assert part.raw == raw
+    columns = [(c.nullable, c.fixed_bytes) for c in part.schema]
+    want = expected(raw, columns)
+    for io in ("mmap", "pread"):
+        assert Probe(tmp_path / path.name, columns, len(raw)).read(io) == want
+    assert verify(tmp_path / path.name).ok
+    with unirecord.UniRecordDataset(tmp_path / path.name) as dataset:
+        assert len(dataset) == len(raw)
+        assert not raw or list(dataset[0]) == [c.name for c in part.schema]
+
+
+def test_there_is_a_frozen_part_of_every_kind() -> None:
+    assert {path.stem for path in FROZEN} >= KINDS
+
+
+@pytest.fixture
+def frozen_directory(tmp_path: Path) -> Path:
+    """Two compressed parts with dictionaries of their own, annotations, and an entry of a later version."""
+    return Path(shutil.copytree(FROZEN[0].parents[1] / "version1" / "set", tmp_path / "set"))
+
+
+def stored(path: Path) -> list[list[bytes | None]]:
+    return [row for part in read_directory(path) for row in part.raw]
+
+
+def test_frozen_directory_is_read_and_appended_to_as_ever(frozen_directory: Path) -> None:
+    want = msgpack.unpackb((frozen_directory / "rows").read_bytes())
+    assert stored(frozen_directory) == want
+    assert verify(frozen_directory).ok
+    dataset = unirecord.UniRecordDataset(frozen_directory)
+    before = [dataset[i] for i in range(len(dataset))]
+    assert [row["text"] for row in before] == [None if row[2] is None else row[2].decode() for row in want]
+    assert [row["fixed"].tobytes() for row in before] == [row[3] for row in want]
+    assert dataset.metadata == {"made": "by a test"}
+    assert dataset.schema["n"].annotations == {"classes": ["cat", "dög"], "scale": 1e-05}
+    with unirecord.append(frozen_directory) as writer:
+        writer.write(before[1])
+    assert stored(frozen_directory) == [*want, want[1]]
+    listed = json.loads((frozen_directory / "manifest.json").read_text())
+    assert listed["optional"].pop("publication")["command"] == "append"
+    assert listed["optional"] == {"later": [0.5, None]}  # what an older writer does not know stays
+    assert verify(frozen_directory).ok
