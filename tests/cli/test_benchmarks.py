@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from photographs import jpeg
+from scenes import jpeg
 
 from unirecord.core import has_jpeg
 
@@ -30,7 +30,7 @@ from compare import Plan, compare  # noqa: E402
 from entrants import ENTRANTS, Entrant, Field, call, last_json  # noqa: E402
 from medians import Medians, rate, ratio, table, times  # noqa: E402
 from protocol import Reader  # noqa: E402
-from writer_workloads import Workload, generate  # noqa: E402
+from workloads import Workload, generate  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="the floor is a C program")
 FIXED = Workload("fixed", "rows", 300, 512)

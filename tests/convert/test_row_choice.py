@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numbers_converted import check_refused
 from numbers_source import Numbers, values
-from photographs import jpeg
+from scenes import jpeg
 
 from unirecord import (
     LeftOutWarning,

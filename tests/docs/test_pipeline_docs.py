@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from photographs import jpeg
+from scenes import jpeg
 
 import unirecord
 from unirecord import Pipeline, UniRecordDataset

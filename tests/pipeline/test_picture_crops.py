@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from photographs import encoded, jpeg, scene, with_orientation
 from picture_decoding import DECODERS, SAME, distance
 from PIL import Image
+from scenes import encoded, jpeg, scene, with_orientation
 
 from unirecord.core import PicturePlacer
 from unirecord.images import Decode

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from photographs import Bytes, encoded, jpeg, scene, with_orientation
 from picture_decoding import DECODERS, SAME, distance
 from PIL import Image
+from scenes import Bytes, encoded, jpeg, scene, with_orientation
 
 from unirecord import PictureError, UniRecordDataset, Writer
 from unirecord.core import has_jpeg

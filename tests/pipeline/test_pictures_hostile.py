@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from photographs import encoded, jpeg, scene, with_orientation
 from PIL import Image
+from scenes import encoded, jpeg, scene, with_orientation
 
 from unirecord import MissingError, PictureError, TransformError, UniRecordDataset, Writer
 from unirecord.core import has_jpeg

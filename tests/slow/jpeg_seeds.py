@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from photographs import encoded, jpeg, scene, with_orientation
+from scenes import encoded, jpeg, scene, with_orientation
 
 
 def write_seeds(folder: Path) -> int:
