@@ -17,7 +17,7 @@ from PIL import Image, ImageCms
 from unirecord import SchemaError, UniRecordDataset, write_dataset
 from unirecord.cli import main
 from unirecord.convert.sources import WrongSourceError
-from unirecord.convert.steps.pictures import Encoding, PictureChange
+from unirecord.convert.steps import Encoding, PictureChange
 from unirecord.errors import PictureError
 
 RNG = np.random.default_rng(5)

@@ -30,7 +30,7 @@ from unirecord.convert.conversion import Interrupted
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import WrongSourceError
 from unirecord.convert.sources.left_out import said_of_left_out
-from unirecord.convert.steps.base import EvenSample
+from unirecord.convert.steps import drawn_evenly
 from unirecord.convert.write_dataset import source_of
 
 ID = bytes(range(16))
@@ -100,14 +100,16 @@ def test_a_sample_has_one_row_of_each_stretch(units: list[int], rows: int, seed:
 
 
 def test_a_sample_is_drawn_by_its_seed_and_every_row_has_a_chance() -> None:
-    drawn = [tuple(EvenSample(10, seed, [100])._drawn(0, 100).tolist()) for seed in range(400)]
-    assert drawn[7] == tuple(EvenSample(10, 7, [60, 40])._drawn(0, 100).tolist())
+    drawn = [tuple(drawn_evenly(10, 100, seed, 0, 100).tolist()) for seed in range(400)]
+    assert drawn[7] == (
+        *drawn_evenly(10, 100, 7, 0, 60).tolist(),
+        *drawn_evenly(10, 100, 7, 60, 100).tolist(),
+    )
     assert len(set(drawn)) == 400
     times = [sum(row in one for one in drawn) for row in range(100)]
     assert min(times) >= 15  # 40 are expected of 400
     assert max(times) <= 70
-    enormous = EvenSample(10**9, 1, [10**13])
-    assert 99 <= len(enormous._drawn(5 * 10**12, 5 * 10**12 + 10**6)) <= 101
+    assert 99 <= len(drawn_evenly(10**9, 10**13, 1, 5 * 10**12, 5 * 10**12 + 10**6)) <= 101
 
 
 def test_a_sample_of_what_meets_a_condition_is_exact() -> None:

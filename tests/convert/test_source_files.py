@@ -19,7 +19,7 @@ from unirecord.convert.ordering import in_order
 from unirecord.convert.source_files import stamps_of
 from unirecord.convert.sources.base import Options, Source
 from unirecord.convert.sources.registry import open_source
-from unirecord.convert.steps.stepped_source import SteppedSource
+from unirecord.convert.steps import SteppedSource
 from unirecord.convert.stored_rows import RowOrder
 
 

@@ -13,19 +13,24 @@ from ..pipeline.pictures import pillow
 from .shares import SplitChoice
 from .sources.base import Source, WantedColumns, WrongSourceError
 from .sources.image_header import NotAnImageError, read_image_header
-from .steps.base import (
-    AddNulls,
-    EvenSample,
-    Keep,
-    LeaveOutMisfits,
-    Rename,
+from .steps import (
+    RESIZED_BY,
+    Encoding,
+    PictureChange,
     Step,
+    SteppedSource,
+    add_nulls,
+    change_pictures,
     check_columns,
+    chosen_columns,
+    condition_of,
+    even_sample,
+    keep,
+    leave_out_misfits,
     refuse_left_out,
+    rename,
+    where,
 )
-from .steps.pictures import RESIZED_BY, ChangePictures, Encoding, PictureChange
-from .steps.stepped_source import SteppedSource
-from .steps.where import Where
 from .stored_rows import RowOrder
 
 __all__ = [
@@ -49,7 +54,7 @@ def picture_step(
     columns: Sequence[str] | None,
     *,
     refuses: bool,
-) -> ChangePictures:
+) -> Step:
     """The step for the pictures in ``columns``, by default in all of ``names`` that hold some.
 
     Raises `WrongSourceError` where there are none, or where other columns to be written tell places in their pixels.
@@ -79,7 +84,7 @@ def picture_step(
             f"{', '.join(placed)} tell places in the pixels of the pictures as they are: leave those out with "
             "--columns, or the pictures in their size"
         )
-    return ChangePictures(change, columns, source.picture_sizes, refuses=refuses)
+    return change_pictures(change, columns, source.picture_sizes, refuses=refuses)
 
 
 def _is_said_to_hold_pictures(source: Source, name: str) -> bool:
@@ -252,9 +257,9 @@ class RowChoice:
             refuses = self.on_error == "raise"
             steps.append(picture_step(source, names, change, self.picture_columns, refuses=refuses))
         if names != list(source.schema.names):
-            steps.append(Keep(names))
+            steps.append(keep(names))
         if self.rename:
-            steps.append(Rename(self.rename))
+            steps.append(rename(self.rename))
         return self._stepped(source, steps, share)
 
     def _stepped(self, source: Source, steps: Sequence[Step], share: float) -> SteppedSource:
@@ -266,23 +271,23 @@ class RowChoice:
     def _choosing(self, source: Source, names: Sequence[str]) -> tuple[list[Step], float]:
         """The steps that choose rows, and how many they keep, about."""
         steps: list[Step] = []
-        where = None if self.where is None else Where(self.where, source.schema)
-        asked = {*names, *(where.columns if where is not None else ())}
+        condition = None if self.where is None else condition_of(self.where, source.schema)
+        asked = {*names, *(condition.columns if condition is not None else ())}
         if self.split is not None:
             asked |= {*self.split.columns(source), *((self.split.stratify,) if self.split.stratify else ())}
         needed = [name for name in source.schema.names if name in asked]
         if len(needed) < len(source.schema):
-            steps.append(Keep(needed))
+            steps.append(keep(needed))
         if self.on_error in ("skip", "report"):
-            steps.append(LeaveOutMisfits(Keep(needed).schema(source.schema)))
+            steps.append(leave_out_misfits(chosen_columns(needed, source.schema)))
         share = 1.0
-        if where is not None:
-            steps.append(where)
+        if condition is not None:
+            steps.append(where(condition, source.schema))
             share = _share(self._stepped(source, [], 1.0), self._stepped(source, steps, 1.0))
         if self.sample is not None:
-            even = EvenSample(self.sample, self.seed, _counts(self._stepped(source, steps, 1.0)))
-            steps.append(even)
-            share *= even.share
+            counts = _counts(self._stepped(source, steps, 1.0))
+            steps.append(even_sample(self.sample, self.seed, counts))
+            share *= min(self.sample / sum(counts), 1.0) if any(counts) else 1.0
         return steps, share
 
 
@@ -303,7 +308,7 @@ def with_nulls(source: Source, there: Schema) -> Source:
     source.notes.append(
         f"{', '.join(column.name for column in lacking)}: null, as the source has no such column"
     )
-    return SteppedSource(source, [AddNulls(lacking, there.names)])
+    return SteppedSource(source, [add_nulls(lacking, there.names)])
 
 
 def _share(source: Source, chosen: SteppedSource) -> float:

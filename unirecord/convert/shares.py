@@ -23,8 +23,7 @@ from ..writing.journal import Journal
 from .conversion import Conversion, Standing
 from .sources.base import Source
 from .sources.left_out import LeftOut
-from .steps.base import Step, check_columns
-from .steps.share import Division, KeepShare, KeepValue, stratified, values_of
+from .steps import Division, Step, check_columns, keep_share, keep_value, stratified, values_of
 
 __all__ = [
     "SplitChoice",
@@ -93,11 +92,15 @@ class SplitChoice:
             assert self.by is not None
             found = values_of(chosen, self.by, _NAME)
             for name, (value, rows) in found.items():
-                yield name, KeepValue(source.schema[self.by], value), rows / sum(n for _, n in found.values())
+                yield (
+                    name,
+                    keep_value(source.schema[self.by], value),
+                    rows / sum(n for _, n in found.values()),
+                )
             return
         division = self._division(source, chosen, seed)
         for number, (name, fraction) in enumerate(zip(self.shares, self.fractions(), strict=True)):
-            yield name, KeepShare(division, number), float(fraction)
+            yield name, keep_share(division, number), float(fraction)
 
     def _division(self, source: Source, chosen: Source, seed: int) -> Division:
         """How the rows of ``chosen`` are told apart; with ``stratify`` they are all read for it."""

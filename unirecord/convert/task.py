@@ -25,7 +25,7 @@ from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, a
 from ..writing.row_groups import slice_batch
 from .sources.base import RawBatch, Source, Unit, taken_ahead
 from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
-from .steps.base import chosen_rows
+from .steps import chosen_rows
 
 __all__ = [
     "BatchesAhead",
