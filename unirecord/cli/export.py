@@ -75,7 +75,7 @@ def _run(args: argparse.Namespace) -> int:
             sys.stdout.flush()
         with ProgressBar("writing", total, "{:,} rows".format) as bar:
             done = job.run(bar.update)
-        warn(*(f"unirecord: {args.target}: {said}" for said in job.sink.said))
+        warn(*(f"unirecord: {args.target}: {said}" for said in job.said))
     if args.json:
         print_json({name: getattr(done, name) for name in ("kind", "path", "rows", "files", "bytes")})
         return 0

@@ -17,7 +17,7 @@ from ..progress import Progress, Tracker
 from ..storage.local import FULL, FULL_ADVICE, located
 from ..storage.registry import path_on_disk
 from ..storage.staged import StagedFile, StagedFolder, check_replaceable
-from .sinks.base import Advance, FileSink, FolderSink, PathSink, Sink, stream_to
+from .sinks.base import Advance, Sink, stream_to
 from .sinks.registry import find_sink
 
 __all__ = ["Exported", "Exporting", "export"]
@@ -82,15 +82,19 @@ def export(
         path, dst, to, columns=columns, where=where, limit=limit, parts=parts, overwrite=overwrite
     ) as one:
         done = one.run(progress)
-        for said in one.sink.said:
+        for said in one.said:
             warnings.warn(f"{done.path}: {said}", stacklevel=2)
         return done
 
 
 class Exporting:
-    """An export that has been checked and not yet begun; ``notes`` says what becomes of values."""
+    """An export that has been checked and not yet begun.
+
+    ``notes``: what becomes of values. ``said``: what of them lies, or is called, otherwise than the rows say.
+    """
 
     notes: list[str]
+    said: Sequence[str] = ()
 
     def __init__(
         self,
@@ -127,7 +131,7 @@ class Exporting:
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
             raise MissingError(f"{folder}: the folder to write to does not exist; make it first")
-        takes_parts = not isinstance(self.sink, FolderSink) or self.sink.takes_parts
+        takes_parts = self.sink.write_folder is None or self.sink.takes_parts
         if self._parts is not None and (self._is_file or not takes_parts):
             where = "a file" if self._is_file else self.sink.kind
             raise ValueError(f"{self.path}: {where} has no parts; parts= is for a folder of files")
@@ -140,7 +144,7 @@ class Exporting:
 
     @property
     def _is_file(self) -> bool:
-        return not isinstance(self.sink, FolderSink) and self.path.endswith(self.sink.suffix)
+        return self.sink.write_folder is None and self.path.endswith(self.sink.suffix)
 
     def run(self, progress: Progress | None = None) -> Exported:
         """Write and publish."""
@@ -169,8 +173,8 @@ class Exporting:
 
     def _fill(self, folder: StagedFolder, tell: Advance) -> None:
         parts = self._parts or 1
-        if isinstance(self.sink, FolderSink):
-            self.sink.write_folder(self.rows, folder, parts, tell)
+        if self.sink.write_folder is not None:
+            self.said = self.sink.write_folder(self.rows, folder, parts, tell)
             return
         rows = len(self.rows)
         for number in range(parts):
@@ -204,11 +208,11 @@ def _full_disk_named(path: str) -> Iterator[None]:
 
 
 def _write_file(sink: Sink, rows: UniRecordDataset, staged: StagedFile, tell: Advance) -> None:
-    if isinstance(sink, PathSink):
+    if sink.write_path is not None:
         sink.write_path(rows, staged.temporary, tell)
         staged.take_note()
     else:
-        assert isinstance(sink, FileSink)
+        assert sink.write is not None
         stream = stream_to(staged)
         sink.write(rows, stream, tell)
         stream.flush()

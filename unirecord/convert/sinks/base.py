@@ -6,9 +6,9 @@ import io
 import mimetypes
 import os
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO, ClassVar, Final
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from ...storage.staged import StagedFile, StagedFolder
 
 __all__ = [
     "Advance",
-    "FileSink",
-    "FolderSink",
-    "PathSink",
     "Sink",
     "batches",
     "encoded",
@@ -49,49 +46,42 @@ _BUFFER_BYTES: Final = 1 << 20
 _MOST_NAME: Final = 255  # bytes of one component of a path
 
 
-class Sink(ABC):
-    """A format that rows are exported to: one subclass in one file, and one entry in the registry."""
-
-    kind: ClassVar[str]
-    about: ClassVar[str]  # what it writes, in the help
-    suffix: ClassVar[str] = ""  # of a name that means this kind, and of its files in a folder
-    requires: ClassVar[str | None] = None  # what to `pip install`
-    said: Sequence[str] = ()  # of what was written and lies, or is called, otherwise than the rows say
-
-    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
-        """Return what becomes of values that this format holds otherwise; SchemaError names a column it cannot hold."""
-        return []
-
-    def load(self) -> None:  # noqa: B027 - most need nothing
-        """Import what is needed; ImportError when it is not installed."""
+def _no_notes(columns: Sequence[Column], metadata: Any) -> list[str]:
+    return []
 
 
-class FileSink(Sink):
-    """A sink whose rows make one file, or several of a folder with a share of the rows each."""
+@dataclass(frozen=True)
+class Sink:
+    """A format that rows are exported to: one in its file, and one entry in the registry.
 
-    @abstractmethod
-    def write(self, rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
-        """Write the rows to ``out``, which can be appended to and told, but not sought."""
+    Rows make one file, or several of a folder with a share of the rows each, by ``write`` or ``write_path``; or a
+    folder that is laid out by ``write_folder``.
 
+    Attributes:
+        kind: its name.
+        about: what it writes, in the help.
+        suffix: of a name that means this kind, and of its files in a folder.
+        requires: what to `pip install`.
+        imports: the module of that, which is not there when it is not installed.
+        takes_parts: whether ``write_folder`` makes as many files as it is asked for.
+        check: what becomes of values that the format holds otherwise; SchemaError names a column it cannot hold. It is
+            given the columns and the dataset's metadata.
+        write: writes rows to a stream, which can be appended to and told, but not sought.
+        write_path: writes rows to the file at a path, which is there and empty.
+        write_folder: writes rows into a folder, as so many files where it has such; what of them lies, or is called,
+            otherwise than the rows say.
+    """
 
-class PathSink(Sink):
-    """A sink whose rows make one file, or several of a folder, that a library writes by its path."""
-
-    @abstractmethod
-    def write_path(self, rows: UniRecordDataset, path: str, advance: Advance) -> None:
-        """Write the rows to the file at ``path``, which is there and empty."""
-
-
-class FolderSink(Sink):
-    """A sink whose rows make a folder, laid out as it says."""
-
-    @abstractmethod
-    def write_folder(
-        self, rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
-    ) -> None:
-        """Write the rows into the folder; ``parts`` files where it has such."""
-
-    takes_parts: ClassVar[bool] = False
+    kind: str
+    about: str
+    suffix: str = ""
+    requires: str | None = None
+    imports: str | None = None
+    takes_parts: bool = False
+    check: Callable[[Sequence[Column], Any], list[str]] = _no_notes
+    write: Callable[[UniRecordDataset, BinaryIO, Advance], None] | None = None
+    write_path: Callable[[UniRecordDataset, str, Advance], None] | None = None
+    write_folder: Callable[[UniRecordDataset, StagedFolder, int, Advance], Sequence[str]] | None = None
 
 
 def batches(rows: UniRecordDataset) -> Iterator[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, Final
 
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
@@ -12,10 +12,10 @@ from ...format.column import Column
 from ...snapshot.snapshot import classes_of
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
-from .base import Advance, FolderSink, batches, encoded, is_file_name, stream_to
+from .base import Advance, Sink, batches, encoded, is_file_name, stream_to
 from .jsonl import json_line, json_notes, json_values
 
-__all__ = ["ImagesSink"]
+__all__ = ["IMAGES"]
 
 _TABLE = "metadata.jsonl"
 _NAME = "file_name"  # in the table: the picture that a line is of
@@ -23,53 +23,57 @@ _SHOWN = 300  # characters of a path in a message
 _MOST_FOLDERS = 64  # of a path: deeper ones cannot be removed by other programs
 
 
-class ImagesSink(FolderSink):
-    """A file for each row: at its ``path``, else CLASS/NAME by its class, and its ``file_name`` or its number."""
+def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
+    """Return where the other columns go; SchemaError unless just one column holds bytes."""
+    others = _others(columns)
+    if not others:
+        return []
+    named = ", ".join(column.name for column in others)
+    return [f"{named}: in {_TABLE}, by file_name", *json_notes(others)]
 
-    kind: ClassVar[str] = "images"
-    about = "a folder of pictures"
 
-    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
-        """Return where the other columns go; SchemaError unless just one column holds bytes."""
-        others = _others(columns)
-        if not others:
-            return []
-        named = ", ".join(column.name for column in others)
-        return [f"{named}: in {_TABLE}, by file_name", *json_notes(others)]
+def _write_folder(
+    rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
+) -> Sequence[str]:
+    """Write the files, and the table of the other columns if there are any."""
+    columns = [rows.schema[name] for name in rows.column_names]
+    picture = _picture(columns)
+    others = _others(columns)
+    names = _Names(columns, rows.metadata, rows)
+    table = StagedFile(folder.place(_TABLE)) if others else None
+    try:
+        stream = None if table is None else stream_to(table)
+        done = 0
+        for batch in batches(rows):
+            values = [json_values(column, batch[column.name]) for column in others]
+            pictures, placed = batch[picture.name].to_list(), []
+            numbers = rows.order.row_ids(done, done + len(pictures)).tolist()
+            done += len(pictures)
+            for i, data in enumerate(pictures):
+                placed.append(names.of(batch, i, numbers[i], data))
+                if data is not None:
+                    _write(folder, placed[-1], data)
+            if stream is not None:
+                for name, row in zip(placed, zip(*values, strict=True), strict=True):
+                    line = {_NAME: name, **dict(zip((c.name for c in others), row, strict=True))}
+                    stream.write(json_line(line).encode())
+            advance(len(pictures))
+        if stream is not None and table is not None:
+            stream.flush()
+            table.publish()
+        return names.said()
+    finally:
+        if table is not None:
+            table.discard()
 
-    def write_folder(
-        self, rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
-    ) -> None:
-        """Write the files, and the table of the other columns if there are any."""
-        columns = [rows.schema[name] for name in rows.column_names]
-        picture = _picture(columns)
-        others = _others(columns)
-        names = _Names(columns, rows.metadata, rows)
-        table = StagedFile(folder.place(_TABLE)) if others else None
-        try:
-            stream = None if table is None else stream_to(table)
-            done = 0
-            for batch in batches(rows):
-                values = [json_values(column, batch[column.name]) for column in others]
-                pictures, placed = batch[picture.name].to_list(), []
-                numbers = rows.order.row_ids(done, done + len(pictures)).tolist()
-                done += len(pictures)
-                for i, data in enumerate(pictures):
-                    placed.append(names.of(batch, i, numbers[i], data))
-                    if data is not None:
-                        _write(folder, placed[-1], data)
-                if stream is not None:
-                    for name, row in zip(placed, zip(*values, strict=True), strict=True):
-                        line = {_NAME: name, **dict(zip((c.name for c in others), row, strict=True))}
-                        stream.write(json_line(line).encode())
-                advance(len(pictures))
-            if stream is not None and table is not None:
-                stream.flush()
-                table.publish()
-            self.said = names.said()
-        finally:
-            if table is not None:
-                table.discard()
+
+# A file for each row: at its ``path``, else CLASS/NAME by its class, and its ``file_name`` or its number.
+IMAGES: Final = Sink(
+    kind="images",
+    about="a folder of pictures",
+    check=_check,
+    write_folder=_write_folder,
+)
 
 
 def _picture(columns: Sequence[Column]) -> Column:

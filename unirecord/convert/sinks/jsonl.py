@@ -13,11 +13,11 @@ from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
 from ...format.values.objects import base64_text, json_object
 from ...loading.batch import items_of
-from .base import Advance, FileSink, batches
+from .base import Advance, Sink, batches
 
 __all__ = [
     "BASE64",
-    "JsonLinesSink",
+    "JSON_LINES",
     "float32_of_bfloat16",
     "json_line",
     "json_notes",
@@ -105,23 +105,28 @@ def json_line(row: dict[str, Any]) -> str:
     return _ENCODE(row) + "\n"
 
 
-class JsonLinesSink(FileSink):
-    """Each row as a JSON object on a line of its own; null for null, ``NaN`` and ``Infinity`` as Python writes them."""
+def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
+    """Return what becomes of bytes, objects and complex numbers."""
+    return json_notes(columns)
 
-    kind = "jsonl"
-    about = "JSON Lines"
-    suffix = ".jsonl"
 
-    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
-        """Return what becomes of bytes, objects and complex numbers."""
-        return json_notes(columns)
+def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
+    """Write the rows."""
+    names = rows.column_names
+    columns = [rows.schema[name] for name in names]
+    for batch in batches(rows):
+        values = [json_values(column, batch[column.name]) for column in columns]
+        lines = [_ENCODE(dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
+        out.write(("\n".join(lines) + "\n").encode())
+        advance(len(lines))
 
-    def write(self, rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
-        """Write the rows."""
-        names = rows.column_names
-        columns = [rows.schema[name] for name in names]
-        for batch in batches(rows):
-            values = [json_values(column, batch[column.name]) for column in columns]
-            lines = [_ENCODE(dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
-            out.write(("\n".join(lines) + "\n").encode())
-            advance(len(lines))
+
+# Each row as a JSON object on a line of its own; null for null, ``NaN`` and ``Infinity`` as Python writes
+# them.
+JSON_LINES: Final = Sink(
+    kind="jsonl",
+    about="JSON Lines",
+    suffix=".jsonl",
+    check=_check,
+    write=_write_rows,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from ...format.column import Column
 from ...format.values.objects import base64_text, json_object
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
-from .base import Advance, FolderSink, numbered, refuse_null
+from .base import Advance, Sink, numbered, refuse_null
 from .jsonl import json_notes, json_values
 
-__all__ = ["MdsSink"]
+__all__ = ["MDS"]
 
 _SHARD_BYTES: Final = 1 << 26  # MDSWriter's own size_limit
 _MOST_BYTES: Final = (1 << 32) - 1  # places in a shard are uint32
@@ -26,42 +26,45 @@ _STORED: Final = {"bool": "uint8", "bfloat16": "uint16"}  # what stands for type
 _SHAPE_TYPES: Final = ("u1", "<u2", "<u4", "<u8")
 
 
-class MdsSink(FolderSink):
-    """A folder that ``StreamingDataset`` reads; nulls and objects are JSON, arrays ``ndarray``."""
+def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
+    """Return what becomes of types that MDS lacks."""
+    notes = json_notes([c for c in columns if c.type == "object"])
+    for column in columns:
+        if _is_json(column) and column.type != "object":
+            notes.append(f"{column.name}: written as JSON, in which null is null")
+        elif column.type in _STORED:
+            notes.append(f"{column.name}: {column.type} is written as {_STORED[column.type]}")
+        elif column.type in _HALVES:
+            notes.append(f"{column.name}: complex numbers are written as [real, imaginary]")
+    return notes
 
-    kind: ClassVar[str] = "mds"
-    about = "MosaicML MDS"
 
-    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
-        """Return what becomes of types that MDS lacks."""
-        notes = json_notes([c for c in columns if c.type == "object"])
+def _write_folder(
+    rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
+) -> Sequence[str]:
+    """Write the shards, one of which is held in memory, and the index."""
+    columns = sorted((rows.schema[name] for name in rows.column_names), key=lambda c: c.name)
+    encodings = [_encoding(column) for column in columns]
+    shards = _Shards(folder, columns, [name for name, _, _ in encodings], [size for _, size, _ in encodings])
+    for number, sample in numbered(rows):
         for column in columns:
-            if _is_json(column) and column.type != "object":
-                notes.append(f"{column.name}: written as JSON, in which null is null")
-            elif column.type in _STORED:
-                notes.append(f"{column.name}: {column.type} is written as {_STORED[column.type]}")
-            elif column.type in _HALVES:
-                notes.append(f"{column.name}: complex numbers are written as [real, imaginary]")
-        return notes
+            if not _is_json(column):
+                refuse_null("mds", column, sample[column.name], number)
+        data = [encode(sample[c.name]) for c, (_, _, encode) in zip(columns, encodings, strict=True)]
+        sizes = [len(d) for d, (_, size, _) in zip(data, encodings, strict=True) if size is None]
+        shards.add(number, [np.array(sizes, "<u8"), *data])
+        advance(1)
+    shards.finish()
+    return ()
 
-    def write_folder(
-        self, rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
-    ) -> None:
-        """Write the shards, one of which is held in memory, and the index."""
-        columns = sorted((rows.schema[name] for name in rows.column_names), key=lambda c: c.name)
-        encodings = [_encoding(column) for column in columns]
-        shards = _Shards(
-            folder, columns, [name for name, _, _ in encodings], [size for _, size, _ in encodings]
-        )
-        for number, sample in numbered(rows):
-            for column in columns:
-                if not _is_json(column):
-                    refuse_null(self.kind, column, sample[column.name], number)
-            data = [encode(sample[c.name]) for c, (_, _, encode) in zip(columns, encodings, strict=True)]
-            sizes = [len(d) for d, (_, size, _) in zip(data, encodings, strict=True) if size is None]
-            shards.add(number, [np.array(sizes, "<u8"), *data])
-            advance(1)
-        shards.finish()
+
+# A folder that ``StreamingDataset`` reads; nulls and objects are JSON, arrays ``ndarray``.
+MDS: Final = Sink(
+    kind="mds",
+    about="MosaicML MDS",
+    check=_check,
+    write_folder=_write_folder,
+)
 
 
 class _Shards:

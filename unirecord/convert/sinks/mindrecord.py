@@ -10,7 +10,7 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import msgpack
 import numpy as np
@@ -22,12 +22,12 @@ from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
 from ...storage.local import located
 from ...storage.staged import StagedFile, StagedFolder
-from .base import Advance, FolderSink, numbered, refuse, refuse_null
+from .base import Advance, Sink, numbered, refuse, refuse_null
 from .jsonl import float32_of_bfloat16, json_notes
 
 __all__ = [
     "Field",
-    "MindRecordSink",
+    "MINDRECORD",
     "fields_of",
     "row_payload",
 ]
@@ -126,64 +126,70 @@ _TABLE: Final = (
 )
 
 
-class MindRecordSink(FolderSink):
-    """A set of files ``data.mindrecord…`` that ``MindDataset`` reads; the index has all scalars, as is its default."""
+def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
+    """Return which types are widened; names, shapes and types that MindRecord lacks are refused."""
+    refuse(
+        columns,
+        "mindrecord",
+        lambda c: c.type.startswith("complex"),
+        "it has no complex numbers; leave them out",
+    )
+    refuse(
+        columns, "mindrecord", lambda c: not _NAME.fullmatch(c.name) or (not c.is_blob and c.name[0].isdigit()),
+        "its names are letters of ASCII, digits and _, and those of scalars begin with no digit",
+    )  # fmt: skip
+    refuse(
+        columns, "mindrecord", lambda c: c.is_array and (c.free_dims > 1 or 0 in c.item_shape or not c.item_shape),
+        "its arrays have one free dimension at most, and no empty one",
+    )  # fmt: skip
+    lower = [column.name.lower() for column in columns]
+    refuse(
+        columns, "mindrecord", lambda c: lower.count(c.name.lower()) > 1, "their names differ in case alone"
+    )
+    notes = [
+        f"{field.name}: {field.column.type} is written as {field.kind}"
+        for field in map(Field, columns)
+        if field.kind != field.column.type and field.column.type not in ("text", "object")
+    ]
+    return [*notes, *json_notes([c for c in columns if c.type == "object"])]
 
-    kind: ClassVar[str] = "mindrecord"
-    about = "MindRecord"
-    takes_parts = True
 
-    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
-        """Return which types are widened; names, shapes and types that MindRecord lacks are refused."""
-        refuse(
-            columns,
-            self.kind,
-            lambda c: c.type.startswith("complex"),
-            "it has no complex numbers; leave them out",
-        )
-        refuse(
-            columns, self.kind, lambda c: not _NAME.fullmatch(c.name) or (not c.is_blob and c.name[0].isdigit()),
-            "its names are letters of ASCII, digits and _, and those of scalars begin with no digit",
-        )  # fmt: skip
-        refuse(
-            columns, self.kind, lambda c: c.is_array and (c.free_dims > 1 or 0 in c.item_shape or not c.item_shape),
-            "its arrays have one free dimension at most, and no empty one",
-        )  # fmt: skip
-        lower = [column.name.lower() for column in columns]
-        refuse(
-            columns, self.kind, lambda c: lower.count(c.name.lower()) > 1, "their names differ in case alone"
-        )
-        notes = [
-            f"{field.name}: {field.column.type} is written as {field.kind}"
-            for field in map(Field, columns)
-            if field.kind != field.column.type and field.column.type not in ("text", "object")
-        ]
-        return [*notes, *json_notes([c for c in columns if c.type == "object"])]
+def _write_folder(
+    rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
+) -> Sequence[str]:
+    """Write the files, each with a share of the rows, and their indexes."""
+    if parts > _MOST_FILES:
+        raise ValueError(f"a set of MindRecord files has at most {_MOST_FILES:,}, got parts={parts:,}")
+    fields = fields_of([rows.schema[name] for name in rows.column_names])
+    ending = [""] if parts == 1 else [f"{i:0{len(str(parts - 1))}d}" for i in range(parts)]
+    names = [f"data.mindrecord{number}" for number in ending]
+    for number, name in enumerate(names):
+        start, stop = number * len(rows) // parts, (number + 1) * len(rows) // parts
+        share = rows.select(range(start, stop))
+        staged = StagedFile(folder.place(name))
+        try:
+            with _index(folder.place(name + ".db")) as index:
+                shard = _Shard(staged, index, fields, names, number)
+                for row, sample in numbered(share):
+                    shard.add(row, sample)
+                    advance(1)
+                shard.finish()
+            staged.sync()
+            staged.publish()
+        finally:
+            staged.discard()
+    return ()
 
-    def write_folder(
-        self, rows: UniRecordDataset, folder: StagedFolder, parts: int, advance: Advance
-    ) -> None:
-        """Write the files, each with a share of the rows, and their indexes."""
-        if parts > _MOST_FILES:
-            raise ValueError(f"a set of MindRecord files has at most {_MOST_FILES:,}, got parts={parts:,}")
-        fields = fields_of([rows.schema[name] for name in rows.column_names])
-        ending = [""] if parts == 1 else [f"{i:0{len(str(parts - 1))}d}" for i in range(parts)]
-        names = [f"data.mindrecord{number}" for number in ending]
-        for number, name in enumerate(names):
-            start, stop = number * len(rows) // parts, (number + 1) * len(rows) // parts
-            share = rows.select(range(start, stop))
-            staged = StagedFile(folder.place(name))
-            try:
-                with _index(folder.place(name + ".db")) as index:
-                    shard = _Shard(staged, index, fields, names, number)
-                    for row, sample in numbered(share):
-                        shard.add(row, sample)
-                        advance(1)
-                    shard.finish()
-                staged.sync()
-                staged.publish()
-            finally:
-                staged.discard()
+
+# A set of files ``data.mindrecord…`` that ``MindDataset`` reads; the index has all scalars, as is its
+# default.
+MINDRECORD: Final = Sink(
+    kind="mindrecord",
+    about="MindRecord",
+    takes_parts=True,
+    check=_check,
+    write_folder=_write_folder,
+)
 
 
 @contextmanager

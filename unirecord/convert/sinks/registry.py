@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Final
 
 from ...errors import SchemaError, did_you_mean
-from .arrayrecord import ArrayRecordSink
-from .arrow import ArrowSink, ParquetSink
+from .arrayrecord import ARRAY_RECORD
+from .arrow import ARROW, PARQUET
 from .base import Sink
-from .csv import CsvSink
-from .images import ImagesSink
-from .jsonl import JsonLinesSink
-from .lance import LanceSink
-from .mds import MdsSink
-from .mindrecord import MindRecordSink
-from .npz import NpzSink
-from .tfrecord import TfRecordSink
-from .webdataset import WebDatasetSink
+from .csv import CSV
+from .images import IMAGES
+from .jsonl import JSON_LINES
+from .lance import LANCE
+from .mds import MDS
+from .mindrecord import MINDRECORD
+from .npz import NPZ
+from .tfrecord import TFRECORD
+from .webdataset import WEBDATASET
 
 __all__ = ["SINKS", "SINK_KINDS", "find_sink"]
 
-SINKS: Final[tuple[type[Sink], ...]] = (
-    ImagesSink,
-    CsvSink,
-    JsonLinesSink,
-    ParquetSink,
-    ArrowSink,
-    WebDatasetSink,
-    TfRecordSink,
-    ArrayRecordSink,
-    MdsSink,
-    MindRecordSink,
-    LanceSink,
-    NpzSink,
+SINKS: Final[tuple[Sink, ...]] = (
+    IMAGES,
+    CSV,
+    JSON_LINES,
+    PARQUET,
+    ARROW,
+    WEBDATASET,
+    TFRECORD,
+    ARRAY_RECORD,
+    MDS,
+    MINDRECORD,
+    LANCE,
+    NPZ,
 )
 SINK_KINDS: Final = tuple(sink.kind for sink in SINKS)
 
@@ -42,22 +43,22 @@ def find_sink(target: str, kind: str | None) -> Sink:
 
     Raises ValueError for a kind that there is not, or a name that says none; SchemaError when its package is missing.
     """
-    make = next((one for one in SINKS if one.kind == kind), None)
-    if kind is not None and make is None:
+    sink = next((one for one in SINKS if one.kind == kind), None)
+    if kind is not None and sink is None:
         raise ValueError(
             f"there is no {kind!r} to export to{did_you_mean(kind, SINK_KINDS)}; there are {', '.join(SINK_KINDS)}"
         )
-    if make is None:
-        make = next((one for one in SINKS if one.suffix and target.endswith(one.suffix)), None)
-    if make is None:
+    if sink is None:
+        sink = next((one for one in SINKS if one.suffix and target.endswith(one.suffix)), None)
+    if sink is None:
         raise ValueError(
             f"{target}: its name does not say what to write; say so with to=: {', '.join(SINK_KINDS)}"
         )
-    sink = make()
     try:
-        sink.load()
+        if sink.imports is not None:
+            import_module(sink.imports)
     except ImportError as error:
         raise SchemaError(
-            f"exporting {make.kind} needs {make.requires}: pip install {make.requires} ({error})"
+            f"exporting {sink.kind} needs {sink.requires}: pip install {sink.requires} ({error})"
         ) from None
     return sink

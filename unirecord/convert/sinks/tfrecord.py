@@ -14,11 +14,11 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
-from .base import Advance, FileSink, refuse, samples
+from .base import Advance, Sink, refuse, samples
 from .jsonl import float32_of_bfloat16
 
 __all__ = [
-    "TfRecordSink",
+    "TFRECORD",
     "check_example",
     "example",
 ]
@@ -128,25 +128,29 @@ def _field(tag: bytes, content: bytes) -> bytes:
 # TFRecord files of ``tf.train.Example``: length, its CRC, the message, its CRC.
 
 
-class TfRecordSink(FileSink):
-    """Each row as a ``tf.train.Example``: bytes and text as bytes, integers as int64, floats as float32."""
+def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
+    """Return what becomes of float64, shapes and objects; complex numbers are refused."""
+    return check_example(columns, "tfrecord")
 
-    kind = "tfrecord"
-    about = "TFRecord (tf.train.Example)"
-    suffix = ".tfrecord"
 
-    def check(self, columns: Sequence[Column], metadata: Any) -> list[str]:
-        """Return what becomes of float64, shapes and objects; complex numbers are refused."""
-        return check_example(columns, self.kind)
+def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
+    """Write the rows."""
+    columns = [rows.schema[name] for name in rows.column_names]
+    for sample in samples(rows):
+        message = example(columns, sample)
+        length = struct.pack("<Q", len(message))
+        out.write(length + _masked(length) + message + _masked(message))
+        advance(1)
 
-    def write(self, rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
-        """Write the rows."""
-        columns = [rows.schema[name] for name in rows.column_names]
-        for sample in samples(rows):
-            message = example(columns, sample)
-            length = struct.pack("<Q", len(message))
-            out.write(length + _masked(length) + message + _masked(message))
-            advance(1)
+
+# Each row as a ``tf.train.Example``: bytes and text as bytes, integers as int64, floats as float32.
+TFRECORD: Final = Sink(
+    kind="tfrecord",
+    about="TFRecord (tf.train.Example)",
+    suffix=".tfrecord",
+    check=_check,
+    write=_write_rows,
+)
 
 
 def _masked(data: bytes) -> bytes:

@@ -33,9 +33,9 @@ from ...format.values.strings import PackedStrings, Texts
 from ...pipeline.workers import Channel, Ended
 from ...progress import Progress
 from ...sizes import format_size
+from . import foreign_libraries
 from .base import Options, RawBatch, Source, Unit
 from .claims import TRUST, file_sizes, refuse_claims, row_bytes
-from .foreign_libraries import ForeignCalls
 from .input_path import InputPath
 
 __all__ = ["looked_through", "main"]
@@ -332,7 +332,7 @@ class _Serving:
         self._numbers = 0
         self._told = 0.0
         self._place = ""
-        InputPath.opened = ForeignCalls.begun = self._at
+        InputPath.opened = foreign_libraries.begun = self._at
         warnings.showwarning = self._warn
 
     def serve(self, message: tuple[Any, ...]) -> None:

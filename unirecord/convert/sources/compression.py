@@ -7,6 +7,7 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -51,178 +52,139 @@ def decompressed(name: str, file: BinaryIO) -> Iterator[bytes]:
     if codec is None:
         raise SchemaError(f"{name}: its name says that it is compressed, but its first bytes do not")
     try:
-        stream = _OPEN[codec](file)
-        while piece := stream.read(_PIECE):
-            yield piece
+        yield from _OPEN[codec](file)
     except (MissingError, MemoryError):
         raise
     except Exception as error:  # each library has errors of its own
         raise SchemaError(f"{name} cannot be decompressed: {error}") from None
 
 
-class _Streams:
+def _gzip(file: BinaryIO) -> Iterator[bytes]:
+    return iter(partial(gzip.GzipFile(fileobj=file).read, _PIECE), b"")
+
+
+def _streams(file: BinaryIO, new: Callable[[], Any]) -> Iterator[bytes]:
     """A bzip2 or xz file: streams one behind another, as parallel compressors write them, zeros between them.
 
     Python's own files take what follows a stream and is none for the end; what is damaged there would be lost unseen.
     """
-
-    def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
-        self._file, self._new = file, new
-        self._stream = new()
-        self._begun = False
-
-    def read(self, size: int) -> bytes:
-        """Return some bytes, none at the end."""
-        while True:
-            packed = b""
-            if self._stream.eof:
-                packed = self._stream.unused_data.lstrip(b"\0")
-                self._stream, self._begun = self._new(), False
-            if not packed and self._stream.needs_input:
-                packed = self._file.read(_PACKED_PIECE)
-                if not packed and self._begun:
-                    raise EOFError("it is cut off")
-                if not packed:
-                    return b""
-                packed = packed if self._begun else packed.lstrip(b"\0")
-                if not packed:
-                    continue
-            self._begun = True
-            found: bytes = self._stream.decompress(packed, size)
-            if found:
-                return found
-
-
-class _ZstdStream:
-    """A Zstandard file as a stream, frame by frame; `EOFError` where one is cut off."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._packed = file, b""
-        self._new_frame = needed("zstandard", "a Zstandard file").ZstdDecompressor().decompressobj
-        self._frame: Any = None
-
-    def read(self, _size: int) -> bytes:
-        """Return some bytes, none at the end; from few at a time, since each can stand for 32,768."""
-        while True:
-            self._packed = self._packed or self._file.read(_PACKED_PIECE)
-            if not self._packed:
-                if self._frame is not None:
-                    raise EOFError("it is cut off")
-                return b""
-            self._frame = self._frame or self._new_frame()
-            found: bytes = self._frame.decompress(self._packed)
-            self._packed = self._frame.unused_data if self._frame.eof else b""
-            if self._frame.eof:
-                self._frame = None
-            if found:
-                return found
-
-
-class _ZlibStream:
-    """What zlib wrote, as TensorFlow's option ZLIB does, as a stream; `EOFError` where it is cut off."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._stream, self._packed = file, zlib.decompressobj(), b""
-
-    def read(self, size: int) -> bytes:
-        """Return some bytes, none at the end."""
-        while not self._stream.eof:
-            packed = self._stream.unconsumed_tail or self._file.read(_PACKED_PIECE)
-            found = self._stream.decompress(packed, size)
-            if found:
-                return found
+    stream, begun = new(), False
+    while True:
+        packed = b""
+        if stream.eof:
+            packed = stream.unused_data.lstrip(b"\0")
+            stream, begun = new(), False
+        if not packed and stream.needs_input:
+            packed = file.read(_PACKED_PIECE)
+            if not packed and begun:
+                raise EOFError("it is cut off")
             if not packed:
-                raise EOFError("it is cut off")
-        if self._stream.unused_data or self._file.read(1):
-            raise ValueError("there is more behind its end")
-        return b""
+                return
+            packed = packed if begun else packed.lstrip(b"\0")
+            if not packed:
+                continue
+        begun = True
+        if found := stream.decompress(packed, _PIECE):
+            yield found
 
 
-class _BrotliStream:
-    """A Brotli file as a stream."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._decoder = needed("brotli", "a Brotli file").Decompressor()
-
-    def read(self, size: int) -> bytes:
-        """Return some bytes, none at the end."""
-        while not self._decoder.is_finished():
-            packed = self._file.read(_PACKED_PIECE) if self._decoder.can_accept_more_data() else b""
-            found: bytes = self._decoder.process(packed, output_buffer_limit=size)
-            if found:
-                return found
-            if not packed and self._decoder.can_accept_more_data():
-                raise EOFError("it is cut off")
-        if self._file.read(1):
-            raise ValueError("there is more behind its end")
-        return b""
+def _bzip2(file: BinaryIO) -> Iterator[bytes]:
+    return _streams(file, bz2.BZ2Decompressor)
 
 
-class _SnappyBlock:
-    """A block of Snappy, which MosaicML writes, as a stream: it is decompressed at once, its size is stated first."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._codec = needed("snappy", "a Snappy file", "python-snappy")
-        self._packed = file.read()
-        size = shift = 0
-        for byte in self._packed[:5]:
-            size |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-        if size > _SNAPPY_RATIO * len(self._packed):  # else a few bytes would take gigabytes
-            raise ValueError(f"{len(self._packed):,} bytes are said to hold {size:,}")
-
-    def read(self, _size: int) -> bytes:
-        """Return all there is, then none."""
-        packed, self._packed = self._packed, b""
-        return self._codec.uncompress(packed) if packed else b""
+def _xz(file: BinaryIO) -> Iterator[bytes]:
+    return _streams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ))
 
 
-class _SnappyFrames:
-    """A file of Snappy's framing format, as its command line writes it: chunks of at most 16 MB, each with its size."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._decoder = needed("snappy", "a Snappy file", "python-snappy").StreamDecompressor()
-
-    def read(self, _size: int) -> bytes:
-        """Return what some chunks hold, nothing at the end."""
-        while head := self._file.read(4):
-            size = int.from_bytes(head[1:], "little")
-            body = self._file.read(size)
-            if len(head) < 4 or len(body) < size:
-                raise EOFError("it is cut off")
-            found: bytes = self._decoder.decompress(head + body)
-            if found:
-                return found
-        return b""
-
-
-def _snappy(file: BinaryIO) -> Any:
-    framed = file.read(len(_SNAPPY_FRAMES)) == _SNAPPY_FRAMES
-    file.seek(0)
-    return _SnappyFrames(file) if framed else _SnappyBlock(file)
-
-
-def _zstd(file: BinaryIO) -> Any:
+def _zstd(file: BinaryIO) -> Iterator[bytes]:
+    """A Zstandard file, frame by frame, from few bytes at a time, since each can stand for 32,768."""
     try:
-        return _ZstdStream(file)
+        new_frame = needed("zstandard", "a Zstandard file").ZstdDecompressor().decompressobj
     except MissingError:
         try:
-            return needed("pyarrow", "").CompressedInputStream(file, "zstd")
+            stream = needed("pyarrow", "").CompressedInputStream(file, "zstd")
         except MissingError:
             pass
+        else:
+            yield from iter(partial(stream.read, _PIECE), b"")
+            return
         raise
+    packed, frame = b"", None
+    while packed := packed or file.read(_PACKED_PIECE):
+        frame = frame or new_frame()
+        found: bytes = frame.decompress(packed)
+        packed = frame.unused_data if frame.eof else b""
+        if frame.eof:
+            frame = None
+        if found:
+            yield found
+    if frame is not None:
+        raise EOFError("it is cut off")
 
 
-_OPEN: Final[dict[str, Any]] = {
-    "gzip": lambda file: gzip.GzipFile(fileobj=file),
-    "bzip2": lambda file: _Streams(file, bz2.BZ2Decompressor),
-    "xz": lambda file: _Streams(file, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ)),
-    "zlib": _ZlibStream,
+def _zlib(file: BinaryIO) -> Iterator[bytes]:
+    """What zlib wrote, as TensorFlow's option ZLIB does."""
+    stream = zlib.decompressobj()
+    while not stream.eof:
+        packed = stream.unconsumed_tail or file.read(_PACKED_PIECE)
+        if found := stream.decompress(packed, _PIECE):
+            yield found
+        elif not packed:
+            raise EOFError("it is cut off")
+    if stream.unused_data or file.read(1):
+        raise ValueError("there is more behind its end")
+
+
+def _brotli(file: BinaryIO) -> Iterator[bytes]:
+    decoder = needed("brotli", "a Brotli file").Decompressor()
+    while not decoder.is_finished():
+        packed = file.read(_PACKED_PIECE) if decoder.can_accept_more_data() else b""
+        if found := decoder.process(packed, output_buffer_limit=_PIECE):
+            yield found
+        elif not packed and decoder.can_accept_more_data():
+            raise EOFError("it is cut off")
+    if file.read(1):
+        raise ValueError("there is more behind its end")
+
+
+def _snappy(file: BinaryIO) -> Iterator[bytes]:
+    """A block, as MosaicML writes it, whose size is stated first; or frames, as Snappy's command line writes them."""
+    snappy = needed("snappy", "a Snappy file", "python-snappy")
+    framed = file.read(len(_SNAPPY_FRAMES)) == _SNAPPY_FRAMES
+    file.seek(0)
+    if framed:
+        yield from _snappy_frames(file, snappy.StreamDecompressor())
+        return
+    packed = file.read()
+    size = shift = 0
+    for byte in packed[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > _SNAPPY_RATIO * len(packed):  # else a few bytes would take gigabytes
+        raise ValueError(f"{len(packed):,} bytes are said to hold {size:,}")
+    if packed:
+        yield snappy.uncompress(packed)
+
+
+def _snappy_frames(file: BinaryIO, decoder: Any) -> Iterator[bytes]:
+    """What chunks of at most 16 MB hold, each with its size before it."""
+    while head := file.read(4):
+        size = int.from_bytes(head[1:], "little")
+        body = file.read(size)
+        if len(head) < 4 or len(body) < size:
+            raise EOFError("it is cut off")
+        if found := decoder.decompress(head + body):
+            yield found
+
+
+_OPEN: Final[dict[str, Callable[[BinaryIO], Iterator[bytes]]]] = {
+    "gzip": _gzip,
+    "bzip2": _bzip2,
+    "xz": _xz,
+    "zlib": _zlib,
     "zstd": _zstd,
-    "brotli": _BrotliStream,
+    "brotli": _brotli,
     "snappy": _snappy,
 }

@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from ...errors import MissingError, SchemaError, UniRecordError
 
 __all__ = [
     "FLOORS",
-    "ForeignCalls",
     "RAISED",
     "foreign_call",
     "needed",
@@ -87,10 +86,8 @@ RAISED: Final[dict[str, tuple[type[Exception], ...]]] = {
 }
 
 
-class ForeignCalls:
-    """``begun`` is told where each call is, in a process that has to say what it was at when a call ended it."""
-
-    begun: ClassVar[Callable[[str], None] | None] = None
+# Is told where each call is, in a process that has to say what it was at when a call ended it.
+begun: Callable[[str], None] | None = None
 
 
 @contextmanager
@@ -99,8 +96,8 @@ def foreign_call(library: str, where: str) -> Iterator[None]:
 
     A panic of Rust, which is no Exception, is such an error, too. A file that has gone stays a FileNotFoundError.
     """
-    if ForeignCalls.begun is not None:
-        ForeignCalls.begun(where)
+    if begun is not None:
+        begun(where)
     try:
         yield
     except (UniRecordError, MemoryError):
