@@ -4,8 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-C_SOURCES := $(sort $(wildcard csrc/*.c))
-C_HEADERS := $(wildcard csrc/*.h csrc/jpeg/*.h) $(wildcard tests/c/*.h)
+C_SOURCES := $(sort $(wildcard csrc/*/*.c))
+C_HEADERS := $(wildcard csrc/*.h csrc/*/*.h csrc/*/*/*.h) $(wildcard tests/c/*.h)
 C_TESTS := $(sort $(wildcard tests/c/test_*.c tests/c/tsan_*.c tests/c/faults_*.c))
 comma := ,
 C_WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
@@ -154,7 +154,7 @@ fuzz: build/fuzz/fuzz_open ## coverage-guided cases, FUZZ_SECONDS of them
 
 # FUZZ_CASES mutated JPEGs through the optional unit, under the sanitizers.
 FUZZ_CASES ?= 200000
-JPEG_SOURCES := $(wildcard csrc/jpeg/*.c csrc/picture_*.c) csrc/fail.c
+JPEG_SOURCES := $(wildcard csrc/picture/jpeg/*.c csrc/picture/*.c) csrc/base/fail.c
 
 build/fuzz/fuzz_jpeg: tests/c/fuzz_jpeg.c $(JPEG_SOURCES) $(C_HEADERS)
 	@mkdir -p $(@D)

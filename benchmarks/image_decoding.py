@@ -61,8 +61,13 @@ def build_floor(field: Field) -> str:
     """Compiles pictures_floor.c; "" or the reason it can't."""
     field.cache.mkdir(parents=True, exist_ok=True)
     csrc = ROOT / "csrc"
-    parts = [HERE / "pictures_floor.c", *csrc.glob("picture_*.c"), *csrc.glob("jpeg/*.c"), csrc / "fail.c"]
-    options = ["-std=c11", "-O3", "-pthread", f"-I{csrc}", f"-I{csrc / 'jpeg'}"]
+    parts = [
+        HERE / "pictures_floor.c",
+        *csrc.glob("picture/*.c"),
+        *csrc.glob("picture/jpeg/*.c"),
+        csrc / "base" / "fail.c",
+    ]
+    options = ["-std=c11", "-O3", "-pthread", f"-I{csrc}"]
     command = ["cc", *options, *map(str, parts), "-ljpeg", "-o", str(field.cache / "pictures_floor")]
     done = subprocess.run(command, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stderr.strip()[-200:]

@@ -16,7 +16,7 @@
 
 #include <jpeglib.h>
 
-#include "jpeg/picture_jpeg.h"
+#include "picture/jpeg/jpeg.h"
 
 enum { SIDE = 224, BATCH = 256, BATCHES = 4, MOST_THREADS = 64 };
 

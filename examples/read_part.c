@@ -1,7 +1,5 @@
-/* read_part.c - reads one row of a part with the C core alone: each value's size and first bytes.
- *
- *   cc -std=c11 -O3 -pthread -Icsrc examples/read_part.c csrc/[a-z]*.c -o read_part && ./read_part train.urec 0
- */
+/* read_part.c - reads one row of a part with the C core alone: each value's size and first bytes. */
+// cc -std=c11 -O3 -pthread -Icsrc examples/read_part.c csrc/*/*.c -o read_part && ./read_part train.urec 0
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

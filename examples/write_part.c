@@ -1,10 +1,9 @@
 /* write_part.c - writes a part of fixed-size rows, as docs/format.md says it: a picture of 28 x 28 bytes and a label.
  *
- *   cc -std=c11 -O3 -pthread -Icsrc examples/write_part.c csrc/[a-z]*.c -o write_part && ./write_part train.urec 1000
- *
  * Pictures and labels are made up in `sample`: put your own there. The index is the last file to appear, so what is
  * found without one is unfinished. A part that is there already is not touched.
  */
+// cc -std=c11 -O3 -pthread -Icsrc examples/write_part.c csrc/[a-z]*/*.c -o write_part && ./write_part train.urec 1000
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

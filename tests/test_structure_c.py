@@ -11,20 +11,31 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
 
-PURE_C = ("hash.c", "object.c", "order.c", "order_permute.c", "part_parse.c", "status.c")
+PURE_C = (
+    "base/hash.c", "base/object.c", "base/status.c", "order/order.c", "order/permute.c", "part/parse.c"
+)  # fmt: skip
 
 
 def c_files() -> list[Path]:
     return sorted([*CSRC.rglob("*.[ch]")])
 
 
+def name_of(path: Path) -> str:
+    """A file of the core as an ``#include`` names it."""
+    return path.relative_to(CSRC).as_posix()
+
+
 def test_the_c_core_does_not_know_python() -> None:
-    knowing = [path.name for path in c_files() if re.search(r"Python\.h|\bPy[A-Z_]\w*\(", path.read_text())]
+    knowing = [
+        name_of(path) for path in c_files() if re.search(r"Python\.h|\bPy[A-Z_]\w*\(", path.read_text())
+    ]
     assert not knowing, knowing
 
 
 def test_every_c_file_says_its_one_job_first() -> None:
-    silent = [path.name for path in c_files() if not path.read_text().startswith(f"/* {path.name} - ")]
+    silent = [
+        name for path in c_files() if not path.read_text().startswith(f"/* {(name := name_of(path))} - ")
+    ]
     assert not silent, silent
 
 
@@ -37,16 +48,16 @@ def c_code(path: Path) -> str:
 def c_definitions() -> dict[str, str]:
     """The file that defines each function of the core which others can call."""
     pattern = re.compile(r"^(?!static\b|typedef\b)[A-Za-z_][\w \t*()]*?\b(ur_\w+)\([^;{]*\)\s*\{", re.M)
-    return {name: path.name for path in CSRC.rglob("*.c") for name in pattern.findall(c_code(path))}
+    return {name: name_of(path) for path in CSRC.rglob("*.c") for name in pattern.findall(c_code(path))}
 
 
 def c_calls() -> dict[str, set[str]]:
     """For each C file, those whose functions it calls or takes."""
     defined = c_definitions()
     return {
-        path.name: {defined[n] for n in re.findall(r"\bur_\w+", c_code(path)) if n in defined} - {path.name}
+        (name := name_of(path)): {defined[n] for n in re.findall(r"\bur_\w+", c_code(path)) if n in defined}
+        - {name}
         for path in CSRC.rglob("*.c")
-        if path.name != "_core.c"
     }
 
 
@@ -76,19 +87,22 @@ def test_the_check_for_circles_sees_them() -> None:
 
 
 def test_c_headers_include_each_other_in_no_circle() -> None:
-    included = {p.name: set(re.findall(r'#include "(\w+\.h)"', p.read_text())) for p in CSRC.rglob("*.h")}
+    included = {
+        name_of(p): set(re.findall(r'#include "([\w/]+\.h)"', p.read_text())) for p in CSRC.rglob("*.h")
+    }
+    assert set().union(*included.values()) <= set(included)
     assert cycles(included) == []
 
 
-def test_a_c_header_declares_what_files_of_its_group_define() -> None:
+def test_a_c_header_declares_what_files_of_its_folder_define() -> None:
     wrong = []
     for path in CSRC.rglob("*.h"):
-        if path.name == "unirecord.h":  # all that is public, of every file
+        if path.parent == CSRC:  # what is public, of every file
             continue
         for name in re.findall(r"\b(ur_\w+)\([^;{}]*\)(?:\s*__attribute__[^;]*)?;", c_code(path)):
             home = c_definitions().get(name)
-            if home is not None and not home.startswith(path.stem.split("_")[0]):
-                wrong.append(f"{path.name} declares {name}, which {home} defines")
+            if home is not None and home.rpartition("/")[0] != path.parent.relative_to(CSRC).as_posix():
+                wrong.append(f"{name_of(path)} declares {name}, which {home} defines")
     assert not wrong, wrong
 
 
@@ -96,3 +110,12 @@ def test_a_c_header_declares_what_files_of_its_group_define() -> None:
 def test_pure_c_files_touch_no_system_call(name: str) -> None:
     text = (CSRC / name).read_text()
     assert not re.search(r"#include <(unistd|fcntl|pthread|sys/\w+|stdio)\.h>", text)
+
+
+def test_all_c_files_stand_in_folders_and_the_public_headers_above_them() -> None:
+    assert {path.name for path in CSRC.glob("*.[ch]")} == {"unirecord.h"}
+    assert not [
+        name_of(path)
+        for path in CSRC.rglob("*.c")
+        if len(path.relative_to(CSRC).parts) != 2 and "jpeg" not in path.parts
+    ]

@@ -57,8 +57,8 @@ def builder(
         module,
         f'#include "{header}"',
         sources=sources,
-        depends=files("*.h", "jpeg/*.h"),
-        include_dirs=["csrc", "csrc/jpeg"],
+        depends=files("**/*.h"),
+        include_dirs=["csrc"],
         extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden", "-pthread"],
         extra_link_args=["-pthread", *link],
     )
@@ -116,11 +116,11 @@ FETCH = """
 extern "Python" ur_status ur_python_fetch(void *context, const ur_range *ranges, int64_t count, ur_error *error);
 """
 
-core = builder("unirecord._core", "unirecord.h", files("*.c"), [], python=FETCH)
+core = builder("unirecord._core", "unirecord.h", files("*/*.c"), [], python=FETCH)
 jpeg = builder(
     "unirecord._jpeg",
-    "jpeg/picture_jpeg.h",
-    files("jpeg/*.c", "picture_*.c", "fail.c"),
+    "picture/jpeg/jpeg.h",
+    files("picture/jpeg/*.c", "picture/*.c", "base/fail.c"),
     LINKING.get(how_to_link(), []),
     core,
 )

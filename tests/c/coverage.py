@@ -11,13 +11,13 @@ from typing import Any
 
 def measured(objects: Path, source: Path) -> list[dict[str, Any]]:
     """What gcov knows of one source file, functions of headers left out."""
-    notes = objects / f"{source.stem}.gcda"
+    notes = objects / source.relative_to("csrc").with_suffix(".gcda")
     done = subprocess.run(
         ["gcov", "--json-format", "--stdout", "--branch-probabilities", str(notes)],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     files: list[dict[str, Any]] = json.loads(done.stdout)["files"]
-    return merged(next(file for file in files if Path(file["file"]).name == source.name)["lines"])
+    return merged(next(file for file in files if file["file"] == str(source))["lines"])
 
 
 def merged(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -41,13 +41,15 @@ def report(objects: Path, sources: list[Path], misses: bool) -> None:
         lines = measured(objects, source)
         branches = [branch for line in lines for branch in line["branches"]]
         ran, taken = sum(line["count"] > 0 for line in lines), sum(branch["count"] > 0 for branch in branches)
-        print(f"{source.name:18} lines {share(ran, len(lines))}  branches {share(taken, len(branches))}")
+        print(
+            f"{source.relative_to('csrc')!s:24} lines {share(ran, len(lines))}  branches {share(taken, len(branches))}"
+        )
         total_lines, taken_lines = total_lines + len(lines), taken_lines + ran
         total_branches, taken_branches = total_branches + len(branches), taken_branches + taken
         if misses:
             show_misses(source, lines)
     print(
-        f"{'all':18} lines {share(taken_lines, total_lines)}  branches {share(taken_branches, total_branches)}"
+        f"{'all':24} lines {share(taken_lines, total_lines)}  branches {share(taken_branches, total_branches)}"
     )
 
 
@@ -62,7 +64,7 @@ def show_misses(source: Path, lines: list[dict[str, Any]]) -> None:
         if missed or line["count"] == 0:
             number = line["line_number"]
             what = f"branches {missed} of {len(line['branches'])}" if line["count"] else "not run"
-            print(f"  {source.name}:{number}: {what}: {text[number - 1].strip()}")
+            print(f"  {source}:{number}: {what}: {text[number - 1].strip()}")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "codec_zstd.h"
-#include "io_ring.h"
+#include "codec/zstd.h"
+#include "io/ring.h"
 
 static fault_plan plan;
 static const fault_machine *machine;

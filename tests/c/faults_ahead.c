@@ -1,9 +1,9 @@
 /* faults_ahead.c - units that share a digest checked before anyone asks: in memory only, and never blamed on who did not ask. */
 #define _GNU_SOURCE
 #include "fault_seam.h"
-#include "part.h"
+#include "part/part.h"
 #include "part_contents.h"
-#include "set.h"
+#include "set/set.h"
 
 enum { ROWS = 40, UNIT = 1, UNITS = 40, MANY = 32, AHEAD = 16 };
 

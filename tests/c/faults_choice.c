@@ -9,7 +9,7 @@
 #include "folder.h"
 #include "expect.h"
 #include "fault_seam.h"
-#include "io.h"
+#include "io/io.h"
 
 #define GB UINT64_C(1000000000)
 #define EIGHT_GB "MemTotal:       99999999 kB\nMemAvailable:    7812500 kB\nBuffers:         7 kB\n"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codec.h"
+#include "codec/codec.h"
 #include "expect.h"
 #include "fault_seam.h"
 #include "unirecord.h"

@@ -1,7 +1,7 @@
 /* faults_costs.c - what a warm batch costs, counted at the seam to the system: no open, no map, one look at the file. */
 #define _GNU_SOURCE
 #include "fault_seam.h"
-#include "io.h"
+#include "io/io.h"
 #include "part_contents.h"
 
 enum { ROWS = 40, READS = 50, BATCH = 32, MANY_PARTS = 12 };

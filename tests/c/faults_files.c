@@ -11,9 +11,9 @@
 #include <errno.h>
 
 #include "fault_seam.h"
-#include "io_ring.h"
+#include "io/ring.h"
 #include "part_contents.h"
-#include "set.h"
+#include "set/set.h"
 
 enum { ROWS = 40, PARTS = 60, SETS = 3, LIMIT = 200 };
 

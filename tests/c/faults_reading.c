@@ -10,7 +10,7 @@
 
 #include "fault_seam.h"
 #include "part_contents.h"
-#include "batch_read.h"
+#include "batch/read.h"
 
 enum { ROWS = 40, BOTH = 2 * ROWS, BATCH = 7 };
 

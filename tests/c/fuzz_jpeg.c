@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "jpeg/picture_jpeg.h"
+#include "picture/jpeg/jpeg.h"
 
 enum { MOST_FILES = 64, MOST_BYTES = 1 << 17, SIDE = 40 };
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "folder.h"
-#include "layout.h"
-#include "part_parse.h"
+#include "base/layout.h"
+#include "part/parse.h"
 
 /* Columns: 0 int32?, 1 string (a dictionary), 2 array uint8[24], and unless `fixed` 3 bytes. Row r holds r * 3 (null if
  * r % 5 == 4), "s" followed by the digit r % 3, 24 bytes of value r, and r % 7 bytes of value r + 1. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "hash.h"
+#include "base/hash.h"
 #include "unirecord.h"
 
 enum { MOST = 20000 };

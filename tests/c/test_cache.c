@@ -1,6 +1,6 @@
 /* test_cache.c - what a cache holds: found in pieces, read by threads while others change it, and dropped when damaged. */
 #define _GNU_SOURCE
-#include "cache.h"
+#include "io/cache.h"
 #include "expect.h"
 #include "unirecord.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "copy.h"
+#include "base/copy.h"
 
 enum { ROOM = 1 << 17, EDGE = 128 };
 

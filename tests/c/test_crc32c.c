@@ -1,5 +1,5 @@
 /* test_crc32c.c - CRC-32C by the processor's instruction is that by tables, for every length and start. */
-#include "crc32c.h"
+#include "foreign/crc32c.h"
 #include "expect.h"
 #include "unirecord.h"
 

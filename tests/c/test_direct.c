@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include <sys/wait.h>
 
-#include "batch_direct.h"
+#include "batch/direct.h"
 #include "part_contents.h"
 
 enum { ROWS = 20, PARTS = 12, ALL = ROWS * PARTS, ARRAY = 2, ARRAY_BYTES = 24 };

@@ -1,6 +1,6 @@
 /* test_index.c - the directory of an index, made in memory: one change to a right one, and it is refused, or still right. */
 #include "expect.h"
-#include "part.h"
+#include "part/part.h"
 #include "part_fixture.h"
 
 enum { MOST_SECTIONS = 24, NONE = 0xFFFF, ROWS = 300, HEAD_BYTES = 1 << 14 };

@@ -1,7 +1,7 @@
 /* test_io.c - the ways of reading a file, compared on random spans that overlap, touch, repeat and end with the file. */
 #define _GNU_SOURCE
 #include "expect.h"
-#include "io.h"
+#include "io/io.h"
 
 #include <string.h>
 #include <sys/wait.h>

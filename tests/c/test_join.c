@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <sys/resource.h>
 
-#include "batch_read.h"
+#include "batch/read.h"
 #include "part_contents.h"
 
 enum { ROWS = 20, PARTS = 2, ALL = PARTS * ROWS };

@@ -1,6 +1,6 @@
 /* test_layouts.c - parts that store more columns than their set has, or in another order: found by a layout. */
 #define _GNU_SOURCE
-#include "batch_read.h"
+#include "batch/read.h"
 #include "part_contents.h"
 
 enum { ROWS = 20, PARTS = 2, ALL = PARTS * ROWS };

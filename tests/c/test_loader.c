@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "timing.h"
+#include "base/timing.h"
 #include "part_contents.h"
 
 #ifdef __SANITIZE_THREAD__

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "object.h"
+#include "base/object.h"
 #include "unirecord.h"
 
 enum { CASES = 400000, MOST = 200 };

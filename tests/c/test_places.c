@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 
 #include "part_contents.h"
-#include "batch_read.h"
+#include "batch/read.h"
 
 enum { ROWS = 40, BLOCK = 65536, MOST_BLOCKS = 16 };
 

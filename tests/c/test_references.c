@@ -2,9 +2,9 @@
 #define _GNU_SOURCE
 #include <sys/stat.h>
 
-#include "copy.h"
+#include "base/copy.h"
 #include "part_contents.h"
-#include "batch_read.h"
+#include "batch/read.h"
 
 enum { ROWS = 40 };
 

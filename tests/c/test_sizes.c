@@ -1,6 +1,6 @@
 /* test_sizes.c - sizes that a file makes up: sums that wrap, rows on top of each other, more bytes than the files hold. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "base/check.h"
 #include "part_contents.h"
 
 enum { ROWS = 40 };

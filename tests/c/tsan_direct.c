@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
-#include "batch_direct.h"
+#include "batch/direct.h"
 #include "part_contents.h"
 
 enum { ROWS = 20, PARTS = 40, KNOWN = 12, ALL = ROWS * PARTS, THREADS = 4, READS = 200, BATCH = 16, BYTES = 24 };

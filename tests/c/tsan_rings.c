@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "io.h"
+#include "io/io.h"
 #include "part_contents.h"
 
 enum { ROWS = 20, PARTS = 3, ALL = ROWS * PARTS, THREADS = 8, WAVES = 12, READS = 6, BATCH = 5 };

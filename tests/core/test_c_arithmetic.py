@@ -10,7 +10,7 @@ import pytest
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 
 # Nothing of a file or a caller is in the sizes of these: they digest and permute, modulo 2^64 on purpose.
-MODULAR = {"hash.c", "order.c", "order_permute.c"}
+MODULAR = {"base/hash.c", "order/order.c", "order/permute.c"}
 
 _NAMES = (
     "bytes size sizes offset offsets_at capacity length lengths needed width payload used room place stride"
@@ -36,12 +36,15 @@ def bare_arithmetic(text: str) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(CSRC.rglob("*.[ch]")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(CSRC.rglob("*.[ch]")), ids=lambda path: path.relative_to(CSRC).as_posix()
+)
 def test_sizes_are_added_and_multiplied_by_checked_functions(path: Path) -> None:
-    if path.name in MODULAR:
+    name = path.relative_to(CSRC).as_posix()
+    if name in MODULAR:
         pytest.skip("its arithmetic is modulo 2^64")
-    found = [f"{path.name}:{line}" for line in bare_arithmetic(path.read_text(encoding="utf-8"))]
-    assert not found, f"use csrc/check.h, or say after 'exact:' why it cannot wrap: {found}"
+    found = [f"{name}:{line}" for line in bare_arithmetic(path.read_text(encoding="utf-8"))]
+    assert not found, f"use csrc/base/check.h, or say after 'exact:' why it cannot wrap: {found}"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from unirecord.format import layout, schema
 
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 
-# Where format/layout.py has another name for what csrc/layout.h defines.
+# Where format/layout.py has another name for what csrc/base/layout.h defines.
 OTHER_NAMES = {
     "FILE_HEADER_BYTES": "HEADER_BYTES",
     "HEAD_LIMIT": "MAX_HEAD_BYTES",
@@ -44,7 +44,7 @@ def numbers(text: str) -> dict[str, int | bytes]:
     return found
 
 
-C = numbers((CSRC / "layout.h").read_text(encoding="utf-8"))
+C = numbers((CSRC / "base" / "layout.h").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", sorted(name for name in C if not C_ALONE.fullmatch(name)))

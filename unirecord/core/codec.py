@@ -1,4 +1,4 @@
-"""Compressing and decompressing cells, and training dictionaries for them: csrc/codec.c."""
+"""Compressing and decompressing cells, and training dictionaries for them: csrc/codec/codec.c."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = [
 
 
 # CSV text looked through: how many records it has, and what the cells of each column can be read as:
-# csrc/csv.c.
+# csrc/foreign/csv.c.
 
 
 class ColumnLook(NamedTuple):
@@ -59,7 +59,7 @@ def look_through_csv(data: bytes, delimiter: str, columns: int) -> tuple[int, li
     return int(rows[0]), looks
 
 
-# The records in a piece of a TFRecord file, found and checked in one call: csrc/tfrecord.c.
+# The records in a piece of a TFRecord file, found and checked in one call: csrc/foreign/tfrecord.c.
 
 
 BAD_LENGTH: Final = int(lib.UR_TFRECORD_BAD_LENGTH)

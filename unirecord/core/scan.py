@@ -129,7 +129,7 @@ def _u64(array: Words) -> Any:
     return ffi.from_buffer("uint64_t[]", array)
 
 
-# Scans over flat arrays, and tests of strings: csrc/scan.c, scan_take.c and scan_text.c.
+# Scans over flat arrays, and tests of strings: csrc/scan/.
 
 
 TYPE_CODES: Final = {

@@ -12,7 +12,7 @@ from ..errors import CorruptionError
 from .handle import Handle
 from .library import buffer_of, ffi, lib
 
-# Whether bytes are an object: csrc/object.c.
+# Whether bytes are an object: csrc/base/object.c.
 
 
 _check_object = lib.ur_object_check  # looked up once: objects are small and many
@@ -29,7 +29,7 @@ def check_object(raw: bytes) -> None:
 
 
 # Strings of a column one after the other in memory: the distinct ones, and the least and greatest:
-# csrc/distinct.c.
+# csrc/scan/distinct.c.
 
 
 Bools = npt.NDArray[np.bool_]

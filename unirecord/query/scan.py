@@ -292,7 +292,7 @@ def effort_of(bound: BoundCondition) -> int:
 
 
 def threads_to_scan(bound: BoundCondition) -> int:
-    """How many threads to try them with: fewer where a single range makes short work of them (csrc/scan_words.c)."""
+    """How many threads to try them with: fewer where a single range makes short work of them (csrc/scan/words.c)."""
     one = not bound.terms and len(bound.steps) == 1 and bound.steps[0].op == RANGE
     data = bound.steps[0].data if one else None
     swift = data is not None and data.dtype.str[1:] in _SWIFT

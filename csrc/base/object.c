@@ -1,0 +1,298 @@
+/* base/object.c - whether bytes are an object by the rules of docs/format.md, so that an unpacker can be given them.
+ *
+ * One pass and no recursion: time and memory go with the length of the bytes, whatever counts they claim. That strings are
+ * UTF-8 is left to whoever decodes them.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/fail.h"
+#include "base/object.h"
+
+enum { DEPTH = 64, FEW_KEYS = 16, NEAR_KEYS = 64 };
+
+typedef enum { STRING, BINARY, NATURAL, NEGATIVE, ARRAY, MAP, EXTENSION, OTHER } item_kind;
+
+/* One value without what is inside of it: of a string or binary `size` bytes at `content`, of an array or map `size` items
+ * or pairs, of an integer its 64 bits. */
+typedef struct {
+  item_kind kind;
+  uint64_t size;
+  const uint8_t *content;
+} item;
+
+/* A key of a map, and what keys that are the same have the same; others may, too. */
+typedef struct {
+  uint64_t print;
+  const uint8_t *at;
+} key;
+
+typedef struct {
+  uint64_t left; /* items of an array; keys and values of a map together */
+  size_t first_key;
+  bool is_map;
+} frame;
+
+typedef struct {
+  const uint8_t *at, *end;
+  frame frames[DEPTH];
+  int depth;
+  key near[NEAR_KEYS];
+  key *keys; /* of all maps that have begun and not ended, the innermost last */
+  size_t key_count, key_room;
+} scanner;
+
+/* ---- one value -------------------------------------------------------------------------------------------------- */
+
+static uint64_t load_big(const uint8_t *at, int bytes) {
+  uint64_t value = 0;
+  for (int i = 0; i < bytes; i++) value = value << 8 | at[i];
+  return value;
+}
+
+static uint64_t sign_extended(uint64_t value, int bytes) {
+  int shift = 64 - 8 * bytes; /* exact: 1 to 8 bytes */
+  return shift == 0 ? value : (uint64_t)((int64_t)(value << shift) >> shift);
+}
+
+/* An item whose head says its size in the next `bytes` bytes. */
+static item sized(item_kind kind, const uint8_t *at, int bytes) {
+  return (item){kind, load_big(at + 1, bytes), at + 1 + bytes}; /* exact: the head is there whole */
+}
+
+static item fixed_size(item_kind kind, uint64_t size, const uint8_t *content) { return (item){kind, size, content}; }
+
+/* Bytes of the head that begins with `first`, its fixed payload included; 0: there is no such head. */
+static int head_bytes(uint8_t first) {
+  static const uint8_t from_c0[32] = {1, 0, 1, 1, 2, 3, 5, 2, 3, 5, 5, 9, 2, 3, 5, 9,
+                                      2, 3, 5, 9, 2, 2, 2, 2, 2, 2, 3, 5, 3, 5, 3, 5};
+  return first < 0xc0 || first > 0xdf ? 1 : from_c0[first - 0xc0];
+}
+
+/* The item at `at`, whose head is there whole. */
+static item item_at(const uint8_t *at) {
+  uint8_t first = *at;
+  if (first < 0x80) return fixed_size(NATURAL, first, at + 1);
+  if (first < 0x90) return fixed_size(MAP, first & 0x0f, at + 1);
+  if (first < 0xa0) return fixed_size(ARRAY, first & 0x0f, at + 1);
+  if (first < 0xc0) return fixed_size(STRING, first & 0x1f, at + 1);
+  if (first >= 0xe0) return fixed_size(NEGATIVE, sign_extended(first, 1), at + 1);
+  int bytes = head_bytes(first) - 1;
+  if (first >= 0xc4 && first <= 0xc6) return sized(BINARY, at, bytes);
+  if ((first >= 0xc7 && first <= 0xc9) || (first >= 0xd4 && first <= 0xd8)) return fixed_size(EXTENSION, 0, at);
+  const uint8_t *behind = at + 1 + bytes; /* exact: no further than the head's end */
+  if (first >= 0xcc && first <= 0xcf) return fixed_size(NATURAL, load_big(at + 1, bytes), behind);
+  if (first >= 0xd0 && first <= 0xd3) {
+    uint64_t value = sign_extended(load_big(at + 1, bytes), bytes);
+    return fixed_size(value >> 63 ? NEGATIVE : NATURAL, value, behind);
+  }
+  if (first >= 0xd9 && first <= 0xdb) return sized(STRING, at, bytes);
+  if (first == 0xdc || first == 0xdd) return sized(ARRAY, at, bytes);
+  if (first == 0xde || first == 0xdf) return sized(MAP, at, bytes);
+  return fixed_size(OTHER, 0, behind);
+}
+
+static bool has_bytes(item_kind kind) { return kind == STRING || kind == BINARY; }
+
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+static uint64_t print_of(const item *one) {
+  uint64_t first = one->size;
+  if (has_bytes(one->kind)) {
+    uint64_t last = 0;
+    size_t some = one->size < sizeof first ? (size_t)one->size : sizeof first;
+    first = 0;
+    memcpy(&first, one->content, some);
+    memcpy(&last, one->content + one->size - some, some); /* exact: the string is there whole */
+    first ^= (last << 23 | last >> 41) ^ one->size << 40;
+  }
+  return first ^ (uint64_t)one->kind << 61;
+}
+
+static int compare_keys(const void *a, const void *b) {
+  const key *left = a, *right = b;
+  if (left->print != right->print) return left->print < right->print ? -1 : 1;
+  item one = item_at(left->at), other = item_at(right->at);
+  if (one.kind != other.kind) return one.kind < other.kind ? -1 : 1;
+  if (one.size != other.size) return one.size < other.size ? -1 : 1;
+  return has_bytes(one.kind) ? memcmp(one.content, other.content, one.size) : 0;
+}
+
+static bool is_one_twice(key *keys, size_t count) {
+  if (count <= FEW_KEYS) {
+    for (size_t i = 1; i < count; i++)
+      for (size_t j = 0; j < i; j++)
+        if (keys[i].print == keys[j].print && compare_keys(&keys[i], &keys[j]) == 0) return true;
+    return false;
+  }
+  qsort(keys, count, sizeof *keys, compare_keys);
+  for (size_t i = 1; i < count; i++)
+    if (compare_keys(&keys[i - 1], &keys[i]) == 0) return true;
+  return false;
+}
+
+static bool keep_key(scanner *s, key one) {
+  if (s->key_count == s->key_room) {
+    key *more = malloc(2 * s->key_room * sizeof *more); /* exact: no more keys than bytes */
+    if (more == NULL) return false;
+    memcpy(more, s->keys, s->key_count * sizeof *more); /* exact: half of what was given */
+    if (s->keys != s->near) free(s->keys);
+    s->keys = more;
+    s->key_room *= 2; /* exact: so much was given */
+  }
+  s->keys[s->key_count++] = one;
+  return true;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static ur_status malformed(const scanner *s, ur_error *error) {
+  return ur_fail(error, UR_CORRUPT, "the object is not well-formed msgpack: it ends early, or has more after its end (%" PRIu64
+                 " bytes were left)", (uint64_t)(s->end - s->at));
+}
+
+/* Reads the item that comes next, and passes over its head and the bytes of a string. */
+static ur_status next_item(scanner *s, item *one, ur_error *error) {
+  if (s->at == s->end) return malformed(s, error);
+  int head = head_bytes(*s->at);
+  if (head == 0) return ur_fail(error, UR_CORRUPT, "the object is not well-formed msgpack: no value begins with the byte c1");
+  if (s->end - s->at < head) return malformed(s, error);
+  *one = item_at(s->at);
+  if (one->kind == EXTENSION) return ur_fail(error, UR_CORRUPT, "the object holds a msgpack extension, which UniRecord never writes");
+  s->at = one->content;
+  uint64_t left = (uint64_t)(s->end - s->at);
+  if (one->kind == ARRAY || one->kind == MAP) return one->size <= left ? UR_OK : malformed(s, error);
+  if (!has_bytes(one->kind)) return UR_OK;
+  if (one->size > left) return malformed(s, error);
+  s->at += one->size; /* exact: no more than is left */
+  return UR_OK;
+}
+
+static ur_status take_key(scanner *s, const uint8_t *at, const item *one, ur_error *error) {
+  if (!has_bytes(one->kind) && one->kind != NATURAL && one->kind != NEGATIVE)
+    return ur_fail(error, UR_CORRUPT, "the object holds a map whose keys are not all strings, integers or bytes");
+  if (!keep_key(s, (key){print_of(one), at})) return ur_fail(error, UR_NO_MEMORY, "no memory for the keys of an object");
+  return UR_OK;
+}
+
+static ur_status enter(scanner *s, const item *one, ur_error *error) {
+  if (s->depth == DEPTH) return ur_fail(error, UR_CORRUPT, "the object is nested more than %d deep", DEPTH);
+  uint64_t items = one->kind == MAP ? 2 * one->size : one->size; /* exact: 32 bits */
+  s->frames[s->depth++] = (frame){items, s->key_count, one->kind == MAP};
+  return UR_OK;
+}
+
+/* Leaves the arrays and maps that have all their items. */
+static ur_status leave(scanner *s, ur_error *error) {
+  for (; s->depth > 0 && s->frames[s->depth - 1].left == 0; s->depth--) {
+    const frame *done = &s->frames[s->depth - 1];
+    if (!done->is_map) continue;
+    if (is_one_twice(s->keys + done->first_key, s->key_count - done->first_key))
+      return ur_fail(error, UR_CORRUPT, "the object holds a map with the same key twice");
+    s->key_count = done->first_key;
+  }
+  return UR_OK;
+}
+
+static ur_status scan_object(scanner *s, ur_error *error) {
+  do {
+    const uint8_t *at = s->at;
+    item one = {OTHER, 0, NULL};
+    ur_status status = next_item(s, &one, error);
+    if (status != UR_OK) return status;
+    if (s->depth > 0) {
+      frame *inside = &s->frames[s->depth - 1];
+      if (inside->is_map && inside->left % 2 == 0) status = take_key(s, at, &one, error);
+      inside->left--;
+    }
+    if (status == UR_OK && (one.kind == ARRAY || one.kind == MAP)) status = enter(s, &one, error);
+    if (status == UR_OK) status = leave(s, error);
+    if (status != UR_OK) return status;
+  } while (s->depth > 0);
+  return s->at == s->end ? UR_OK : malformed(s, error);
+}
+
+ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error) {
+  scanner s;
+  s.at = bytes;
+  s.end = bytes + size; /* exact: the caller's memory */
+  s.depth = 0;
+  s.keys = s.near;
+  s.key_count = 0;
+  s.key_room = NEAR_KEYS;
+  ur_status status = scan_object(&s, error);
+  if (s.keys != s.near) free(s.keys);
+  return status;
+}
+
+/* ---- what a value says ------------------------------------------------------------------------------------------- */
+
+/* One number of two, in this order. */
+static uint64_t joined(uint64_t one, uint64_t other) {
+  uint64_t both[2] = {one, other};
+  return ur_xxh3_64(both, sizeof both, 0);
+}
+
+/* What nil, a bool or a float says, which begins with the byte `first`: floats of both widths as 64 bits. */
+static uint64_t simple_meaning(uint8_t first, const uint8_t *content) {
+  uint64_t bits = 0;
+  double number = 0;
+  float narrow = 0;
+  if (first == 0xca) {
+    uint32_t half = (uint32_t)load_big(content - 4, 4); /* exact: `content` is behind the head, which holds the float */
+    memcpy(&narrow, &half, sizeof narrow);
+    number = (double)narrow;
+    memcpy(&bits, &number, sizeof bits);
+    first = 0xcb;
+  } else if (first == 0xcb) {
+    bits = load_big(content - 8, 8); /* exact: likewise */
+  }
+  return joined(first, bits);
+}
+
+uint64_t ur_object_meaning(const uint8_t **at, uint64_t most) {
+  uint8_t first = **at;
+  item one = item_at(*at);
+  *at = one.content;
+  if (has_bytes(one.kind)) {
+    *at += one.size; /* exact: ur_object_check() has looked */
+    return joined((uint64_t)one.kind, ur_xxh3_64(one.content, one.size, 0));
+  }
+  if (one.kind == OTHER) return simple_meaning(first, one.content);
+  if (one.kind != ARRAY && one.kind != MAP) return joined((uint64_t)one.kind, one.size);
+  uint64_t said = 0;
+  for (uint64_t i = 0; i < one.size; i++) {
+    uint64_t value = ur_object_meaning(at, UINT64_MAX);
+    if (one.kind == MAP) said += joined(value, ur_object_meaning(at, UINT64_MAX)); /* exact: in any order, modulo 2^64 */
+    if (one.kind == ARRAY && i < most) said = joined(said, value);
+  }
+  return joined((uint64_t)one.kind, said);
+}
+
+/* ---- schemas ----------------------------------------------------------------------------------------------------- */
+
+enum { SAID = 4 }; /* elements of a column's entry that say something: name, type, shape, annotations */
+
+bool ur_schema_meaning(const uint8_t *schema, uint64_t *meaning) {
+  item columns = item_at(schema);
+  if (columns.kind != ARRAY) return false;
+  const uint8_t *at = columns.content;
+  *meaning = columns.size;
+  for (uint64_t i = 0; i < columns.size; i++) {
+    item entry = item_at(at);
+    if (entry.kind != ARRAY) return false;
+    *meaning = joined(*meaning, ur_object_meaning(&at, SAID));
+  }
+  return true;
+}
+
+const uint8_t *ur_object_first(const uint8_t *map, const char *name) {
+  item whole = item_at(map);
+  if (whole.kind != MAP || whole.size == 0) return NULL;
+  item first = item_at(whole.content);
+  bool same = first.kind == STRING && first.size == strlen(name) && memcmp(first.content, name, first.size) == 0;
+  return same ? first.content + first.size : NULL; /* exact: ur_object_check() has looked */
+}

@@ -1,0 +1,157 @@
+/* batch/scalars.c - scalar columns of a batch, and which values of any column are null: gathered from the vectors of the index. */
+#include <inttypes.h>
+
+#include "batch/batch.h"
+
+#define AHEAD 16 /* rows between touching a value and using it */
+
+static const ur_column *column_of(const ur_group *group, int32_t column) { return &group->part->columns[column]; }
+
+/* Checks the blocks under the values of all rows, and starts loading the values. */
+static ur_status check_rows(const ur_group *group, const ur_vector *vector, int32_t column, ur_error *error) {
+  for (int64_t i = 0; i < group->count; i++) {
+    ur_status status = ur_vector_check(group->part, vector, (uint64_t)group->rows[i], error);
+    if (status != UR_OK) return ur_blame(error, status, group, i, column);
+  }
+  return UR_OK;
+}
+
+/* memcpy of a constant size compiles to one load and one store. */
+#define GATHER(width)                                                                                     \
+  for (int64_t i = 0; i < n; i++) { /* exact: rows of the section, and places of the output, which was measured */ \
+    if (i + AHEAD < n) __builtin_prefetch(from + (uint64_t)rows[i + AHEAD] * (width));                    \
+    /* exact: likewise */                                                                                 \
+    memcpy(to + (uint64_t)ur_place(group, i) * (width), from + (uint64_t)rows[i] * (width), width);        \
+  }
+
+ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_error *error) {
+  const ur_column *column = column_of(group, output->column);
+  ur_vector values = ur_vector_of(group->part, column->section[UR_SECTION_VALUES]);
+  ur_status status = check_rows(group, &values, output->column, error);
+  if (status != UR_OK) return status;
+  const uint8_t *from = values.data;
+  const int64_t *rows = group->rows;
+  uint8_t *to = output->data;
+  int64_t n = group->count;
+  switch (values.width) {
+    case 1: GATHER(1) break;
+    case 2: GATHER(2) break;
+    case 4: GATHER(4) break;
+    default: GATHER(8) break;
+  }
+  return UR_OK;
+}
+
+static ur_status null_with_bytes(ur_error *error) {
+  return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE, "the value is null, and its length is not 0");
+}
+
+ur_status ur_gather_valid(const ur_group *group, const ur_output *output, ur_error *error) {
+  const ur_column *column = column_of(group, output->column);
+  if (!column->info.nullable) {
+    for (int64_t i = 0; i < group->count; i++) output->valid[ur_place(group, i)] = 1;
+    return UR_OK;
+  }
+  ur_vector bits = ur_vector_of(group->part, column->section[UR_SECTION_VALIDITY]);
+  for (int64_t i = 0; i < group->count; i++) {
+    uint64_t row = (uint64_t)group->rows[i];
+    ur_status status = ur_vector_check(group->part, &bits, row / 8, error);
+    if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
+    int64_t place = ur_place(group, i);
+    output->valid[place] = (bits.data[row / 8] >> (row % 8)) & 1;
+    if (output->valid[place] == 0 && output->offsets != NULL && output->offsets[place + 1] != output->offsets[place])
+      return ur_blame(error, null_with_bytes(error), group, i, output->column);
+  }
+  return UR_OK;
+}
+
+/* ---- strings -------------------------------------------------------------------------------------------------- */
+
+/* What a string column's values are found with; `codes` has width 0 for plain strings. */
+typedef struct {
+  ur_vector codes, offsets, bytes, validity;
+} string_column;
+
+static string_column strings_of(const ur_group *group, int32_t number) {
+  const ur_column *column = column_of(group, number);
+  string_column strings = {{0}, {0}, {0}, {0}};
+  bool coded = column->section[UR_SECTION_CODES] != 0;
+  if (coded) strings.codes = ur_vector_of(group->part, column->section[UR_SECTION_CODES]);
+  strings.offsets = ur_vector_of(
+      group->part, column->section[coded ? UR_SECTION_DICTIONARY_OFFSETS : UR_SECTION_STRING_OFFSETS]);
+  strings.bytes =
+      ur_vector_of(group->part, column->section[coded ? UR_SECTION_DICTIONARY_BYTES : UR_SECTION_STRING_BYTES]);
+  if (column->info.nullable) strings.validity = ur_vector_of(group->part, column->section[UR_SECTION_VALIDITY]);
+  return strings;
+}
+
+static ur_status is_null(ur_part *part, const string_column *strings, uint64_t row, bool *null, ur_error *error) {
+  *null = false;
+  if (strings->validity.data == NULL) return UR_OK;
+  ur_status status = ur_vector_check(part, &strings->validity, row / 8, error);
+  if (status == UR_OK) *null = ((strings->validity.data[row / 8] >> (row % 8)) & 1) == 0;
+  return status;
+}
+
+static ur_status bad_string(const string_column *strings, const char *what, uint64_t value, uint64_t limit,
+                            ur_error *error) {
+  return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, strings->offsets.offset, "%s %" PRIu64 " exceeds %" PRIu64, what,
+                    value, limit);
+}
+
+/* Where the string of a row lies in the column's bytes: [start, start + length), checked to be in them. */
+static ur_status find_string(ur_part *part, const string_column *strings, uint64_t row, uint64_t *start,
+                             uint64_t *length, ur_error *error) {
+  bool null = false;
+  ur_status status = is_null(part, strings, row, &null, error);
+  if (status != UR_OK) return status;
+  *start = *length = 0;
+  if (null) return UR_OK;
+  uint64_t entry = row;
+  if (strings->codes.width != 0) {
+    status = ur_vector_check(part, &strings->codes, row, error);
+    if (status != UR_OK) return status;
+    entry = ur_vector_load(&strings->codes, row);
+    if (entry + 1 >= strings->offsets.count)
+      return bad_string(strings, "the string's code", entry + 1, strings->offsets.count - 1, error);
+  }
+  status = ur_vector_check(part, &strings->offsets, entry, error);
+  if (status == UR_OK) status = ur_vector_check(part, &strings->offsets, entry + 1, error);
+  if (status != UR_OK) return status;
+  uint64_t first = ur_vector_load(&strings->offsets, entry), end = ur_vector_load(&strings->offsets, entry + 1);
+  if (end < first) return bad_string(strings, "the string's start", first, end, error);
+  if (strings->bytes.count < end) return bad_string(strings, "the string's end", end, strings->bytes.count, error);
+  *start = first;
+  *length = end - first;
+  return UR_OK;
+}
+
+ur_status ur_measure_strings(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error) {
+  string_column strings = strings_of(group, column);
+  for (int64_t i = 0; i < group->count; i++) {
+    uint64_t start = 0, length = 0;
+    ur_status status = find_string(group->part, &strings, (uint64_t)group->rows[i], &start, &length, error);
+    if (status != UR_OK) return ur_blame(error, status, group, i, column);
+    lengths[ur_place(group, i)] = (int64_t)length;
+  }
+  return UR_OK;
+}
+
+ur_status ur_gather_strings(const ur_group *group, const ur_output *output, ur_error *error) {
+  string_column strings = strings_of(group, output->column);
+  for (int64_t i = 0; i < group->count; i++) {
+    uint64_t start = 0, length = 0;
+    ur_status status = find_string(group->part, &strings, (uint64_t)group->rows[i], &start, &length, error);
+    /* exact: find_string() has checked the start */
+    if (status == UR_OK) status = ur_index_check(group->part, strings.bytes.offset + start, length, error);
+    if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
+    int64_t place = ur_place(group, i);
+    uint64_t room = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
+    if (room != length) { /* the mapped index changed between measuring and copying */
+      status = bad_string(&strings, "the string's length", length, room, error);
+      return ur_blame(error, status, group, i, output->column);
+    }
+    if (length > 0) memcpy(output->data + output->offsets[place], strings.bytes.data + start, length);
+  }
+  return UR_OK;
+}

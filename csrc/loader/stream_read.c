@@ -1,0 +1,212 @@
+/* loader/stream_read.c - samples of a stream read into the caller's buffers: the pieces of documents they consist of, verified, and
+ * copied where they lie; where they do not lie in memory, or compressed, each document is read whole.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "batch/read.h"
+#include "base/check.h"
+#include "base/fail.h"
+#include "loader/stream.h"
+
+enum { AHEAD = 8, LINE = 64, TOUCHED = 16 };
+
+/* A document read whole. */
+typedef struct {
+  uint8_t *data;
+  uint64_t capacity, bytes;
+  int64_t row; /* of the set, or -1 */
+} document;
+
+static ur_status read_document(ur_set *set, int32_t column, bool variable, int64_t row, document *whole, ur_error *error) {
+  if (whole->row == row) return UR_OK;
+  whole->row = -1;
+  for (;;) {
+    int64_t offsets[2] = {0, 0};
+    ur_output output = {.column = column, .data = whole->data, .capacity = whole->capacity,
+                        .offsets = variable ? offsets : NULL};
+    ur_status status = ur_set_read_row(set, row, &output, 1, error);
+    if (status == UR_OK) {
+      whole->row = row;
+      whole->bytes = output.used;
+    }
+    if (status != UR_TOO_SMALL) return status;
+    uint8_t *larger = realloc(whole->data, output.used);
+    if (larger == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a document of %" PRIu64 " bytes", output.used);
+    whole->data = larger;
+    whole->capacity = output.used;
+  }
+}
+
+/* Bytes of a stretch, and where they begin in its document of `size` bytes. */
+static ur_status place_in(const ur_stream *stream, const ur_stretch *stretch, uint64_t size, uint64_t *first,
+                          uint64_t *bytes, ur_error *error) {
+  uint64_t width = (uint64_t)stream->element_bytes;
+  if (ur_multiply((uint64_t)stretch->first, width, first) && ur_multiply((uint64_t)stretch->count, width, bytes) &&
+      ur_inside(*first, *bytes, size))
+    return UR_OK;
+  return ur_fail(error, UR_STALE, "documents are not as long as they were when the stream was made");
+}
+
+/* The cell of a row in a part with a view, verified. */
+static ur_status find_cell(const ur_group *group, int64_t i, int32_t column, ur_extent *cell, ur_error *error) {
+  ur_part *part = group->part;
+  int32_t blob = part->columns[column].blob;
+  uint64_t row = (uint64_t)group->rows[i], unit = ur_unit_of(part, row, blob);
+  ur_extent extent;
+  ur_status status = UR_OK;
+  if (ur_unit_is_checked(part, unit)) return UR_OK;
+  status = ur_locate_unit(part, row, blob, cell, &unit, &extent, error);
+  /* exact: units are inside the file */
+  if (status == UR_OK) status = ur_unit_check(part, unit, part->file->view + extent.offset, &extent, NULL, error);
+  return status == UR_OK ? UR_OK : ur_blame(error, status, group, i, part->data.unit_rows > 0 ? -1 : column);
+}
+
+static ur_status locate_cell(const ur_group *group, int64_t i, int32_t column, ur_extent *cells, ur_extent *cell,
+                             ur_error *error) {
+  ur_part *part = group->part;
+  int32_t blob = part->columns[column].blob;
+  ur_status status = ur_locate_cells(part, (uint64_t)group->rows[i], blob + 1, cells, NULL, error);
+  if (status != UR_OK) return ur_blame(error, status, group, i, -1);
+  *cell = cells[blob];
+  return UR_OK;
+}
+
+/* Copies the stretches of one part where it is viewed; cells ahead are on their way into the cache. */
+static ur_status copy_viewed(const ur_stream *stream, const ur_group *group, const ur_stretches *found, uint8_t *data,
+                             ur_error *error) {
+  ur_extent ring[AHEAD], *cells = malloc((size_t)(group->part->blob_columns + 1) * sizeof *cells);
+  if (cells == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for a batch");
+  ur_status status = UR_OK;
+  for (int64_t i = 0; i < group->count + AHEAD - 1 && status == UR_OK; i++) {
+    if (i < group->count) {
+      uint64_t first = 0, bytes = 0;
+      const ur_stretch *next = &found->stretches[ur_place(group, i)];
+      status = locate_cell(group, i, stream->column, cells, &ring[i % AHEAD], error);
+      if (status == UR_OK) status = place_in(stream, next, ring[i % AHEAD].bytes, &first, &bytes, error);
+      if (status != UR_OK) break;
+      /* exact: inside the cell, and that inside the file */
+      const uint8_t *from = group->part->file->view + ring[i % AHEAD].offset + first;
+      for (uint64_t at = 0; at < bytes && at < TOUCHED * LINE; at += LINE) __builtin_prefetch(from + at);
+    }
+    int64_t now = i - AHEAD + 1;
+    if (now < 0) continue;
+    const ur_stretch *stretch = &found->stretches[ur_place(group, now)];
+    ur_extent *cell = &ring[now % AHEAD];
+    uint64_t first = 0, bytes = 0;
+    status = find_cell(group, now, stream->column, cell, error);
+    if (status == UR_OK) status = place_in(stream, stretch, cell->bytes, &first, &bytes, error);
+    if (status == UR_OK)
+      /* exact: inside the cell, and the output has room for the batch */
+      memcpy(data + stretch->to * stream->element_bytes, group->part->file->view + cell->offset + first, bytes);
+  }
+  free(cells);
+  return status;
+}
+
+static ur_status copy_read(const ur_stream *stream, ur_set *set, const ur_group *group, const ur_stretches *found,
+                           bool variable, uint8_t *data, ur_error *error) {
+  document whole = {.row = -1};
+  ur_status status = UR_OK;
+  for (int64_t i = 0; i < group->count && status == UR_OK; i++) {
+    int64_t place = ur_place(group, i);
+    const ur_stretch *stretch = &found->stretches[place];
+    uint64_t first = 0, bytes = 0;
+    status = read_document(set, stream->column, variable, found->rows[place], &whole, error);
+    if (status == UR_OK) status = place_in(stream, stretch, whole.bytes, &first, &bytes, error);
+    /* exact: inside the document, and the output has room for the batch */
+    if (status == UR_OK && bytes > 0) memcpy(data + stretch->to * stream->element_bytes, whole.data + first, bytes);
+  }
+  free(whole.data);
+  return status;
+}
+
+static ur_status copy_elements(const ur_stream *stream, ur_set *set, const ur_stretches *found, uint8_t *data,
+                               ur_timing *timing, ur_error *error) {
+  ur_read read;
+  ur_status status = ur_read_open(&read, set, found->rows, found->count, NULL, 0, timing, error);
+  for (int64_t g = 0; g < read.opened && status == UR_OK; g++) {
+    const ur_group *group = &read.groups[g];
+    const ur_column_info *info = &group->part->columns[stream->column].info;
+    if (group->part->file->view != NULL && info->codec == UR_CODEC_PLAIN) {
+      status = copy_viewed(stream, group, found, data, error);
+    } else {
+      status = copy_read(stream, set, group, found, info->fixed_bytes == 0, data, error);
+    }
+    ur_part_timer_end(group->timer);
+    for (int64_t i = 0; read.timing != NULL && i < group->count; i++)
+      /* exact: each stretch is inside a sample of the batch, which has been measured */
+      timing->of[g].bytes += (uint64_t)(found->stretches[ur_place(group, i)].count * stream->element_bytes);
+  }
+  ur_read_close(&read);
+  return status;
+}
+
+/* ---- what no document has ----------------------------------------------------------------------------------------- */
+
+static void fill_elements(const ur_stream *stream, uint8_t *data, int64_t from, int64_t end) {
+  size_t width = (size_t)stream->element_bytes;
+  /* exact: inside the output */
+  for (int64_t i = from; i < end; i++) memcpy(data + (size_t)i * width, stream->padding, width);
+}
+
+static void fill_numbers(int64_t *numbers, int64_t from, int64_t end, int64_t first, int64_t step) {
+  for (int64_t i = from; i < end; i++) numbers[i] = first + (i - from) * step;
+}
+
+/* What the output says of elements [from, end): those of a row, or -1 for those that are filled up. */
+static void describe(const ur_stream *stream, const ur_output *output, int64_t from, int64_t end, int64_t row) {
+  int64_t *numbers = (int64_t *)(void *)output->data;
+  if (output->column == UR_STREAM_DOCUMENTS) fill_numbers(numbers, from, end, row, 0);
+  if (output->column == UR_STREAM_POSITIONS) fill_numbers(numbers, from, end, 0, 1);
+  if (output->column == UR_STREAM_ELEMENTS && row < 0) fill_elements(stream, output->data, from, end);
+}
+
+static void fill_up(const ur_stream *stream, const ur_stretches *found, int64_t n, const ur_output *output) {
+  int64_t at = 0;
+  for (int64_t i = 0; i <= found->count; i++) {
+    /* exact: inside the output */
+    int64_t next = i < found->count ? found->stretches[i].to : n * stream->length;
+    if (at < next) describe(stream, output, at, next, -1); /* at the end of one sample alone: each has something */
+    if (i == found->count) return;
+    at = next + found->stretches[i].count;
+    if (output->column != UR_STREAM_ELEMENTS) describe(stream, output, next, at, found->rows[i]);
+  }
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------ */
+
+uint64_t ur_stream_width(const ur_stream *stream, int32_t output) {
+  return output == UR_STREAM_ELEMENTS ? (uint64_t)stream->element_bytes : sizeof(int64_t);
+}
+
+ur_status ur_stream_fill(const ur_stream *stream, ur_set *set, const ur_stretches *found, int64_t n,
+                         const ur_output *outputs, int32_t output_count, ur_timing *timing, ur_error *error) {
+  ur_status status = UR_OK;
+  for (int32_t i = 0; i < output_count && status == UR_OK; i++) {
+    if (outputs[i].column == UR_STREAM_ELEMENTS) status = copy_elements(stream, set, found, outputs[i].data, timing, error);
+    if (status == UR_OK) fill_up(stream, found, n, &outputs[i]);
+  }
+  return status;
+}
+
+ur_status ur_stream_read(ur_set *set, const ur_stream *stream, const int64_t *samples, int64_t n, ur_output *outputs,
+                         int32_t output_count, ur_error *error) {
+  ur_stretches found = {0};
+  ur_status status = ur_stream_check(stream, set, error);
+  for (int32_t i = 0; i < output_count && status == UR_OK; i++) {
+    uint64_t elements = 0;
+    ur_output *output = &outputs[i];
+    if (output->column < UR_STREAM_ELEMENTS || output->column > UR_STREAM_POSITIONS || n < 0)
+      return ur_fail(error, UR_ARGUMENT, "a stream has no output %" PRId32, output->column);
+    if (!ur_multiply((uint64_t)n, (uint64_t)stream->length, &elements) ||
+        !ur_multiply(elements, ur_stream_width(stream, output->column), &output->used) || output->used > INT64_MAX)
+      return ur_fail(error, UR_ARGUMENT, "%" PRId64 " samples exceed 2^63 bytes", n);
+    if (output->used > output->capacity) status = ur_fail(error, UR_TOO_SMALL, "a buffer is too small");
+  }
+  if (status == UR_OK) status = ur_stream_cut(stream, set, samples, n, &found, error);
+  if (status == UR_OK) status = ur_stream_fill(stream, set, &found, n, outputs, output_count, NULL, error);
+  ur_stretches_free(&found);
+  return status;
+}
