@@ -34,6 +34,8 @@ class Order:
     Immutable, safe to share between threads. ``part_rows`` is for the modes by parts and sums to ``rows``.
     """
 
+    batched = False  # what stands at a position is a row
+
     def __init__(self, rows: int, spec: OrderParameters, part_rows: npt.ArrayLike | None = None) -> None:
         parts = np.ascontiguousarray([] if part_rows is None else part_rows, dtype=np.int64)
         out, error = ffi.new("ur_order **"), ffi.new("ur_error *")
@@ -80,6 +82,10 @@ class Order:
     def inverse(self, rows: npt.ArrayLike) -> npt.NDArray[np.int64]:
         """The positions at which these rows stand."""
         return self._map(lib.ur_order_inverse, rows, "row")
+
+    def occurrences(self, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(which of ``rows``, its position) for each time that one of them comes: each comes once."""
+        return np.arange(len(rows), dtype=np.int64), self.inverse(rows)
 
     def _map(self, function: Any, values: npt.ArrayLike, name: str) -> npt.NDArray[np.int64]:
         given = np.ascontiguousarray(values, dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..loading.plan import Plan
 from ..order.exclusion import ExclusionMask, Exclusions
-from ..order.permutation import BatchRule, EpochRun
+from ..order.permutation import EpochRun
 from ..order.sampling import SampledOrder
 from ..order.spec import JobSteps, launched_ranks
 from ..sizes import many
@@ -86,7 +86,7 @@ class Cursor:
 
         ValueError where batches are drawn, where a DataLoader counts, or where nothing would be left.
         """
-        if isinstance(self.plan.order.rule, BatchRule):
+        if self.plan.order.batched:
             raise ValueError(
                 "exclude: these batches have been drawn, and each row has its place in them: leave rows out of the "
                 "dataset with where= or select(), and draw anew"
@@ -129,7 +129,7 @@ class Cursor:
 
     def _batches(self, epoch: int, start: int, size: int, drop_last: bool) -> int:
         samples = self.plan.order.samples_from(start)
-        if isinstance(self.plan.order.rule, BatchRule):
+        if self.plan.order.batched:
             return samples  # they are batches
         batches = samples // size if drop_last else -(-samples // size)
         if self.exclusions:
@@ -159,7 +159,7 @@ class Cursor:
         loaded = ResumeState.from_dict(state)
         loaded.check(self._state(0, 0), self.plan.order.drawn_difference, self.plan.version_with)
         exclusions = exclusions_of(self.plan, loaded.excluded)
-        if exclusions and isinstance(self.plan.order.rule, BatchRule):
+        if exclusions and self.plan.order.batched:
             raise ValueError(
                 "the state's excluded are rows, and these batches have been drawn with all of them"
             )

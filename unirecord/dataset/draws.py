@@ -18,7 +18,7 @@ from ..loading.samples import WhereFrom
 from ..loading.streams import StreamData
 from ..migration_hints import OF_DRAWS, no_attribute
 from ..order.mixture import Mixture, Source, Stop, samples_until, whole_weights
-from ..order.permutation import BatchRule, ShardOrder
+from ..order.permutation import Rule, ShardOrder
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Sharding, Shuffle, check_integer, check_shard_arguments
@@ -79,7 +79,7 @@ def weighted(
             weight of more than 0, which are the most then.
         replacement: whether a row that has been drawn may be drawn again.
     """
-    plan: Any = ds._cursor.plan
+    plan: Any = ds.cursor.plan
     _check_plain(plan, "weighted")
     given: Any = weights
     if isinstance(weights, str):
@@ -87,10 +87,10 @@ def weighted(
         if np.ma.is_masked(given):
             raise SchemaError(f"column {weights!r} is null in some rows, which have no weight")
     given = np.asarray(given)
-    if given.dtype.kind not in "iufb" or given.shape != (ds._cursor.plan.order.selected_rows,):
+    if given.dtype.kind not in "iufb" or given.shape != (ds.cursor.plan.order.selected_rows,):
         raise ValueError(
             f"weights are {given.dtype} of shape {given.shape}; they must be numbers, one for each of the "
-            f"{many(ds._cursor.plan.order.selected_rows, 'row')}"
+            f"{many(ds.cursor.plan.order.selected_rows, 'row')}"
         )
     numbers = given.astype(np.float64)
     total = float(numbers.sum())
@@ -129,10 +129,10 @@ def balanced(
         SchemaError: the column is not scalar, or is null somewhere.
         ValueError: there are fewer classes, or the dataset is shuffled in another way.
     """
-    _check_plain(ds._cursor.plan, "balanced")
+    _check_plain(ds.cursor.plan, "balanced")
     check_integer("classes", classes, 1)
     check_integer("per_class", per_class, 1)
-    plan = ds._cursor.plan
+    plan = ds.cursor.plan
     values = scalar_arrays(plan.data.parts, [column], plan.order.selection)[column]
     if np.ma.is_masked(values) or (values.dtype == object and any(value is None for value in values)):
         raise SchemaError(
@@ -177,12 +177,12 @@ def bucketed(
         SchemaError: the column has no lengths.
         ValueError: a row is longer than ``max_length``, or another wrong argument.
     """
-    _check_plain(ds._cursor.plan, "bucketed")
+    _check_plain(ds.cursor.plan, "bucketed")
     if (batch_size is None) == (max_length is None):
         raise ValueError("give one of batch_size and max_length")
     if batch_size is not None:
         check_integer("batch_size", batch_size, 1)
-    plan = ds._cursor.plan
+    plan = ds.cursor.plan
     lengths = row_lengths(plan.data.parts, column, plan.order.selection)
     if max_length is not None:
         check_integer("max_length", max_length, 1)
@@ -201,15 +201,15 @@ def bucketed(
     return _drawn(ds, Bucketed(lengths, chosen, batch_size, max_length, drop_last))
 
 
-def _drawn(ds: UniRecordDataset[Any], rule: BatchRule) -> DrawnBatches:
-    plan: Any = ds._cursor.plan
-    ds._cursor.refuse_exclusions(f"{rule.name} batches")
+def _drawn(ds: UniRecordDataset[Any], rule: Rule) -> DrawnBatches:
+    plan: Any = ds.cursor.plan
+    ds.cursor.refuse_exclusions(f"{rule.name} batches")
     if plan.order.spec.mode not in ("sequential", "shuffle"):
         raise ValueError(
             f"the dataset is shuffled by {plan.order.spec.mode!r}, and {rule.name} batches have an order of their "
             "own: give it shuffle=True or shuffle=False"
         )
-    return DrawnBatches(ds, Cursor(plan.drawn(rule), Position(ds._cursor.position.epoch)))
+    return DrawnBatches(ds, Cursor(plan.drawn(rule), Position(ds.cursor.position.epoch)))
 
 
 def _check_plain(plan: Plan, draw: str) -> None:
@@ -231,7 +231,7 @@ class DrawnBatches:
 
     def __init__(self, source: Any, cursor: Cursor) -> None:
         self._source = source
-        self._cursor = cursor
+        self.cursor = cursor
 
     @property
     def dataset(self) -> Any:
@@ -253,23 +253,23 @@ class DrawnBatches:
     @property
     def schema(self) -> Schema:
         """The schema of the data."""
-        return self._cursor.plan.data.snapshot.schema
+        return self.cursor.plan.data.snapshot.schema
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the columns of a batch."""
-        return tuple(column.name for _, column in self._cursor.plan.columns)
+        return tuple(column.name for _, column in self.cursor.plan.columns)
 
     @property
     def epoch(self) -> int:
         """The current epoch."""
-        return self._cursor.position.epoch
+        return self.cursor.position.epoch
 
     def __len__(self) -> int:
-        return self._cursor.samples_left()
+        return self.cursor.samples_left()
 
     def __repr__(self) -> str:
-        rule = self._cursor.plan.order.rule
+        rule = self.cursor.plan.order.rule
         assert rule is not None
         return f"DrawnBatches({rule.name}, {many(rule.samples, 'batch')} of {many(rule.rows, 'row')}: {self._source!r})"
 
@@ -313,7 +313,7 @@ class DrawnBatches:
             raise ValueError(
                 "receipts count samples, and ranks share batches here: there are none for drawn batches"
             )
-        largest = self._cursor.plan.order.order(0).largest
+        largest = self.cursor.plan.order.order(0).largest
         return LoaderOptions(
             largest,
             transform=transform,
@@ -326,11 +326,11 @@ class DrawnBatches:
     @property
     def order(self) -> OrderQueries:
         """The order, to be asked: which rows a step of the job gets, and when a row comes (docs/order.md)."""
-        return OrderQueries(self, self._cursor)
+        return OrderQueries(self, self.cursor)
 
     def __iter__(self) -> Generator[list[int], None, None]:
         # A generator: the pass begins when the first batch is asked for.
-        run, position = self._cursor.begin(self._cursor.plan), self._cursor.position
+        run, position = self.cursor.begin(self.cursor.plan), self.cursor.position
         for number in range(run.samples):
             places: list[int] = run.positions(number, number + 1).tolist()
             position.mark(run, run.after(number + 1))
@@ -338,15 +338,15 @@ class DrawnBatches:
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next pass that of ``epoch``."""
-        self._cursor.position.set_epoch(epoch)
+        self.cursor.position.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands; of a ``DataLoader``, which asks ahead, by the batches that it has asked for."""
-        return self._cursor.state_dict()
+        return self.cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next pass go on where ``state`` was taken, on any number of ranks."""
-        self._cursor.load_state_dict(state)
+        self.cursor.load_state_dict(state)
 
 
 # Several datasets as one, whose samples come from them in turns by weight.
@@ -436,7 +436,7 @@ def mix(
 
 
 def _order(ds: UniRecordDataset[Any]) -> ShardOrder:
-    return ds._cursor.plan.order
+    return ds.cursor.plan.order
 
 
 def _check_sources(sources: Sources) -> None:
@@ -447,9 +447,9 @@ def _check_sources(sources: Sources) -> None:
             raise TypeError(f"the name of a source is {name!r}; it must be a string")
         if not isinstance(ds, UniRecordDataset):
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
-        if isinstance(ds._cursor.plan.data, StreamData):
+        if isinstance(ds.cursor.plan.data, StreamData):
             raise ValueError(f"source {name!r} is of windows or packed samples: these cannot be mixed yet")
-        ds._cursor.refuse_exclusions("a mixture")
+        ds.cursor.refuse_exclusions("a mixture")
         rule = _order(ds).rule
         if rule is not None:
             raise ValueError(f"source {name!r} is a {rule.name} itself: mix what it is made of")
@@ -479,7 +479,7 @@ def _stages(
 def _orders(sources: Sources) -> list[Source]:
     made, first_row = [], 0
     for name, ds in sources.items():
-        plan = ds._cursor.plan
+        plan = ds.cursor.plan
         made.append(Source(name, plan.order, first_row, plan.condition, plan.identity))
         first_row += plan.data.snapshot.rows
     return made
@@ -507,13 +507,13 @@ def _shard(sources: Sources, shard_id: int | None, num_shards: int | None) -> tu
 
 def _joined(sources: Sources) -> OpenedData:
     """The parts of all sources, one after the other, with the columns that all of them read."""
-    plans = [ds._cursor.plan for ds in sources.values()]
+    plans = [ds.cursor.plan for ds in sources.values()]
     common = _common_columns(sources)
     paths: list[PathLike] = []
     for plan in plans:
         path: PathLike | Sequence[PathLike] = plan.path
         paths.extend(path if isinstance(path, (list, tuple)) else [path])  # type: ignore[list-item]
-    opened = {name: ds._cursor.plan.data for name, ds in sources.items()}
+    opened = {name: ds.cursor.plan.data for name, ds in sources.items()}
     io = _agreed(sources, "io", {name: data.parts.io for name, data in opened.items()})
     verify = _agreed(sources, "verify", {name: data.parts.verify for name, data in opened.items()})
     fetched = {name: data for name, data in opened.items() if data.parts.is_fetched}

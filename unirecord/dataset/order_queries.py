@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..loading.options import UNCHANGED, Unchanged
 from ..order.exclusion import ExclusionMask
-from ..order.permutation import BatchRule, occurrences
 from ..order.selection import Selection, row_numbers
 from ..order.spec import JobSteps, Sharding, check_integer
 from .cursor import Cursor
@@ -78,10 +77,6 @@ class OrderQueries:
     def __repr__(self) -> str:
         return f"the order of {self._made_of!r}"
 
-    @property
-    def _draws_batches(self) -> bool:
-        return isinstance(self._cursor.plan.order.rule, BatchRule)
-
     def row_ids(self, start: int = 0, stop: int | None = None) -> Numbers:
         """Row numbers in the dataset of the samples of this shard in this epoch, int64[stop − start].
 
@@ -91,7 +86,7 @@ class OrderQueries:
 
         Raises ValueError where batches have been drawn, which ``rows_of`` gives one by one.
         """
-        if self._draws_batches:
+        if self._cursor.plan.order.batched:
             raise ValueError("row_ids: these are drawn batches: order.rows_of(step) gives the rows of one")
         return as_row_numbers(self._cursor.plan.order.row_ids(start, stop, self._cursor.position.epoch))
 
@@ -170,7 +165,7 @@ class OrderQueries:
         steps = self._job(batch_size, num_shards, drop_last, start)
         epoch, step = steps.located(step, epoch)
         order = self._cursor.plan.order
-        if self._draws_batches:
+        if self._cursor.plan.order.batched:
             places, _ = order.order(epoch).batches(steps.positions(step, rank))
             found = order.selection.row_ids(places)
         elif (exclusion_mask := self._cursor.exclusion_mask(epoch, steps)) is not None:
@@ -214,14 +209,14 @@ class OrderQueries:
             return came[which], step, rank, slot[which]
 
         def of_samples(epoch: int, places: Numbers) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-            came, positions = occurrences(order.order(epoch), places)
+            came, positions = order.order(epoch).occurrences(places)
             which, step, rank, slot = steps.places(positions)
             found, exclusion_mask = (came[which], step, rank, slot), self._cursor.exclusion_mask(epoch, steps)
             if exclusion_mask is None:
                 return found
             return _with_skipped_slots(exclusion_mask, steps, epoch, order.selection.row_ids(places), found)
 
-        deliveries = of_drawn_batches if self._draws_batches else of_samples
+        deliveries = of_drawn_batches if self._cursor.plan.order.batched else of_samples
         return delivery_table(rows, order.selection, wanted, deliveries)
 
     def replay(
@@ -262,7 +257,7 @@ class OrderQueries:
             "random": random,
         }
         made_of = self._made_of
-        if self._draws_batches:
+        if self._cursor.plan.order.batched:
             if (of, ranks) != (own.shard_id, own.num_shards):
                 raise ValueError(
                     "replay of another rank: draw from ds.view(shard_id=..., num_shards=...), "
@@ -279,7 +274,7 @@ class OrderQueries:
 
     def _job(self, batch_size: int | None, num_shards: int | None, drop_last: bool, start: int) -> JobSteps:
         own = self._cursor.plan.order.sharding
-        if self._draws_batches:
+        if self._cursor.plan.order.batched:
             if batch_size is not None or drop_last:
                 raise ValueError(
                     "these batches have been drawn, and have the size that they have: "

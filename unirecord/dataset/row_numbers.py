@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..loading.plan import Plan
 from ..order.exclusion import Exclusion, Exclusions, ranges_of, rows_of_ranges
-from ..order.permutation import BatchRule
 from ..order.selection import Selection, each_once, row_numbers
 from ..order.spec import JobSteps, check_integer
 
@@ -122,7 +121,7 @@ def named_rows(plan: Plan, rows: Any, where: str | None) -> Named:
 
 def by_steps(plan: Plan, job: JobSteps, steps: int | Sequence[int], epoch: int | None) -> Named:
     """The rows of steps of the whole job, all in one epoch; without an epoch, steps count over all of them."""
-    if isinstance(plan.order.rule, BatchRule):
+    if plan.order.batched:
         return {}
     asked = list(steps) if isinstance(steps, Sequence | np.ndarray) else [steps]
     if epoch is None:

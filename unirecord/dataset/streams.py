@@ -96,14 +96,14 @@ def _streamed(
     documents: str | bool,
     positions: str | bool,
 ) -> UniRecordDataset:
-    plan = ds._cursor.plan
+    plan = ds.cursor.plan
     if plan.order.rule is not None:
         raise ValueError(f"a {plan.order.rule.name} has no stream: make one of each source")
     if isinstance(plan.data, StreamData):
         raise ValueError(
             "these are windows or packed samples already: make others of the dataset they come from"
         )
-    ds._cursor.refuse_exclusions("windows or packed samples")
+    ds.cursor.refuse_exclusions("windows or packed samples")
     names = [
         name if isinstance(name, str) else default if name else None
         for name, default in ((documents, "document"), (positions, "position"))
@@ -117,5 +117,5 @@ def _streamed(
     order = ShardOrder(Selection(data.snapshot.rows), sharding, spec, starts)
     made: UniRecordDataset = object.__new__(UniRecordDataset)
     fresh = Plan(data, order, None, None, False, plan.blocks)
-    made._stand(Cursor(fresh, Position(ds._cursor.position.epoch)), None, ds.on_corrupt)
+    made._stand(Cursor(fresh, Position(ds.cursor.position.epoch)), None, ds.on_corrupt)
     return made

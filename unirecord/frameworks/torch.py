@@ -193,7 +193,7 @@ def _sampled(
         raise ValueError(
             "receipts are of positions in the order of a dataset, and a batch sampler has its own"
         )
-    return SampledCursor(ds._cursor, sampler)
+    return SampledCursor(ds.cursor, sampler)
 
 
 def _default_collate(samples: list[Any]) -> Any:

@@ -33,7 +33,7 @@ class EpochSampler:
                 f"EpochSampler takes a UniRecordDataset, not {ds!r:.100}; batches that have been drawn are a batch "
                 "sampler themselves: DataLoader(drawn.dataset, batch_sampler=drawn)"
             )
-        self._cursor = ds._cursor
+        self._cursor = ds.cursor
 
     def __len__(self) -> int:
         """How many samples the next pass has."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..core import BatchPool, NativeBatch, NativeLoader, Order, WeakObjects, xxh3_64
 from ..errors import CorruptionError, TransformError
 from ..order.exclusion import ExclusionMask
-from ..order.permutation import BatchOrder, EpochRun
+from ..order.permutation import EpochRun
 from ..order.randomness import generator, sample_keys
 from ..order.sampling import SampledOrder
 from ..snapshot.prefetch import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
@@ -225,7 +225,7 @@ class Transforming:
 
     def _named(self, delivered: TrackedBatch[Any]) -> str:
         position = (delivered.end - self._run.start) // self._run.stride
-        size = 1 if isinstance(self._run.order, BatchOrder) else self._options.batch_size
+        size = 1 if self._run.order.batched else self._options.batch_size
         return f"batch {-(-position // size) - 1} of epoch {delivered.epoch}"
 
 
@@ -455,7 +455,7 @@ class BatchReader:
         asked: NDArray[np.int64] | None = None
         draws: NDArray[np.int64] | None = None
         where_from, digests, read, digest = self._where_from, self._digests, 0, 0
-        drawn = isinstance(run.order, BatchOrder)
+        drawn = run.order.batched
         try:
             while (batch := native.next()) is not None:
                 self._reach(batch.number + 1)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core import NativeLoader, Order
 from ..format.column import Column
 from ..order.exclusion import ExclusionMask
-from ..order.permutation import BatchOrder, BatchRule, EpochRun, Rule, ShardOrder
+from ..order.permutation import BatchOrder, EpochRun, Rule, ShardOrder
 from ..order.sampling import SampledOrder
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Sharding
@@ -110,9 +110,7 @@ class Plan:
         first, count = run.first + start * run.stride, stop - start
         if isinstance(run.order, BatchOrder):
             positions = run.order.positions(first, run.stride, count)
-            if self.order.repeats:
-                return run.order.draws(positions)
-            return run.order.draws_again(positions) if isinstance(run.order, SampledOrder) else None
+            return run.order.draws(positions, self.order.repeats)
         return self.order.draws_at(first + run.stride * np.arange(count, dtype=np.int64))
 
     def open_loaders(self, run: EpochRun, batch_size: int, **options: Any) -> Iterator[NativeLoader]:
@@ -197,7 +195,7 @@ class Plan:
         And what tells samples of one row apart, as ``draws_of`` has it.
         """
         number = (end - run.start) // run.stride
-        first = number - (1 if isinstance(run.order, BatchOrder) else count)
+        first = number - (1 if run.order.batched else count)
         return self.rows_of(run, first, number), self.draws_of(run, first, number)
 
     def _open_listed(self, rows: NDArray[np.int64], **options: Any) -> NativeLoader:
@@ -234,7 +232,7 @@ class Plan:
         """The same order and shards over rows that have been selected."""
         return replace(self, order=self.order.narrowed(selection), narrowed=True)
 
-    def drawn(self, rule: Rule | BatchRule) -> Plan:
+    def drawn(self, rule: Rule) -> Plan:
         """The same rows and ranks, drawn by a rule."""
         return replace(self, order=self.order.with_rule(rule))
 

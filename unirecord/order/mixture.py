@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..core import Order, xxh3_64
 from ..sizes import many
-from .permutation import ShardOrder, Vectorised
+from .permutation import Rule, ShardOrder, Vectorised
 from .randomness import splitmix64
 from .spec import OrderSpec, check_integer
 
@@ -258,7 +258,7 @@ class Stages:
         return self.drawn[stage][source] + self.turns[stage].before(source, turn - int(self.starts[stage]))
 
 
-class Mixture:
+class Mixture(Rule):
     """The rule of a mixture. Epoch e is the turns e · samples … (e + 1) · samples − 1 of one endless sequence.
 
     So no row of a source comes again before all of its rows have come, over all epochs of the mixture.
@@ -274,16 +274,12 @@ class Mixture:
         self.sources: tuple[Source, ...] = tuple(sources)
         self.stages: tuple[tuple[int, tuple[int, ...]], ...] = tuple(stages)
         self.samples: int = check_integer("samples", samples, 1, _MOST_TURNS)
+        self.rows: int = sum(source.rows for source in self.sources)
         self.first_rows: NDArray[np.int64] = np.array([source.first_row for source in sources], np.int64)
         self._seeded: tuple[int, Stages] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mixture, (self.sources, self.stages, self.samples)
-
-    @property
-    def rows(self) -> int:
-        """Rows in play, of all sources."""
-        return sum(source.rows for source in self.sources)
 
     def stages_of(self, seed: int) -> Stages:
         """The turns of a seed; those of the latest one are kept."""

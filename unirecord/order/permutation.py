@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,58 +16,36 @@ from .spec import OrderSpec, Sharding
 
 __all__ = [
     "BatchOrder",
-    "BatchRule",
-    "EpochOrder",
     "EpochRun",
     "Rule",
     "ShardOrder",
     "Vectorised",
     "derived_seed",
     "grouped",
-    "occurrences",
     "whole_numbers",
 ]
 
 
-# What an order of positions can be asked, whoever makes it: the C core's permutations, mixtures and draws.
+# Orders of positions that the C core does not compute: mixtures and draws.
 
 
 Numbers = NDArray[np.int64]
 
 
-class EpochOrder(Protocol):
-    """Which row of the selection stands at each of ``rows`` positions of an epoch; it may come more than once."""
-
-    rows: int
-
-    @property
-    def spec(self) -> Any:
-        """What the order was made with; ``spec.seed`` is what randomness hangs on."""
-
-    def range(self, start: int, stride: int, count: int) -> Numbers:
-        """The rows at ``count`` positions from ``start`` on, ``stride`` apart; it wraps past the end."""
-
-    def one(self, position: int) -> int:
-        """The row at one position."""
-
-    def at(self, positions: Numbers) -> Numbers:
-        """The rows at these positions."""
-
-
-class Rule(Protocol):
-    """Makes the orders of epochs of its own kind, in place of a shuffle."""
+class Rule(ABC):
+    """Makes the orders of epochs of its own kind, in place of a shuffle: of samples, or of whole batches."""
 
     name: str
+    batched = False  # whether what stands at a position is a batch, and ranks share batches
     repeats: bool  # whether a row may come more often than once in an epoch
     samples: int  # positions of an epoch
+    rows: int  # rows that may come
 
-    @property
-    def rows(self) -> int:
-        """Rows that may come."""
-
-    def order(self, spec: OrderSpec) -> Vectorised:
+    @abstractmethod
+    def order(self, spec: OrderSpec) -> Vectorised | BatchOrder:
         """The order of an epoch, of a seed."""
 
+    @abstractmethod
     def state(self, spec: OrderSpec) -> dict[str, Any]:
         """All that decides the orders, as plain values for a state."""
 
@@ -75,10 +53,14 @@ class Rule(Protocol):
         self, state: Mapping[str, Any], spec: OrderSpec, epoch: int, position: int
     ) -> tuple[Any, Any] | None:
         """What differs between another's ``state`` and this one as far as a position of an epoch; None: nothing."""
+        own = self.state(spec)
+        return None if dict(state) == own else (dict(state), own)
 
 
 class Vectorised:
     """An order that is a vectorised function of positions; ``at`` and ``occurrences`` are its own."""
+
+    batched = False
 
     def __init__(self, rows: int, spec: OrderSpec) -> None:
         self.rows = rows
@@ -109,14 +91,7 @@ class Vectorised:
         raise NotImplementedError
 
 
-def occurrences(order: Order | Vectorised, rows: Numbers) -> tuple[Numbers, Numbers]:
-    """(which of ``rows`` of the selection, its position) for each time that one of them comes in the epoch."""
-    if isinstance(order, Vectorised):
-        return order.occurrences(rows)
-    return np.arange(len(rows), dtype=np.int64), order.inverse(rows)
-
-
-# Rules that make whole batches: what stands at a position of an epoch is a batch, and ranks share batches.
+# Orders of whole batches: what stands at a position of an epoch is a batch, and ranks share batches.
 
 
 _KEPT = 4096  # permutations of groups
@@ -125,6 +100,7 @@ _KEPT = 4096  # permutations of groups
 class BatchOrder(ABC):
     """One epoch of ``rows`` batches, each of ``largest`` rows at most, which are places in a selection."""
 
+    batched = True
     rows: int
     largest: int
 
@@ -144,8 +120,13 @@ class BatchOrder(ABC):
         """The rows of ``count`` batches from ``start`` on, ``stride`` apart; it wraps past the end."""
         return self.batches(self.positions(start, stride, count))[0]
 
-    def draws(self, positions: Numbers) -> Numbers:
-        """Numbers of the places in these batches, one batch after the other: each has one of its own in the epoch."""
+    def draws(self, positions: Numbers, repeats: bool) -> Numbers | None:
+        """Numbers of the places in these batches, one batch after the other: each has one of its own in the epoch.
+
+        None where no row ``repeats``.
+        """
+        if not repeats:
+            return None
         _, ends = self.batches(positions)
         counts = np.diff(ends, prepend=0)
         slots = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(ends - counts, counts)
@@ -173,30 +154,6 @@ class BatchOrder(ABC):
             order = Order(rows, OrderSpec("shuffle", derived_seed(self.spec.seed, group), epoch))
             self._permutations[group, epoch] = order
         return order
-
-
-class BatchRule(ABC):
-    """Makes the batches of epochs, from a selection that has been divided into groups."""
-
-    name: str
-    repeats: bool  # whether a row may come more often than once in an epoch
-    samples: int  # batches of an epoch: what stands at its positions
-    rows: int
-
-    @abstractmethod
-    def order(self, spec: OrderSpec) -> BatchOrder:
-        """The batches of an epoch."""
-
-    @abstractmethod
-    def state(self, spec: OrderSpec) -> dict[str, Any]:
-        """All that decides the batches, as plain values."""
-
-    def difference(
-        self, state: Mapping[str, Any], spec: OrderSpec, epoch: int, position: int
-    ) -> tuple[Any, Any] | None:
-        """What differs between another's ``state`` and this one; None: nothing."""
-        own = self.state(spec)
-        return None if dict(state) == own else (dict(state), own)
 
 
 def derived_seed(seed: int, group: int) -> int:
@@ -257,7 +214,7 @@ class ShardOrder:
         sharding: Sharding,
         spec: OrderSpec,
         part_starts: RowIds,
-        rule: Rule | BatchRule | None = None,
+        rule: Rule | None = None,
     ) -> None:
         self.selection = selection
         self.rule = rule
@@ -280,6 +237,11 @@ class ShardOrder:
     def samples(self) -> int:
         """Positions of an epoch, those of all shards."""
         return len(self.selection) if self.rule is None else self.rule.samples
+
+    @property
+    def batched(self) -> bool:
+        """Whether what stands at a position is a batch, which a rule has drawn."""
+        return self.rule is not None and self.rule.batched
 
     @property
     def repeats(self) -> bool:
@@ -336,7 +298,7 @@ class ShardOrder:
         old = self.sharding
         return self.with_sharding(Sharding(old.rows, shard_id, old.num_shards, old.remainder))
 
-    def with_rule(self, rule: Rule | BatchRule) -> ShardOrder:
+    def with_rule(self, rule: Rule) -> ShardOrder:
         """The same rows and ranks, drawn by a rule."""
         old = self.sharding
         sharding = Sharding(rule.samples, old.shard_id, old.num_shards, old.remainder)
@@ -407,7 +369,8 @@ class ShardOrder:
 
     def positions_of(self, epoch: int, places: RowIds) -> RowIds:
         """Every position of an epoch at which one of these places of the selection stands, in any order."""
-        return occurrences(self.order(epoch), places)[1]
+        found: RowIds = self.order(epoch).occurrences(places)[1]
+        return found
 
     def drawn_state(self) -> dict[str, Any] | None:
         """What a state keeps of the rule; None: there is none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import lcm
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..core import xxh3_64
 from ..sizes import many
-from .permutation import BatchOrder, BatchRule, Vectorised, grouped, whole_numbers
+from .permutation import BatchOrder, Rule, Vectorised, grouped, whole_numbers
 from .randomness import splitmix64
 from .spec import OrderSpec
 
@@ -35,7 +35,7 @@ _CHUNK = 1 << 20
 _MOST_LOOKED_AT = 1 << 30  # draws: about a minute
 
 
-class Weighted:
+class Weighted(Rule):
     """Every position of every epoch is a draw of its own: row i with the probability weights[i] / their sum."""
 
     name = "weighted"
@@ -55,13 +55,6 @@ class Weighted:
     def state(self, spec: OrderSpec) -> dict[str, Any]:
         """Plain values, with a digest of the weights."""
         return {"samples": self.samples, "weights": self.digest}
-
-    def difference(
-        self, state: Mapping[str, Any], spec: OrderSpec, epoch: int, position: int
-    ) -> tuple[Any, Any] | None:
-        """What differs between another's ``state`` and this one; None: nothing."""
-        own = self.state(spec)
-        return None if dict(state) == own else (dict(state), own)
 
 
 class WeightedOrder(Vectorised):
@@ -113,7 +106,7 @@ _LN2 = 0.6931471805599453
 _ROOT_HALF = 0.7071067811865476
 
 
-class WeightedOnce:
+class WeightedOnce(Rule):
     """The exponential keys of Efraimidis and Spirakis (2006): row i has the key −ln(u) / weights[i], the least first.
 
     So the row at a position is each of those that are left with the probability weights[i] / their sum. Rows without
@@ -137,13 +130,6 @@ class WeightedOnce:
     def state(self, spec: OrderSpec) -> dict[str, Any]:
         """Plain values, with a digest of the weights."""
         return {"samples": self.samples, "weights": self.digest, "replacement": False}
-
-    def difference(
-        self, state: Mapping[str, Any], spec: OrderSpec, epoch: int, position: int
-    ) -> tuple[Any, Any] | None:
-        """What differs between another's ``state`` and this one; None: nothing."""
-        own = self.state(spec)
-        return None if dict(state) == own else (dict(state), own)
 
 
 class WeightedOnceOrder(Vectorised):
@@ -206,7 +192,7 @@ def _minus_ln_of_uniform(words: NDArray[np.uint64]) -> Floats:
 _MOST_BATCHES = 1 << 62
 
 
-class Balanced(BatchRule):
+class Balanced(Rule):
     """``classes`` classes a batch, ``per_class`` rows of each; an endless sequence of which an epoch is a stretch."""
 
     samples: int
@@ -215,6 +201,7 @@ class Balanced(BatchRule):
     per_class: int
 
     name = "balanced"
+    batched = True
     repeats = True
 
     def __init__(self, class_of: Numbers, classes: int, per_class: int, batches: int) -> None:
@@ -334,10 +321,11 @@ class BalancedOrder(BatchOrder):
 # Batches of rows of like length: buckets by length, each cut into batches, the batches of all in a random order.
 
 
-class Bucketed(BatchRule):
+class Bucketed(Rule):
     """Every row once an epoch. Bucket b has the rows with edges[b − 1] < length ≤ edges[b], the last one the rest."""
 
     name = "bucketed"
+    batched = True
     repeats = False
 
     def __init__(
@@ -511,7 +499,7 @@ class SampledOrder(BatchOrder):
         ends = np.cumsum([len(rows) for rows in lists], dtype=np.int64)
         return np.concatenate(lists) if lists else np.empty(0, np.int64), ends
 
-    def draws_again(self, positions: Numbers) -> Numbers:
+    def draws(self, positions: Numbers, repeats: bool) -> Numbers:
         """The draws of these lists where a place has come before in the epoch; −1 where it has not."""
         return np.concatenate([self._draws[number] for number in positions.tolist()])
 
