@@ -1720,6 +1720,268 @@ def test_the_commands_that_an_error_advises_work(
         assert status_of(then) == 0, capsys.readouterr().err
 
 
+def given(**files: str) -> Callable[[Path], None]:
+    """Writes a file of each text: ``a_csv`` is a.csv, and ``in__a_csv`` a.csv in the folder ``in``."""
+
+    def make(folder: Path) -> None:
+        for name, text in files.items():
+            path = folder / name.replace("__", "/").replace("_", ".")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+
+    return make
+
+
+PEOPLE = "k,n,name\n1,10,a\n2,20,b\n3,30,c\n"
+
+
+def people(folder: Path) -> None:
+    """A dataset ``d``, a part ``d.urec``, their table, and modules of functions."""
+    given(
+        a_csv=PEOPLE,
+        more_csv="k,m\n1,7\n2,8\n3,9\n",
+        made_py="def doubled(batch):\n    return {'m': batch['k'] * 2}\n\nnumber = 3\n",
+    )(folder)
+    assert main(["write", "a.csv", "d"]) == main(["write", "a.csv", "d.urec"]) == 0
+
+
+def pipelines(folder: Path) -> None:
+    people(folder)
+    (folder / "job.py").write_text(
+        "import unirecord\n\n\ndef made(path):\n    return unirecord.UniRecordDataset(path).pipeline().batch(2)\n"
+    )
+
+
+def animals(folder: Path) -> None:
+    """Class folders, and datasets that number their classes in this order and in the other one."""
+    people(folder)
+    for name in ("in/cat/a.png", "in/dog/b.png", "more/dog/c.png", "new/cow/d.png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(picture(8, 8))
+    assert main(["write", "in", "pets"]) == 0
+    shutil.copytree(folder / "pets", folder / "pets2")
+    shutil.copytree(folder / "in", folder / "in2")
+    (folder / "in2" / "cat").rename(folder / "in2" / "ant")
+    assert main(["write", "in2", "others"]) == 0
+
+
+def joined(folder: Path, *paths: str) -> None:
+    with UniRecordDataset([folder / path for path in paths]) as ds:
+        assert len(ds)
+
+
+def cached(folder: Path) -> None:
+    """An empty cache."""
+    people(folder)
+    unirecord.storage.cache.CacheDirectory(str(folder / "cache"), 1 << 20)
+
+
+def left_report(folder: Path) -> None:
+    people(folder)
+    (folder / "r.jsonl").write_text("")
+
+
+WRITE = "write a.csv o"
+# As ``COMMANDS``, each beside what its function has made.
+COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[str]]] = [
+    (people, "inspect d --csv --json", "cannot both be given", ["inspect d --csv", "inspect d --json"]),
+    (
+        people, "inspect d --extract name", "--extract COLUMN and --out DIR go together",
+        ["inspect d --limit 1 --csv"],
+    ),
+    (
+        people, "inspect d --sample 2 --sort k", "cannot both be given",
+        ["inspect d --sample 2", "inspect d --sort k"],
+    ),
+    (people, "gc d --quiet --dry-run", "choose one", ["gc d --keep 1 --quiet", "gc d --keep 1 --dry-run"]),
+    (
+        people, f"{WRITE} --progress json --quiet", "choose one",
+        [f"{WRITE} --progress json", f"{WRITE} --quiet --overwrite"],
+    ),
+    (
+        people, f"{WRITE} --storage-option region", "NAME=VALUE, such as region=eu-west-1",
+        [WRITE],
+    ),
+    (people, f"{WRITE} --storage-option region=x", "is of object stores, and nothing that is named is in one", [WRITE]),
+    (people, "inspect d --cache c --cache-bytes 1GB", "is of object stores", ["inspect d"]),
+    (people, "inspect d --cache c", "--cache and --cache-bytes belong together", ["inspect d"]),
+    (people, "fetch d --cache c --cache-bytes 1GB", "is on a disk: what is fetched", ["bench d --seconds 0.1"]),
+    (people, "bench d --step-ms 0", "milliseconds, more than 0", ["bench d --seconds 0.1 --step-ms 5"]),
+    (people, "bench d --seconds 601", "more than 0 and at most 600", ["bench d --seconds 0.1"]),
+    (
+        pipelines, "bench d --pipeline job", "--pipeline is module:function",
+        ["bench d --pipeline job:made --seconds 0.1"],
+    ),
+    (
+        pipelines, "bench --pipeline job:made", "unirecord bench PATH --pipeline job:made",
+        ["bench d --pipeline job:made --seconds 0.1"],
+    ),
+    (
+        pipelines, "bench d --pipeline job:made --batch 3", "--batch is for reading alone",
+        ["bench d --pipeline job:made --seconds 0.1", "bench d --batch 3 --seconds 0.1"],
+    ),
+    (cached, "cache ls cache --off", "--off is of pin", ["cache ls cache"]),
+    (
+        cached, "cache clear cache --json", "--json is of ls and verify",
+        ["cache ls cache --json", "cache verify cache --json"],
+    ),
+    (cached, "cache ls cache s3://a/b", "takes no URL: it looks at the whole cache", ["cache ls cache"]),
+    (cached, "cache pin cache", "takes a URL, as `unirecord cache ls` names it", ["cache ls cache"]),
+    (
+        people, "add-columns d --function made:doubled", "--schema caption=text",
+        ["add-columns d --function made:doubled --schema m=int64"],
+    ),
+    (
+        people, "add-columns d --function made --schema m=int64", "is MODULE:NAME",
+        ["add-columns d --function made:doubled --schema m=int64"],
+    ),
+    (
+        people, "add-columns d --function made:number --schema m=int64", "it is int, which cannot be called",
+        ["add-columns d --function made:doubled --schema m=int64"],
+    ),
+    (
+        people, "add-columns d more.csv --key k --columns m --schema n=int8",
+        "name types of all of --columns, or of none",
+        ["add-columns d more.csv --key k --columns m --schema m=int8", "add-columns d more.csv --key k --columns m --replace"],
+    ),
+    (people, "diff d d.urec --key nam", "it has \\['k', 'n', 'name'\\]", ["diff d d.urec", "diff d d.urec --key name"]),
+    (people, "export d e", "say so with --to: .*jsonl", ["export d e --to jsonl"]),
+    (
+        people, "trace d --csv --json --batch 2 --step 1", "cannot both be given",
+        ["trace d --csv --batch 2 --step 1", "trace d --json --batch 2 --step 1"],
+    ),
+    (
+        people, "trace d --batch 2 --state none.json", "--state takes a file with a state_dict",
+        ["trace d --batch 2 --step 0"],
+    ),
+    (people, "write a.csv no/o", "does not exist; make it first", [WRITE]),
+    (people, f"{WRITE} --id 12", "--id is 32 hex digits", [f"{WRITE} --id {'12' * 16}"]),
+    (people, f"{WRITE}.urec --workers 2", "--workers is for a directory of parts", [f"{WRITE} --workers 2"]),
+    (people, f"{WRITE} --index nam", "did you mean 'name'", [f"{WRITE} --index name"]),
+    (
+        people, f"{WRITE} --schema name=text --index name", "only numbers, bool and strings are looked up",
+        [f"{WRITE} --index name"],
+    ),
+    (people, f"{WRITE} --split train", "an example is train=0.9,val=0.1", [f"{WRITE} --split train=0.9,val=0.1"]),
+    (
+        people, f"{WRITE} --codec zstd", "--schema NAME=text stores a column of strings so",
+        [f"{WRITE} --codec zstd --schema name=text"],
+    ),
+    (
+        people, f"{WRITE} --schema name=text --codec n=zstd", "those that can be compressed are name",
+        [f"{WRITE} --schema name=text --codec name=zstd"],
+    ),
+    (
+        people, f"{WRITE}.urec --engine ray", "leave out a DST of one part",
+        [f"{WRITE}.urec"],
+    ),
+    (
+        left_report, f"{WRITE} --on-error report --report r.jsonl", "with --overwrite the report replaces it",
+        [f"{WRITE} --on-error report --report r.jsonl --overwrite"],
+    ),
+    (
+        people, f"{WRITE} --on-error report --report a.csv --overwrite", "name another file",
+        [f"{WRITE} --on-error report --report b.jsonl --overwrite"],
+    ),
+    (
+        people, f"{WRITE} --on-error report --report no/r.jsonl", "does not exist; make it first",
+        [f"{WRITE} --on-error report --report r.jsonl"],
+    ),
+    (animals, f"{WRITE} --classes-from pets", "there are no classes to number", [WRITE]),
+    (animals, "write in o --classes-from d", "has no list of classes", ["write in o --classes-from pets"]),
+    (
+        animals, "write more pets --append --classes-from others", "numbers its classes otherwise",
+        ["write more pets --append --classes-from pets2"],
+    ),
+    (animals, "write new pets --append", "write all classes anew", ["write new o"]),
+    (people, f"{WRITE} --sort m", "is not among the columns to be written, k, n, name", [f"{WRITE} --sort k"]),
+    (
+        people, f"{WRITE} --schema name=text --sort name", "sorted by numbers, bool and strings",
+        [f"{WRITE} --sort name"],
+    ),
+    (people, f"{WRITE} --resize 4", "--picture-columns names those that do", [WRITE]),
+    (
+        animals, "write in o --resize 4 --picture-columns class", "not a column of files",
+        ["write in o --resize 4 --picture-columns image"],
+    ),
+    (people, f"{WRITE} --split-by name --stratify k", "there is no --split", [f"{WRITE} --split-by name"]),
+    (
+        given(a_csv="k,x\n1,0.5\n2,0.25\n"), f"{WRITE} --split-by x",
+        "makes a dataset of each value: of strings and integers",
+        [f"{WRITE} --split-by k", f"{WRITE}2 --split a=0.5,b=0.5 --split-by x"],
+    ),
+    (
+        given(a_csv="k\na/b\n"), f"{WRITE} --split-by k", "of letters, digits, _ - and \\.",
+        [f"{WRITE} --split a=0.5,b=0.5 --split-by k"],
+    ),
+    (people, f"{WRITE} --rename k=n", "two columns would be called 'n'", [f"{WRITE} --rename k=m"]),
+    (
+        people, f"{WRITE} --columns m", "there is no column 'm'.* the columns are k, n, name",
+        [f"{WRITE} --columns k,n,name"],
+    ),
+    (people, f"{WRITE} --schema k", "write label=int32,name=string or JSON", [f"{WRITE} --schema k=int32"]),
+    (people, f"{WRITE} --schema k=int8,n", "is not of the form name=type", [f"{WRITE} --schema k=int8,n=int8"]),
+    (people, f"{WRITE} --schema k=int8[]", "shape|form", [f"{WRITE} --schema k=int8"]),
+    (people, f"{WRITE} --max-part-bytes many", "'20GB' or '64MiB'", [f"{WRITE} --max-part-bytes 64MiB"]),
+    (people, f"{WRITE} --delimiter ;;", "one ASCII character", ["write a.csv o --delimiter , "]),
+    (
+        people, f"{WRITE} --names k,,n", "a name for each column, as id,text",
+        ["write more.csv o --names a,b --overwrite"],
+    ),
+    (people, f"{WRITE} --names k,n,name", "leave out --names", [WRITE]),
+    (given(a_csv="1,2\n3,4\n"), WRITE, "add a header line, or name them: --names A,B", [f"{WRITE} --names A,B"]),
+    (given(a_csv='k,"n\n' + "1,2\n" * 300_000), WRITE, "--quoting none", [f"{WRITE} --quoting none"]),
+    (
+        given(in__a_csv="k\n1\n", in__b_csv="m\n1\n"), "write in o", "write them to datasets of their own",
+        ["write in/a.csv o", "write in/b.csv o2"],
+    ),
+    (
+        given(a_jsonl='{"k": 1}\n{"k": [1]}\n'), "write a.jsonl o", "--schema k=object takes both",
+        ["write a.jsonl o --schema k=object"],
+    ),
+    (given(a_csv="k,k\n1,2\n"), WRITE, "rename|twice", ["write a.csv o --names a,b"]),
+    (people, "write 'a.csv' s3://b/o.urec", "choose a name without .urec", [WRITE]),
+    (people, "write s3://b/a.csv o", "copy it to a disk first", [WRITE]),
+    (people, "write '' o", "name a file or a folder, or - for standard input", [WRITE]),
+    (people, "gc s3://b/d --keep 1", "give --older-than, such as 7d", ["gc d --keep 1 --older-than 7d"]),
+    (people, "rename-columns d k=n", "give one of them another name", ["rename-columns d k=m"]),
+    (people, "rename-columns d.urec k=m", "unirecord write --columns, --rename", ["write d.urec o --rename k=m"]),
+    (people, "compact d.urec", "only of those can parts be put together", ["compact d"]),
+    (people, "merge o d d", "leave one of the two out", ["merge o d"]),
+    (people, "view d --port 70000", "they end at 65,535", ["inspect d"]),
+    (animals, "inspect pet", "did you mean 'pets'", ["inspect pets"]),
+    (people, "inspect a.csv", "`unirecord write` makes them from CSV", ["write a.csv o", "inspect o"]),
+    (
+        given(in__a_csv="k\n1\n"), "inspect in", "name a directory made by unirecord|`unirecord write` makes one",
+        ["write in o", "inspect o"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "command", "said", "advised"),
+    COMMANDS_BESIDE,
+    ids=[one[1] or "no path" for one in COMMANDS_BESIDE],
+)
+def test_the_commands_that_an_error_advises_beside_its_files_work(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    make: Callable[[Path], None],
+    command: str,
+    said: str,
+    advised: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path)
+    capsys.readouterr()
+    assert status_of(command) in (1, 2)
+    error = capsys.readouterr().err
+    assert re.search(said, error), error
+    for then in advised:
+        assert status_of(then) == 0, capsys.readouterr().err
+
+
 def status_of(command: str) -> Any:
     try:
         return main(shlex.split(command))
