@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 import re
 import shlex
 import shutil
 import tarfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from image_folders import picture
+from objectstore import serving
 
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
+from unirecord.storage import object_store
 
 
 class Hint(NamedTuple):
@@ -1416,6 +1421,10 @@ OF_MORE: Called = {
 }
 
 
+def half_masked() -> Any:
+    return np.ma.array([1, 2], np.int8, mask=[True, False])
+
+
 def masked(batch: Any) -> Any:
     return np.ma.array([1, 2, 3], mask=[True, False, False])
 
@@ -1435,12 +1444,598 @@ def grain_resumed(at: Path, epoch: int) -> bool:
     return bool((next(again)["i"] == expected["i"]).all())
 
 
+@contextmanager
+def stored(at: Path) -> Iterator[str]:
+    """The URL of a bucket of a store that is served meanwhile, with a copy of the dataset ``rows``."""
+    (at / "store").mkdir(exist_ok=True)
+    shutil.copytree(at / "rows", at / "store" / "bucket" / "rows", dirs_exist_ok=True)
+    with serving(at / "store") as server, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(object_store, "_stores", {})
+        patched.setenv("AWS_ENDPOINT_URL", server.url)
+        patched.setenv("AWS_SKIP_SIGNATURE", "true")
+        patched.setenv("AWS_REGION", "us-east-1")
+        yield "s3://bucket"
+
+
+def in_store(call: Callable[[Path, str], Any]) -> Callable[[Path], Any]:
+    """The call, given a folder and the URL of a bucket."""
+
+    def called(at: Path) -> Any:
+        with stored(at) as url:
+            return call(at, url)
+
+    return called
+
+
+# As above, of object stores: each call is given a folder and the URL of a bucket, both with the dataset ``rows``.
+IN_STORES: dict[str, tuple[Callable[[Path, str], Any], str, Callable[[Path, str], Any]]] = {
+    "one part": (
+        lambda at, url: unirecord.Writer(f"{url}/a.urec", {"k": "int8"}),
+        "choose a name without .urec, or write the part to a disk and copy its index, and then itself",
+        lambda at, url: (
+            unirecord.write_dataset(at / "rows", f"{url}/a") and len(UniRecordDataset(f"{url}/a")) == 3
+        ),
+    ),
+    "an id": (
+        lambda at, url: unirecord.Writer(f"{url}/a", {"k": "int8"}, id=b"1" * 16),
+        "leave it out, or write to a disk and copy that",
+        lambda at, url: (
+            unirecord.Writer(f"{url}/a", {"k": "int8"}).close() or len(UniRecordDataset(f"{url}/a")) == 0
+        ),
+    ),
+    "a report": (
+        lambda at, url: unirecord.export(f"{url}/rows", f"{url}/e.jsonl"),
+        "name a path on a disk, and copy what comes of it",
+        lambda at, url: unirecord.export(f"{url}/rows", at / "e.jsonl"),
+    ),
+    "a purge": (
+        lambda at, url: unirecord.purge(f"{url}/rows", where="k == 1"),
+        "delete the rows, `unirecord write` what is left to another place, and remove this",
+        lambda at, url: (
+            unirecord.delete(f"{url}/rows", where="k == 1")
+            and main(["write", f"{url}/rows", str(at / "left")]) == 0
+            and len(UniRecordDataset(at / "left")) == 2
+        ),
+    ),
+    "a gc": (
+        lambda at, url: unirecord.gc(f"{url}/rows"),
+        r"older_than says how long readers and writers may live, such as timedelta\(days=7\)",
+        lambda at, url: unirecord.gc(f"{url}/rows", older_than=timedelta(days=7)) is not None,
+    ),
+    "a way of reading": (
+        lambda at, url: UniRecordDataset(f"{url}/rows", io="pread"),
+        'an object store is read with "auto" alone',
+        lambda at, url: len(UniRecordDataset(f"{url}/rows", io="auto")) == 3,
+    ),
+    "two kinds of storage": (
+        lambda at, url: UniRecordDataset([f"{url}/rows", at / "rows"]),
+        "parts that are read together lie in one kind of storage",
+        lambda at, url: len(UniRecordDataset([f"{url}/rows"])) == len(UniRecordDataset(at / "rows")) == 3,
+    ),
+    "a pattern of folders": (
+        lambda at, url: UniRecordDataset(f"{url}/r*/part*.urec"),
+        "wildcards stand in the last part of a path alone",
+        lambda at, url: len(UniRecordDataset(f"{url}/rows/part*.urec")) == 3,
+    ),
+    "an option without a value": (
+        lambda at, url: UniRecordDataset(f"{url}/rows", storage_options={"region": None}),
+        "is None: leave it out",
+        lambda at, url: len(UniRecordDataset(f"{url}/rows", storage_options={})) == 3,
+    ),
+    "an option of the client": (
+        lambda at, url: UniRecordDataset(f"{url}/rows", storage_options={"client_options": {"timout": "5s"}}),
+        "did you mean '(timeout)'",
+        lambda at, url: (
+            len(UniRecordDataset(f"{url}/rows", storage_options={"client_options": {"timeout": "5s"}})) == 3
+        ),
+    ),
+    "options that are no dict": (
+        lambda at, url: UniRecordDataset(f"{url}/rows", storage_options="region=x"),
+        "a dict of options by name",
+        lambda at, url: len(UniRecordDataset(f"{url}/rows", storage_options={"region": "x"})) == 3,
+    ),
+    "a cache without a size": (
+        lambda at, url: UniRecordDataset(f"{url}/rows", cache=at / "cache"),
+        'as cache="/scratch/cache", cache_bytes="200GB"',
+        lambda at, url: len(UniRecordDataset(f"{url}/rows", cache=at / "cache", cache_bytes="64MB")) == 3,
+    ),
+    "a cache that others may write to": (
+        lambda at, url: (
+            (at / "open").mkdir() or (at / "open").chmod(0o777)
+            or UniRecordDataset(f"{url}/rows", cache=at / "open", cache_bytes="64MB")
+        ),
+        "others may write to it: chmod go-w .*open",
+        lambda at, url: (
+            (at / "open").chmod(0o755)
+            or len(UniRecordDataset(f"{url}/rows", cache=at / "open", cache_bytes="64MB")) == 3
+        ),
+    ),
+    "a cache that is a link": (
+        lambda at, url: (
+            (at / "mine").mkdir() or (at / "link").symlink_to(at / "nowhere")
+            or UniRecordDataset(f"{url}/rows", cache=at / "link", cache_bytes="64MB")
+        ),
+        "exists|choose a directory of your own",
+        lambda at, url: len(UniRecordDataset(f"{url}/rows", cache=at / "mine", cache_bytes="64MB")) == 3,
+    ),
+    "no dataset to append to": (
+        lambda at, url: unirecord.append(f"{url}/new"),
+        "use Writer to make one",
+        lambda at, url: (
+            unirecord.Writer(f"{url}/new", {"k": "int8"}).close() or unirecord.append(f"{url}/new").close() or True
+        ),
+    ),
+    "a source": (
+        lambda at, url: unirecord.write_dataset(f"{url}/rows.csv", at / "new"),
+        "copy it to a disk first",
+        lambda at, url: unirecord.write_dataset(f"{url}/rows", at / "new"),
+    ),
+}  # fmt: skip
+
+
+def parts_lost(at: Path) -> None:
+    """The dataset ``rows`` without its manifest and versions."""
+    for path in (at / "rows").glob("*manifest*"):
+        path.unlink()
+
+
+def state_of(loader: Any, batches: int = 1) -> Any:
+    reading = iter(loader)
+    for _ in range(batches):
+        next(reading)
+    return loader.state_dict()
+
+
+def numbered_again(at: Path, **options: Any) -> UniRecordDataset:
+    """Rows 0 … 9 of one dataset, which is made when it is first asked for."""
+    if not (at / "again").exists():
+        shutil.copytree(numbered(at).path, at / "again")
+    return UniRecordDataset(at / "again", **options)
+
+
+def many_rows(at: Path, **options: Any) -> UniRecordDataset:
+    return made(at, {"i": "int32"}, {"i": np.arange(20_000, dtype=np.int32)}, **options)
+
+
+def twice(sample: dict[str, Any]) -> list[Any]:
+    return [sample, sample]
+
+
+def chunks(at: Path, rank: int, ranks: int) -> Any:
+    """A pipeline that makes two elements of each sample of a rank."""
+    return numbered_again(at, shard_id=rank, num_shards=ranks).pipeline().flat_map(twice)
+
+
+def planned(pipeline: Any) -> Any:
+    list(pipeline)
+    return pipeline.plan()
+
+
+def wider(at: Path) -> Path:
+    """The dataset ``rows`` with a column more."""
+    if not (at / "wider").exists():
+        shutil.copytree(at / "rows", at / "wider")
+        unirecord.add_columns(at / "wider", {"n": "int8"}, {"n": [1, 2, 3]})
+    return at / "wider"
+
+
+def flip(path: Path, at: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 0xFF
+    path.write_bytes(raw)
+
+
+def changed_meanwhile(at: Path) -> None:
+    pickled = pickle.dumps(opened(at))
+    with unirecord.Writer(at / "rows", {"k": "int64"}, overwrite=True) as writer:
+        writer.write({"k": 1})
+    pickle.loads(pickled)
+
+
+def of_64_bits(call: Callable[[], Any]) -> Any:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    try:
+        return call()
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
+def loaded(at: Path, **options: Any) -> Any:
+    import datasets
+
+    datasets.disable_progress_bars()
+    return datasets.load_dataset("unirecord", cache_dir=str(at / "hub"), split="train", **options)
+
+
+def two_kinds(at: Path) -> list[str]:
+    """Two parts that share a column ``i``."""
+    for name, schema in (("x", {"i": "int64", "label": "int8"}), ("y", {"i": "int64"})):
+        with unirecord.Writer(at / f"{name}.urec", schema, overwrite=True) as writer:
+            writer.write({"i": 1, "label": 2} if name == "x" else {"i": 3})
+    return [str(at / "x.urec"), str(at / "y.urec")]
+
+
+def read_in_worker(path: str, **how: int) -> list[Any]:
+    """What a pipeline gives in a worker of a DataLoader."""
+    from torch.utils.data import IterableDataset
+
+    class InWorker(IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            return iter(UniRecordDataset(path).pipeline().map(doubled, **how))
+
+    return list(data_loader(InWorker(), batch_size=None, num_workers=1, multiprocessing_context="fork"))
+
+
+OF_PYTHON: Called = {
+    "a label that is no name": (
+        lambda at: numbered(at).batches(2).stats().to_prometheus({"a b": "x"}),
+        "expected ASCII letters, digits and _",
+        lambda at: numbered(at).batches(2).stats().to_prometheus({"a_b": "x"}),
+    ),
+    "a label that is taken": (
+        lambda at: numbered(at).batches(2).stats().to_prometheus({"quantile": "x"}),
+        "give yours another name",
+        lambda at: numbered(at).batches(2).stats().to_prometheus({"my_quantile": "x"}),
+    ),
+    "figures of another name": (
+        lambda at: numbered(at).batches(2).stats().save(at / "s.json"),
+        "whose name ends in .stats.json",
+        lambda at: numbered(at).batches(2).stats().save(at / "s.stats.json") is None,
+    ),
+    "a shard of how many": (
+        lambda at: numbered(at, shard_id=1), "give both, or neither for all rows",
+        lambda at: len(numbered(at, shard_id=1, num_shards=2)) == 5 and len(numbered(at)) == 10,
+    ),
+    "shares that are no whole": (
+        lambda at: unirecord.split(at / "rows", at / "s", {"a": 0.5, "b": 0.4}),
+        "must be more than 0 and add up to 1",
+        lambda at: unirecord.split(at / "rows", at / "s", {"a": 0.5, "b": 0.5}),
+    ),
+    "a fill that is no bool": (
+        lambda at: numbered(at).exclude(rows=[1], fill="no"), "fill must be True or False",
+        lambda at: numbered(at).exclude(rows=[1], fill=False) == 1,
+    ),
+    "a source of no weight": (
+        lambda at: unirecord.mix({"a": numbered(at), "b": numbered(at)}, weights={"a": 1, "b": 0}),
+        "source 'b' has the weight 0 and would never come: leave it out",
+        lambda at: len(unirecord.mix({"a": numbered(at)}, weights={"a": 1})) == 10,
+    ),
+    "a source of too little weight": (
+        lambda at: unirecord.mix({"a": numbered(at), "b": numbered(at)}, weights={"a": 1, "b": 1e-9}),
+        "give more, or 0|leave it out",
+        lambda at: (
+            unirecord.mix({"a": numbered(at), "b": numbered(at)}, weights={"a": 1, "b": 1e-3}, stop="all")
+            and unirecord.mix({"a": numbered(at)}, weights={"a": 1})
+        ),
+    ),
+    "a source that means another thing": (
+        lambda at: unirecord.mix(
+            {name: UniRecordDataset(classes(at, *name)) for name in ("ab", "ba")}
+        ),
+        r"leave it out with ds.view\(columns=…\), or write it in the form of the other: "
+        r"unirecord.add_columns\(replace=True\)",
+        lambda at: (
+            unirecord.add_columns(classes(at, "b", "a"), labelled("a", "b"), {"label": [1, 0]}, replace=True)
+            and len(
+                unirecord.mix({"x": UniRecordDataset(classes(at, "a", "b")), "y": UniRecordDataset(at / "b-a")})
+            )
+            == 4
+        ),
+    ),
+    "hf: a stream made before rows were left out": (
+        lambda at: [
+            list(stream) for ds in [numbered(at)] for stream in [unirecord.hf.dataset(ds)] if ds.exclude(rows=[1])
+        ],
+        "make it anew",
+        lambda at: len(list(unirecord.hf.dataset(without(numbered(at), rows=[1])))) == 9,
+    ),
+    "all rows left out and filled": (
+        lambda at: list(without(many_rows(at), rows=range(1, 20_000), fill=True).batches(9)),
+        r"choose the others with where= or select\(\) instead",
+        lambda at: values(many_rows(at, where="i == 0").batches(2)) == values(many_rows(at).select([0]).batches(2)),
+    ),
+    "a state of other options": (
+        lambda at: numbered(at, shuffle=True, seed=1).load_state_dict(
+            numbered_again(at, shuffle=True, seed=2).state_dict()
+        ),
+        "belongs to another dataset|saved with other options: .*Open the dataset as it was opened then",
+        lambda at: (
+            numbered_again(at, shuffle=True, seed=2).load_state_dict(
+                numbered_again(at, shuffle=True, seed=2).state_dict()
+            )
+            is None
+        ),
+    ),
+    "a state of another batch sampler": (
+        lambda at: [
+            list(loader)
+            for ds in [numbered(at)]
+            for state in [state_of(unirecord.torch.loader(ds, batch_sampler=[[1], [2]]))]
+            for loader in [unirecord.torch.loader(UniRecordDataset(ds.path), batch_sampler=[[3], [2]])]
+            if loader.load_state_dict(state) is None
+        ],
+        "seed it, and set its epoch, as it was then",
+        lambda at: [
+            values(loader)
+            for ds in [numbered(at)]
+            for state in [state_of(unirecord.torch.loader(ds, batch_sampler=[[1], [2]]))]
+            for loader in [unirecord.torch.loader(UniRecordDataset(ds.path), batch_sampler=[[1], [2]])]
+            if loader.load_state_dict(state) is None
+        ]
+        == [[2]],
+    ),
+    "a plan of other stages": (
+        lambda at: list(
+            numbered(at).pipeline(plan=planned(numbered(at).pipeline().map(doubled))).batch(2)
+        ),
+        "make a new one",
+        lambda at: len(list(numbered(at).pipeline(plan=planned(numbered(at).pipeline().batch(2))).batch(2))) == 5,
+    ),
+    "a step of generators": (
+        lambda at: unirecord.Pipeline.from_generators([lambda: iter(TEN)]).replay(1), "only they could give them again",
+        lambda at: numbered(at).pipeline().replay(1)["i"] == 1,
+    ),
+    "a state of another rank": (
+        lambda at: chunks(at, 1, 2).load_state_dict(state_of(chunks(at, 0, 2))),
+        "each rank goes on from a state of its own, with as many ranks",
+        lambda at: [
+            len(list(one)) for one in [chunks(at, 0, 2)] if one.load_state_dict(state_of(chunks(at, 0, 2))) is None
+        ]
+        == [9],
+    ),
+    "a state of another pipeline": (
+        lambda at: (
+            numbered_again(at).pipeline().filter(bool).flat_map(list).load_state_dict(state_of(chunks(at, 0, 1)))
+        ),
+        "build the pipeline as it was built then, or start the epoch anew",
+        lambda at: [
+            len(list(one)) for one in [chunks(at, 0, 1)] if one.load_state_dict(state_of(chunks(at, 0, 1))) is None
+        ]
+        == [19],
+    ),
+    "a codec of no kind": (
+        lambda at: made(at, {"t": {"type": "text", "codec": "zip"}}, {"t": ["a"]}), "zstd",
+        lambda at: len(made(at, {"t": {"type": "text", "codec": "zstd"}}, {"t": ["a"]})) == 1,
+    ),
+    "an element type alone": (
+        lambda at: unirecord.Schema.parse({"x": "bfloat16"}),
+        r'add a shape, such as \{"type": "bfloat16", "shape": \[-1\]\}',
+        lambda at: unirecord.Schema.parse({"x": {"type": "bfloat16", "shape": [-1]}}),
+    ),
+    "a batch of bytes in numpy": (
+        lambda at: made(at, {"x": "bytes"}, {"x": np.array([b"a\0"])}), "pass a list of bytes",
+        lambda at: made(at, {"x": "bytes"}, {"x": [b"a\0"]})[0]["x"] == b"a\0",
+    ),
+    "an array with a masked element": (
+        lambda at: made(at, {"x": "int8[2]"}, {"x": half_masked()[None]}), "fill it first",
+        lambda at: len(made(at, {"x": "int8[2]"}, {"x": half_masked()[None].filled(0)})) == 1,
+    ),
+    "a masked array in a record": (
+        lambda at: written(at, [{"x": half_masked()}], schema={"x": "int8[2]"}),
+        "fill it first",
+        lambda at: written(at, [{"x": half_masked().filled(0)}], schema={"x": "int8[2]"}) is None,
+    ),
+    "an array in an object": (
+        lambda at: written(at, [{"x": {"a": np.zeros(2)}}], schema={"x": "object"}), r"store value.tolist\(\)",
+        lambda at: written(at, [{"x": {"a": np.zeros(2).tolist()}}], schema={"x": "object"}) is None,
+    ),
+    "a large integer in an object": (
+        lambda at: written(at, [{"x": {"a": 2**70}}], schema={"x": "object"}), "store it as a string",
+        lambda at: written(at, [{"x": {"a": str(2**70)}}], schema={"x": "object"}) is None,
+    ),
+    "integers of more than 64 bits": (
+        lambda at: written(at, [{"x": 2**70}]), "store them as strings",
+        lambda at: written(at, [{"x": str(2**70)}]) is None,
+    ),
+    "a value of no type": (
+        lambda at: written(at, [{"x": object()}]), "convert it to a number, str, bytes, numpy array, dict or list",
+        lambda at: written(at, [{"x": [1]}]) is None,
+    ),
+    "values of two types": (
+        lambda at: written(at, [{"x": 1}, {"x": "a"}]), "convert one of them, or give a schema",
+        lambda at: (
+            written(at, [{"x": "1"}, {"x": "a"}]) is None
+            and written(at, [{"x": 1}, {"x": "a"}], schema={"x": "object"}) is None
+        ),
+    ),
+    "an index of another column": (
+        lambda at: unirecord.append(at / "rows", index=["k"]), "leave index out",
+        lambda at: unirecord.append(at / "rows").close() is None,
+    ),
+    "annotations of appended rows": (
+        lambda at: unirecord.append(classes(at, "a", "b"), labelled("b", "a")), "leave annotations out",
+        lambda at: unirecord.append(classes(at, "a", "b"), {"label": "int32"}).close() is None,
+    ),
+    "a part with a slash": (
+        lambda at: unirecord.Writer(f"{at}/a.urec/", {"k": "int8"}), "leave out the slash",
+        lambda at: unirecord.Writer(f"{at}/a.urec", {"k": "int8"}).close() is None,
+    ),
+    "a size of a part": (
+        lambda at: unirecord.Writer(at / "a.urec", {"k": "int8"}, max_part_bytes=100), "choose a name without .urec",
+        lambda at: unirecord.Writer(at / "a", {"k": "int8"}, max_part_bytes=100).close() is None,
+    ),
+    "a size of no unit": (
+        lambda at: unirecord.Writer(at / "a", {"k": "int8"}, max_part_bytes="many"), "e.g. '20GB' or '64MiB'",
+        lambda at: unirecord.Writer(at / "a", {"k": "int8"}, max_part_bytes="64MiB").close() is None,
+    ),
+    "a single part that grows": (
+        lambda at: unirecord.append(at / parts(at)[0]),
+        "write the new rows to another part or to a directory, and open both as a list of paths",
+        lambda at: len(UniRecordDataset([at / parts(at)[0], opened(at).path])) == 6,
+    ),
+    "a writer that is closed": (
+        lambda at: [writer.close() or writer.write({"k": 1}) for writer in [unirecord.Writer(at / "a", {"k": "int8"})]],
+        "open a new one to write more",
+        lambda at: unirecord.append(at / "a").close() is None,
+    ),
+    "parts without a manifest": (
+        lambda at: parts_lost(at) or unirecord.append(at / "rows"),
+        r"run `unirecord repair .*` to make it anew from the parts, or pass overwrite=True to Writer",
+        lambda at: (
+            main(["repair", str(at / "rows")]) == 0
+            and unirecord.append(at / "rows").close() is None
+            and unirecord.Writer(at / "rows", {"k": "int8"}, overwrite=True).close() is None
+        ),
+    ),
+    "other files in the way": (
+        lambda at: [
+            (at / "mine").mkdir(), (at / "mine" / "a.txt").write_text("x"), unirecord.Writer(at / "mine", {"k": "int8"})
+        ],
+        "choose an empty or new one",
+        lambda at: unirecord.Writer(at / "new", {"k": "int8"}).close() is None,
+    ),
+    "an export beside other files": (
+        lambda at: [
+            unirecord.export(at / "rows", at / "e", to="npz", parts=2), (at / "e" / "mine.txt").write_text("x"),
+            unirecord.export(at / "rows", at / "e", to="npz", parts=2, overwrite=True),
+        ],
+        "choose another path, or remove it",
+        lambda at: unirecord.export(at / "rows", at / "e2", to="npz", parts=2),
+    ),
+    "a merge of a part with itself": (
+        lambda at: unirecord.merge([at / "rows", at / "rows"], at / "all"), "leave one of the two out",
+        lambda at: unirecord.merge([at / "rows"], at / "all"),
+    ),
+    "a merge of other columns, as they are": (
+        lambda at: unirecord.merge([at / "rows", wider(at)], at / "all"),
+        "write one of them anew with what the other has",
+        lambda at: unirecord.write_dataset(wider(at), at / "same", columns=["k"]),
+    ),
+    "the version of one part": (
+        lambda at: UniRecordDataset(at / parts(at)[0], version=1), "directory|versions",
+        lambda at: len(UniRecordDataset(at / "rows", version=1)) == 3,
+    ),
+    "the newest version restored": (
+        lambda at: unirecord.restore(at / "rows", 1), "there is nothing to restore",
+        lambda at: unirecord.delete(at / "rows", rows=[0]) and unirecord.restore(at / "rows", 1) == 3,
+    ),
+    "two new names alike": (
+        lambda at: unirecord.rename_columns(at / "rows", {"k": "name"}), "give one of them another name",
+        lambda at: unirecord.rename_columns(at / "rows", {"k": "number"}),
+    ),
+    "columns of one part": (
+        lambda at: unirecord.drop_columns(at / parts(at)[0], ["k"]),
+        "write a single part again: unirecord write --columns, --rename",
+        lambda at: main(["write", str(at / parts(at)[0]), *f"{at}/new --columns name --rename name=n".split()]) == 0,
+    ),
+    "one part that is laid out": (
+        lambda at: unirecord.compact(at / parts(at)[0]), "only of those can parts be put together",
+        lambda at: unirecord.compact(at / "rows") is not None,
+    ),
+    "a cache of files": (
+        lambda at: UniRecordDataset(at / "rows", cache=at / "c", cache_bytes="64MB"),
+        "cache= is for what is read from an object store",
+        lambda at: len(UniRecordDataset(at / "rows")) == 3,
+    ),
+    "a cache of samples of rows": (
+        lambda at: unirecord.samples_cache(at / "rows", dir=at / "c", bytes="64MB", schema={"k": "int8"}),
+        r"kept by UniRecordDataset\(..., cache=, cache_bytes=\)",
+        in_store(lambda at, url: len(UniRecordDataset(f"{url}/rows", cache=at / "c", cache_bytes="64MB")) == 3),
+    ),
+    "a lost part": (
+        lambda at: [
+            (at / "aside").mkdir(exist_ok=True), shutil.move(at / parts(at)[0], at / "aside" / "p"), opened(at)
+        ],
+        "put the file and its index back|put the file back beside it",
+        lambda at: (
+            shutil.move(at / "aside" / "p", next((at / "rows").glob("*.idx")).with_suffix("")) and len(opened(at)) == 3
+        ),
+    ),
+    "a lost index": (
+        lambda at: [next((at / "rows").glob("*.idx")).unlink(), opened(at)],
+        "run `unirecord repair .*rows` to rebuild it from the data file",
+        lambda at: main(["repair", str(at / "rows")]) == 0 and len(opened(at)) == 3,
+    ),
+    "a damaged index": (
+        lambda at: [flip(next((at / "rows").glob("*.idx")), 200), list(opened(at))],
+        "run `unirecord repair .*`",
+        lambda at: main(["repair", str(at / "rows")]) == 0 and len(list(opened(at))) == 3,
+    ),
+    "a file that is no part": (
+        lambda at: [
+            (at / "x.urec").write_bytes(b"x" * 900), (at / "x.urec.idx").write_bytes(b""),
+            UniRecordDataset(at / "x.urec"),
+        ],
+        "`unirecord write` makes them from CSV, JSON Lines and folders of pictures|run `unirecord repair",
+        lambda at: (
+            (csv(at) or main(["write", f"{at}/a.csv", f"{at}/y.urec"]) == 0)
+            and len(UniRecordDataset(at / "y.urec")) == 3
+        ),
+    ),
+    "a dataset of several that was replaced": (
+        lambda at: changed_meanwhile(at), "open it anew|open it again",
+        lambda at: len(opened(at, columns=None)) == 1,
+    ),
+    "jax: a mask of a taken name": (
+        lambda at: list(
+            unirecord.jax.loader(opened(at), 3, collate_fn=lambda batch: {"x": masked(batch), "x_valid": np.zeros(3)})
+        ),
+        "leave one out, or name it otherwise",
+        lambda at: (
+            len(list(unirecord.jax.loader(opened(at), 3, collate_fn=lambda b: {"x": masked(b), "y": np.zeros(3)}))) == 1
+            and len(list(unirecord.jax.loader(opened(at), 3, collate_fn=lambda b: {"x": masked(b)}))) == 1
+        ),
+    ),
+    "jax: 64 bits": (
+        lambda at: list(unirecord.jax.loader(made(at, {"i": "int64"}, {"i": [2**40]}), 1)),
+        r'jax.config.update\("jax_enable_x64", True\)',
+        lambda at: (
+            of_64_bits(lambda: values(unirecord.jax.loader(made(at, {"i": "int64"}, {"i": [2**40]}), 1))) == [2**40]
+        ),
+    ),
+    "hf: files of a kind that is not read": (
+        lambda at: loaded(at, data_files=str(at / "rows" / "*.idx")),
+        r"no data file is a part \(a.urec\) or a manifest.json",
+        lambda at: (
+            len(loaded(at, data_files=str(at / "rows" / "manifest.json"), columns=["k"])) == 3
+            and len(loaded(at, data_files=str(at / parts(at)[0]), columns=["k"])) == 3
+            and len(loaded(at, data_dir=str(at / "rows"), columns=["k"])) == 3
+        ),
+    ),
+    "hf: files of other columns": (
+        lambda at: loaded(at, data_files=two_kinds(at)), "load them apart, or choose columns= that they share",
+        lambda at: (
+            len(loaded(at, data_files=two_kinds(at), columns=["i"])) == 2
+            and [len(loaded(at, data_files=one)) for one in two_kinds(at)] == [1, 1]
+        ),
+    ),
+    "torch: a DataLoader's position": (
+        lambda at: [list(data_loader(ds, 2, num_workers=1)) and ds.state_dict() for ds in [numbered(at)]],
+        r"sampler=unirecord.torch.EpochSampler\(ds\); between epochs, save the epoch and call set_epoch",
+        lambda at: [
+            list(data_loader(ds, 2, sampler=unirecord.torch.EpochSampler(ds))) and ds.load_state_dict(ds.state_dict())
+            for ds in [numbered(at)]
+        ]
+        == [None],
+    ),
+    "torch: processes in a worker": (
+        lambda at: read_in_worker(numbered(at).path, processes=2),
+        "give threads= in it",
+        lambda at: len(read_in_worker(numbered(at).path, threads=2)) == 10,
+    ),
+    "torch: no batches in shared memory": (
+        lambda at: unirecord.torch.loader(opened(at).pipeline(), 2), r"UniRecordDataset\(path\)",
+        lambda at: len(list(unirecord.torch.loader(opened(at, columns=["k"]), 2))) == 2,
+    ),
+}  # fmt: skip
+
+
 FRAMEWORKS = {
     **{name: name for name in ("torch", "jax", "keras", "grain")},
     "tf": "tensorflow",
     "hf": "datasets",
 }
-FOLLOWED: Called = {**OF_DATASETS, **OF_FRAMEWORKS, **OF_PIPELINES, **OF_FILES, **OF_MORE}
+FOLLOWED: Called = {
+    **OF_DATASETS,
+    **OF_FRAMEWORKS,
+    **OF_PIPELINES,
+    **OF_FILES,
+    **OF_MORE,
+    **OF_PYTHON,
+    **{f"in a store: {name}": (in_store(a), said, in_store(b)) for name, (a, said, b) in IN_STORES.items()},
+}
 
 
 @pytest.mark.parametrize("name", FOLLOWED)
@@ -1842,7 +2437,10 @@ COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[str]]] = [
     (
         people, "add-columns d more.csv --key k --columns m --schema n=int8",
         "name types of all of --columns, or of none",
-        ["add-columns d more.csv --key k --columns m --schema m=int8", "add-columns d more.csv --key k --columns m --replace"],
+        [
+            "add-columns d more.csv --key k --columns m --schema m=int8",
+            "add-columns d more.csv --key k --columns m --replace",
+        ],
     ),
     (people, "diff d d.urec --key nam", "it has \\['k', 'n', 'name'\\]", ["diff d d.urec", "diff d d.urec --key name"]),
     (people, "export d e", "say so with --to: .*jsonl", ["export d e --to jsonl"]),
