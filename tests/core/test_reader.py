@@ -17,7 +17,7 @@ from partgen import MadePart, generate
 from read_parts import WAYS, many_parts, part, read_all, stored
 
 from unirecord import ClosedError, CorruptionError, MissingError, SchemaError, Writer
-from unirecord.query.flat import PartColumns, all_strings, all_valid, all_values, columns_of
+from unirecord.query.columns import PartColumns, all_strings, all_valid, all_values, columns_of
 from unirecord.snapshot.part_set import PartSet, resolve
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from unirecord import StaleError, UniRecordDataset, Writer
 from unirecord.query import compile_query
-from unirecord.query.flat import all_values, columns_of
+from unirecord.query.columns import all_values, columns_of
 from unirecord.snapshot.part_set import PartSet, resolve
 
 MAPPED = ["auto", "mmap", "pread", "uring", "uring-direct"]

@@ -174,7 +174,7 @@ def test_it_is_the_split_of_a_conversion(
     ds: Any, path: Path, tmp_path: Path, how: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unirecord.order.selection.CHUNK", 96)  # rows are hashed in several pieces
-    monkeypatch.setattr("unirecord.query.flat._MOST_ROWS", 40)
+    monkeypatch.setattr("unirecord.query.columns._MOST_ROWS", 40)
     asked = {"split_by" if name == "by" else name: column for name, column in how.items()}
     write_dataset(path, tmp_path / "out", split=SHARES, seed=9, where="i != 5", **asked)
     found = rows(ds.view(where="i != 5").split(SHARES, seed=9, **how))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from unirecord import Writer
 from unirecord.inspect.statistics import sorted_rows
 from unirecord.query import ordered as ordered_module
-from unirecord.query.flat import Strings, Vector
+from unirecord.query.columns import Strings, Vector
 from unirecord.query.ordered import TextRanks, rows_in_order
 from unirecord.snapshot.dataset_path import resolve
 from unirecord.snapshot.part_set import PartSet

@@ -10,7 +10,7 @@ from query_columns import MemoryColumns
 from unirecord import QueryError
 from unirecord.format.schema import Schema
 from unirecord.query import compile_query
-from unirecord.query.flat import Strings
+from unirecord.query.columns import Strings
 
 SCHEMA = Schema.parse({"path": "string", "label": "int32"})
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

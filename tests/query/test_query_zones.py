@@ -15,8 +15,7 @@ import unirecord
 from unirecord.format.schema import Schema
 from unirecord.query import compile_query, zones
 from unirecord.query.bind import bind
-from unirecord.query.fields import PartFields
-from unirecord.query.flat import columns_of
+from unirecord.query.columns import PartFields, columns_of
 from unirecord.query.scan import Scan, threads_to_scan
 
 SCHEMA = Schema.parse(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unirecord.format.schema import Schema
-from unirecord.query.flat import Dictionary, Strings, Vector, Zones
+from unirecord.query.columns import Dictionary, Strings, Vector, Zones
 
 ZONE = 8_192
 

@@ -25,7 +25,7 @@ from ..order.randomness import mixed
 from ..order.split import Bounds, Cells, Strata, row_hashes, share_of_each
 from ..pipeline.pictures import MOST_PIXELS, eight_bits, open_picture, orientation_of, pillow
 from ..progress import Progress
-from ..query.flat import Dictionary, Strings, Vector, Zones
+from ..query.columns import Dictionary, Strings, Vector, Zones
 from ..query.query import Query, compile_query
 from ..query.tree import fields_in
 from ..sizes import many

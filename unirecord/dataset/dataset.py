@@ -33,7 +33,7 @@ from ..order.spec import (
     check_shard_arguments,
     shard_from_environment,
 )
-from ..query.scalars import scalar_arrays
+from ..query.columns import scalar_arrays
 from ..sizes import many
 from ..snapshot.cache import CacheOptions, CacheStats
 from ..snapshot.part_set import Io, Snapshot, Verify, use_snapshot

@@ -22,7 +22,7 @@ from ..order.permutation import Rule, ShardOrder
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Sharding, Shuffle, check_integer, check_shard_arguments
-from ..query.scalars import row_lengths, scalar_arrays
+from ..query.columns import row_lengths, scalar_arrays
 from ..sizes import many
 from ..snapshot.layouts import same_values
 from ..snapshot.part_set import resolve_again

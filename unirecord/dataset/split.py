@@ -13,7 +13,7 @@ from ..loading.streams import StreamData
 from ..order.selection import Selection
 from ..order.spec import check_integer
 from ..order.split import Strata, bounds_of, exact_shares, row_hashes, share_of_each
-from ..query.flat import stored_cells
+from ..query.columns import stored_cells
 
 __all__ = [
     "split_by_hash",

@@ -14,7 +14,7 @@ from ..format.column import ARROW_KEY, Column
 from ..format.values.objects import base64_text, object_text
 from ..loading.batch import RaggedArray, valid_rows
 from ..order.selection import Selection
-from ..query.scalars import scalar_arrays
+from ..query.columns import scalar_arrays
 from ..snapshot.part_set import PartSet
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..format import layout
 from ..format.column import Column
-from ..query.flat import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
+from ..query.columns import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
 from ..snapshot.part_set import Part, PartRef, PartSet, Snapshot, resolve
 from ..storage.registry import location_of
 from .statistics import column_statistics

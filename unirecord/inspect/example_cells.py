@@ -15,7 +15,7 @@ from ..errors import CorruptionError
 from ..format.layout import file_kind
 from ..format.values.objects import object_text
 from ..loading.samples import SampleReader
-from ..query.scalars import value_bytes
+from ..query.columns import value_bytes
 from ..sizes import format_size
 from ..snapshot.part_set import PartSet
 from .markup import Markup, element, join, line

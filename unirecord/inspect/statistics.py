@@ -17,8 +17,7 @@ from ..core.scan import Bitmap
 from ..errors import CorruptionError, SchemaError
 from ..format.schema import Schema
 from ..order.spec import OrderSpec
-from ..query.fields import PartFields, RowsAt
-from ..query.flat import Strings, columns_of
+from ..query.columns import PartFields, RowsAt, Strings, columns_of
 from ..query.ordered import text_ranks
 from ..query.tree import Field
 from ..snapshot.part_set import PartSet

@@ -16,7 +16,7 @@ from ..format.schema import Schema
 from ..order.selection import Selection
 from ..order.spec import OrderSpec
 from ..order.windows import Packing, Windows, WindowTable
-from ..query.scalars import element_lengths
+from ..query.columns import element_lengths
 from ..snapshot.part_set import Empty, Io, PartSet, Snapshot, Verify
 from .opened import OpenedData
 from .samples import SampleReader

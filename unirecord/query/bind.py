@@ -11,9 +11,25 @@ import numpy.typing as npt
 
 from . import compute, tree
 from . import zones as zones_module
+from .columns import (
+    AND,
+    BITS,
+    OR,
+    RANGE,
+    ROWS,
+    SET,
+    TABLE,
+    Dictionary,
+    Mask,
+    PartFields,
+    RowsAt,
+    Step,
+    Strings,
+    Vector,
+    Zones,
+    match_strings,
+)
 from .compute import number_test
-from .fields import AND, BITS, OR, RANGE, ROWS, SET, TABLE, Mask, PartFields, RowsAt, Step, match_strings
-from .flat import Dictionary, Strings, Vector, Zones
 from .tree import PART, ROW, AnyOf, Between, CompareText, Condition, Field, Leaf, Text, TextTest
 from .zones import ALL, NONE, States
 
@@ -270,12 +286,12 @@ FAR = 1 << 62  # beyond every row number
 
 def bind(condition: Condition, fields: PartFields) -> BoundCondition:
     """The condition on the part that ``fields`` reads."""
-    if isinstance(condition, tree.Every):
+    if isinstance(condition, tree.Joined):
+        if condition.word == "or":
+            return any_of(condition, tuple(bind(inner, fields) for inner in condition.conditions))
         if any(_is_elsewhere(inner, fields) for inner in condition.conditions):
             return fixed(condition, fields, False)
         return every(condition, tuple(bind(inner, fields) for inner in condition.conditions))
-    if isinstance(condition, tree.Any):
-        return any_of(condition, tuple(bind(inner, fields) for inner in condition.conditions))
     if isinstance(condition, tree.Always):
         return fixed(condition, fields, condition.value)
     if isinstance(condition, tree.Range):
@@ -380,4 +396,4 @@ def _computed(leaf: Leaf, fields: PartFields) -> BoundCondition:
     found = number_test(leaf, fields) if states.any() else None
     if found is None:
         return BoundCondition("computed", leaf, states, test)
-    return BoundCondition("computed", leaf, states, test, found.steps, found.vectors, found.bits)
+    return BoundCondition("computed", leaf, states, test, *found)

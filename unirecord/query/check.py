@@ -10,6 +10,7 @@ from . import simplify, syntax
 from .parse import misread
 from .syntax import Node
 from .tree import (
+    INTEGERS,
     PART,
     ROW,
     Condition,
@@ -26,7 +27,6 @@ from .tree import (
     like,
     starts_with,
 )
-from .value_range import INTEGERS
 
 MAX_DEPTH = 100  # of operators in one number
 MAX_CONDITIONS = 100_000
@@ -72,11 +72,10 @@ class _Checker:
         self.count += 1
         if self.count > MAX_CONDITIONS:
             raise self.wrong(f"a query may have {MAX_CONDITIONS:,} conditions", node)
-        if isinstance(node, syntax.Every):
-            return simplify.every([self.condition(inner) for inner in node.operands])
-        if isinstance(node, syntax.Any):
-            return simplify.any_of([self.condition(inner) for inner in node.operands])
-        if isinstance(node, syntax.Not):
+        if isinstance(node, syntax.Joined):
+            join = simplify.every if node.word == "and" else simplify.any_of
+            return join([self.condition(inner) for inner in node.operands])
+        if isinstance(node, syntax.Unary):
             return simplify.negate(self.condition(node.operand))
         if isinstance(node, syntax.Comparison):
             return self._comparison(node.operator, node, node.left, node.right)
@@ -206,7 +205,9 @@ class _Checker:
                 return self._name(node)
             if isinstance(node, syntax.Literal):
                 return self._literal(node)
-            if isinstance(node, (syntax.Arithmetic, syntax.Negative)):
+            if isinstance(node, syntax.Arithmetic) or (
+                isinstance(node, syntax.Unary) and node.operator == "-"
+            ):
                 return self._arithmetic(node)
             return self._compound(node)
         finally:
@@ -268,15 +269,15 @@ class _Checker:
         names = [column.name for column in self.schema if not column.is_blob]
         return ", ".join([*names[:12], *(["…"] if len(names) > 12 else []), "row", "part"])
 
-    def _arithmetic(self, node: syntax.Arithmetic | syntax.Negative) -> Number:
-        sides = (node.operand,) if isinstance(node, syntax.Negative) else (node.left, node.right)
+    def _arithmetic(self, node: syntax.Arithmetic | syntax.Unary) -> Number:
+        sides = (node.operand,) if isinstance(node, syntax.Unary) else (node.left, node.right)
         operands = []
         for side in sides:
             operand = self.operand(side)
             if not isinstance(operand, simplify.NUMBERS):
                 raise self.wrong(f"arithmetic needs numbers; this is {describe(operand)}", side)
             operands.append(operand)
-        if isinstance(node, syntax.Negative):
+        if isinstance(node, syntax.Unary):
             (only,) = operands
             return Constant(-only.value) if isinstance(only, Constant) else Minus(only)
         left, right = operands

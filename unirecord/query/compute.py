@@ -3,28 +3,39 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from .fields import (
+from .columns import (
     AND,
     BITS,
     NUMBER_DEPTH,
     NUMBERS,
     SET,
+    Array,
     Mask,
     NumberOp,
     NumberStep,
     PartFields,
     RowsAt,
     Step,
+    Vector,
 )
-from .flat import Array, Vector
-from .tree import Compare, Constant, Leaf, Minus, Number, Operation, Value, Within, fields_of, is_integer
-from .value_range import INTEGERS
+from .tree import (
+    INTEGERS,
+    Compare,
+    Constant,
+    Leaf,
+    Minus,
+    Number,
+    Operation,
+    Value,
+    Within,
+    fields_of,
+    is_integer,
+)
 
 # Works out numbers at chosen rows: whole numbers exactly, floats in float64, null where an operand is null.
 
@@ -217,17 +228,11 @@ JOINING = {"+": NumberOp.ADD, "-": NumberOp.SUBTRACT, "*": NumberOp.MULTIPLY}
 COMPARING = {"==": NumberOp.EQUAL, "<": NumberOp.LESS, "<=": NumberOp.AT_MOST}
 
 
-@dataclass(frozen=True)
-class NumberTest:
-    """The steps of a test, into mask 0; what they read an element a row of, and the bits of rows that are not null."""
+def number_test(leaf: Leaf, fields: PartFields) -> tuple[list[Step], list[Vector], list[Vector]] | None:
+    """The test for C; None where C cannot: of floats, quotients, too large or too many numbers at once.
 
-    steps: list[Step]
-    vectors: list[Vector]
-    bits: list[Vector]
-
-
-def number_test(leaf: Leaf, fields: PartFields) -> NumberTest | None:
-    """The test for C; None where C cannot: of floats, quotients, too large or too many numbers at once."""
+    The steps, into mask 0; what they read an element a row of; and the bits of rows that are not null.
+    """
     if not isinstance(leaf, (Within, Compare)):
         return None
     numbers = (leaf.number,) if isinstance(leaf, Within) else (leaf.left, leaf.right)
@@ -249,7 +254,7 @@ def number_test(leaf: Leaf, fields: PartFields) -> NumberTest | None:
     valid = [fields.columns.validity(field.ordinal) for field in columns if field.nullable]
     present = [vector for vector in valid if vector is not None]
     steps += [Step(BITS, AND, 0, data=vector.array) for vector in present]
-    return NumberTest(steps, [fields.columns.values(field.ordinal) for field in columns], present)
+    return steps, [fields.columns.values(field.ordinal) for field in columns], present
 
 
 def _depth(number: Number, below: int) -> float:

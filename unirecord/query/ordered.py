@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ..order.selection import Selection
 from ..snapshot.part_set import PartSet
-from .flat import Strings, all_valid, columns_of
-from .scalars import scalar_arrays
+from .columns import Strings, all_valid, columns_of, scalar_arrays
 
 __all__ = [
     "TextRanks",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -271,15 +271,13 @@ class _Parser:
         while self.accept("or"):
             operands.append(self.every())
         self.depth -= 1
-        first = operands[0]
-        return first if len(operands) == 1 else syntax.Any(first.start, operands[-1].stop, tuple(operands))
+        return _joined("or", operands)
 
     def every(self) -> Node:
         operands = [self.negation()]
         while self.accept("and"):
             operands.append(self.negation())
-        first = operands[0]
-        return first if len(operands) == 1 else syntax.Every(first.start, operands[-1].stop, tuple(operands))
+        return _joined("and", operands)
 
     def negation(self) -> Node:
         token = self.accept("not")
@@ -288,26 +286,22 @@ class _Parser:
         self.deeper(token)
         operand = self.negation()
         self.depth -= 1
-        return syntax.Not(token.start, operand.stop, operand)
+        return syntax.Unary(token.start, operand.stop, "not", operand)
 
     def comparison(self) -> Node:
         """Comparisons, a chain of them too, and everything that stands where a comparison does."""
-        left, found = self.sum(), []
+        left, found = self.sum(), list[Node]()
         while True:
             if operator := self.accept(*COMPARISONS):
                 right = self.sum()
                 found.append(syntax.Comparison(left.start, right.stop, str(operator.value), left, right))
                 left = right
             elif (node := self.worded(left)) is not None:
-                found.append(node)  # type: ignore[arg-type]
+                found.append(node)
                 break
             else:
                 break
-        if not found:
-            return left
-        if len(found) == 1:
-            return found[0]
-        return syntax.Every(found[0].start, found[-1].stop, tuple(found))
+        return _joined("and", found) if found else left
 
     def worded(self, left: Node) -> Node | None:
         """``left`` with the in, between, like, startswith or is that follows, if one does."""
@@ -330,7 +324,7 @@ class _Parser:
 
     @staticmethod
     def _negate(node: Node, negated: Token | None) -> Node:
-        return syntax.Not(node.start, node.stop, node) if negated else node
+        return syntax.Unary(node.start, node.stop, "not", node) if negated else node
 
     def _is(self, left: Node) -> Node:
         token = self.accept("null", "none", "nan")
@@ -342,14 +336,11 @@ class _Parser:
         low = self.sum()
         self.expect("and")
         high = self.sum()
-        return syntax.Every(
-            left.start,
-            high.stop,
-            (
-                syntax.Comparison(left.start, low.stop, ">=", left, low),
-                syntax.Comparison(left.start, high.stop, "<=", left, high),
-            ),
-        )
+        bounds = [
+            syntax.Comparison(left.start, low.stop, ">=", left, low),
+            syntax.Comparison(left.start, high.stop, "<=", left, high),
+        ]
+        return syntax.Joined(left.start, high.stop, "and", tuple(bounds))
 
     def _membership(self, left: Node) -> Node:
         if self.peek.kind == "strings":
@@ -404,7 +395,7 @@ class _Parser:
         self.deeper(token)
         operand = self.signed()
         self.depth -= 1
-        return operand if token.value == "+" else syntax.Negative(token.start, operand.stop, operand)
+        return operand if token.value == "+" else syntax.Unary(token.start, operand.stop, "-", operand)
 
     def postfix(self) -> Node:
         """A value, and the ``.startswith("x")`` that may follow."""
@@ -448,3 +439,10 @@ class _Parser:
         pattern = self.sum()
         end = self.expect(")")
         return syntax.TextMatch(method.start, end.stop, operand, str(method.value), pattern, None)
+
+
+def _joined(word: str, operands: Sequence[Node]) -> Node:
+    first = operands[0]
+    if len(operands) == 1:
+        return first
+    return syntax.Joined(first.start, operands[-1].stop, word, tuple(operands))

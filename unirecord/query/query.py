@@ -20,8 +20,7 @@ from ..snapshot.part_set import PartSet
 from . import zones
 from .bind import BoundCondition, bind
 from .check import check
-from .fields import PartFields, RowsAt
-from .flat import Array, FlatColumns, Vector, columns_of
+from .columns import Array, FlatColumns, PartFields, RowsAt, Vector, columns_of
 from .parse import parse
 from .scan import effort_of, in_threads, scan_count, scan_into, scan_rows, threads_for, threads_to_scan
 from .tree import Condition, fields_in

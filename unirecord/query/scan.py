@@ -6,15 +6,14 @@ import _thread
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Generic, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core import usable_cores, wait_for
 from .bind import BoundCondition
-from .fields import AND, BYTES, MASK, MASKS, OR, RANGE, SET, Mask, Program, RowsAt, Step, take_marked
-from .flat import Vector
+from .columns import AND, BYTES, MASK, MASKS, OR, RANGE, SET, Mask, Program, RowsAt, Step, Vector, take_marked
 from .zones import ALL, NONE, SOME, ZONE, States
 
 # Runs tasks in a few threads that live no longer than the tasks; results in the order of the tasks.
@@ -43,52 +42,41 @@ def in_threads(
     """
     if not tasks:
         return []
-    job = _Job(work, state, tasks)
+    results: dict[int, Result] = {}
+    errors: list[BaseException] = []
+    finished, lock = threading.Event(), threading.Lock()
+    places = iter(range(len(tasks)))
+
+    def following() -> int | None:
+        with lock:
+            return None if errors else next(places, None)
+
+    def run() -> None:
+        try:
+            place = following()
+            own = state() if place is not None else None
+            while place is not None:
+                result = work(tasks[place], cast("State", own))
+                with lock:
+                    results[place] = result
+                    if len(results) == len(tasks):
+                        finished.set()
+                place = following()
+        except BaseException as error:  # handed to the caller
+            errors.append(error)
+            finished.set()
+
     for _ in range(min(threads, len(tasks)) - 1):
         try:
             # a Thread's start() waits until it runs, which takes longer than many a query
-            _thread.start_new_thread(job.run, ())
+            _thread.start_new_thread(run, ())
         except RuntimeError:
             break  # the system gives no more: those there are, this one at least, do it all
-    job.run()
-    wait_for(job.finished)
-    if job.errors:
-        raise job.errors[0]
-    return [job.results[place] for place in range(len(tasks))]
-
-
-class _Job(Generic[Task, State, Result]):
-    """Tasks that several threads take one after the other."""
-
-    def __init__(
-        self, work: Callable[[Task, State], Result], state: Callable[[], State], tasks: Sequence[Task]
-    ) -> None:
-        self.work, self.state, self.tasks = work, state, tasks
-        self.results: dict[int, Result] = {}
-        self.errors: list[BaseException] = []
-        self.finished = threading.Event()
-        self._places = iter(range(len(tasks)))
-        self._lock = threading.Lock()
-
-    def _next(self) -> int | None:
-        with self._lock:
-            return None if self.errors else next(self._places, None)
-
-    def run(self) -> None:
-        """Takes tasks until there are no more."""
-        try:
-            place = self._next()
-            own = self.state() if place is not None else None
-            while place is not None:
-                result = self.work(self.tasks[place], cast("State", own))
-                with self._lock:
-                    self.results[place] = result
-                    if len(self.results) == len(self.tasks):
-                        self.finished.set()
-                place = self._next()
-        except BaseException as error:  # handed to the caller
-            self.errors.append(error)
-            self.finished.set()
+    run()
+    wait_for(finished)
+    if errors:
+        raise errors[0]
+    return [results[place] for place in range(len(tasks))]
 
 
 SLICE = 1 << 16  # rows that a thread takes at a time, in C

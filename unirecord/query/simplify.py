@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from .tree import (
+    EMPTY,
+    INTEGERS,
     Always,
-    Any,
     AnyOf,
     Between,
     Compare,
     CompareText,
     Condition,
     Constant,
-    Every,
     Field,
     IsNull,
+    Joined,
     Minus,
     Number,
     OneOf,
@@ -28,12 +29,13 @@ from .tree import (
     Value,
     Within,
     equal,
+    integer_limits,
     is_integer,
+    value_range,
 )
-from .value_range import EMPTY, INTEGERS, integer_limits, value_range
 
 NUMBERS: Final = (Value, Constant, Minus, Operation)
-CONDITIONS: Final = (Always, Range, OneOf, Text, IsNull, Within, Compare, CompareText, Every, Any)
+CONDITIONS: Final = (Always, Range, OneOf, Text, IsNull, Within, Compare, CompareText, Joined)
 ALWAYS: Final = {True: Always(True), False: Always(False)}
 MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 HOLDS: Final[dict[str, Callable[[int | float, int | float], bool]]] = {
@@ -54,10 +56,9 @@ def negate(condition: Condition) -> Condition:
     """The condition that is true where this one is false, and unknown where it is unknown."""
     if isinstance(condition, Always):
         return ALWAYS[not condition.value]
-    if isinstance(condition, Every):
-        return any_of([negate(inner) for inner in condition.conditions])
-    if isinstance(condition, Any):
-        return every([negate(inner) for inner in condition.conditions])
+    if isinstance(condition, Joined):
+        join = any_of if condition.word == "and" else every
+        return join([negate(inner) for inner in condition.conditions])
     if isinstance(condition, Range):
         return number_range(condition.field, condition.low, condition.high, not condition.negated)
     if isinstance(condition, OneOf):
@@ -75,7 +76,7 @@ def every(conditions: Iterable[Condition]) -> Condition:
     """All of them: flattened, ranges of one column joined to one."""
     found: list[Condition] = []
     ranges: dict[tuple[type, Field], int] = {}
-    for condition in _flat(conditions, Every):
+    for condition in _flat(conditions, "and"):
         if condition == ALWAYS[False]:
             return condition
         if condition == ALWAYS[True] or condition in found[-1:]:
@@ -89,7 +90,7 @@ def every(conditions: Iterable[Condition]) -> Condition:
     if ALWAYS[False] in found:
         return ALWAYS[False]
     found = [condition for condition in found if condition != ALWAYS[True]]
-    return Every(tuple(found)) if len(found) > 1 else found[0] if found else ALWAYS[True]
+    return Joined("and", tuple(found)) if len(found) > 1 else found[0] if found else ALWAYS[True]
 
 
 def any_of(conditions: Iterable[Condition]) -> Condition:
@@ -97,7 +98,7 @@ def any_of(conditions: Iterable[Condition]) -> Condition:
     found: list[Condition] = []
     lists: dict[tuple[type, Field], int] = {}
     values: dict[int, set[int | float] | set[bytes]] = {}
-    for condition in _flat(conditions, Any):
+    for condition in _flat(conditions, "or"):
         if condition == ALWAYS[True]:
             return condition
         if condition == ALWAYS[False] or condition in found[-1:]:
@@ -111,13 +112,16 @@ def any_of(conditions: Iterable[Condition]) -> Condition:
         found.append(condition)
     for (_, field), place in lists.items():
         found[place] = _listed(field, values[place], found[place])
-    return Any(tuple(found)) if len(found) > 1 else found[0] if found else ALWAYS[False]
+    return Joined("or", tuple(found)) if len(found) > 1 else found[0] if found else ALWAYS[False]
 
 
-def _flat(conditions: Iterable[Condition], kind: type[Every] | type[Any]) -> list[Condition]:
+def _flat(conditions: Iterable[Condition], word: str) -> list[Condition]:
     flat: list[Condition] = []
     for condition in conditions:
-        flat.extend(condition.conditions if isinstance(condition, kind) else [condition])
+        if isinstance(condition, Joined) and condition.word == word:
+            flat += condition.conditions
+        else:
+            flat.append(condition)
     return flat
 
 
@@ -161,9 +165,7 @@ def same_truth(left: Condition, right: Condition) -> Condition:
 
 def size(condition: Condition) -> int:
     """How many conditions a condition is made of."""
-    return (
-        1 + sum(size(inner) for inner in condition.conditions) if isinstance(condition, (Every, Any)) else 1
-    )
+    return 1 + sum(size(inner) for inner in condition.conditions) if isinstance(condition, Joined) else 1
 
 
 # ---- leaves

@@ -28,9 +28,10 @@ class Literal(Node):
 
 
 @dataclass(frozen=True)
-class Negative(Node):
-    """``-operand``."""
+class Unary(Node):
+    """``-operand`` or ``not operand``."""
 
+    operator: str
     operand: Node
 
 
@@ -87,21 +88,8 @@ class Is(Node):
 
 
 @dataclass(frozen=True)
-class Not(Node):
-    """``not operand``."""
+class Joined(Node):
+    """Operands joined by ``and`` or ``or``."""
 
-    operand: Node
-
-
-@dataclass(frozen=True)
-class Every(Node):
-    """Operands joined by ``and``."""
-
-    operands: tuple[Node, ...]
-
-
-@dataclass(frozen=True)
-class Any(Node):
-    """Operands joined by ``or``."""
-
+    word: str
     operands: tuple[Node, ...]

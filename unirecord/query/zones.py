@@ -8,9 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from .columns import Array, PartFields, Zones
 from .compute import limits_of
-from .fields import PartFields
-from .flat import Array, Zones
 from .tree import Compare, Constant, Leaf, Minus, Number, Value, Within, is_integer
 
 __all__ = [
