@@ -10,8 +10,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .convert.add_columns import ColumnsAdded, add_columns
     from .convert.export import Exported, export
-    from .convert.split import split
-    from .convert.write_dataset import write_dataset
+    from .convert.write_dataset import split, write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
     from .dataset.draws import DrawnBatches, balanced, bucketed, mix, weighted
@@ -53,10 +52,9 @@ if TYPE_CHECKING:
     from .pipeline.stats import PipelineStats, StageStats
     from .pipeline.tuner import PipelinePlan
     from .snapshot.cache import CacheStats
-    from .writing.collecting import Collected, gc
-    from .writing.column_changes import ColumnsChanged, drop_columns, rename_columns
     from .writing.deletion import Deleted, Evicted, Purged, delete, evict, purge
-    from .writing.republishing import restore
+    from .writing.garbage import Collected, gc
+    from .writing.manifest_changes import ColumnsChanged, drop_columns, rename_columns, restore
     from .writing.rewrite import Merged, Rewritten, compact, merge, reshard, sort
     from .writing.writer import Writer, append
 
@@ -203,9 +201,9 @@ _HOMES = {
     "Deleted": "writing.deletion",
     "add_columns": "convert.add_columns",
     "ColumnsAdded": "convert.add_columns",
-    "drop_columns": "writing.column_changes",
-    "rename_columns": "writing.column_changes",
-    "ColumnsChanged": "writing.column_changes",
+    "drop_columns": "writing.manifest_changes",
+    "rename_columns": "writing.manifest_changes",
+    "ColumnsChanged": "writing.manifest_changes",
     "evict": "writing.deletion",
     "Evicted": "writing.deletion",
     "purge": "writing.deletion",
@@ -215,11 +213,11 @@ _HOMES = {
     "Rewritten": "writing.rewrite",
     "merge": "writing.rewrite",
     "Merged": "writing.rewrite",
-    "split": "convert.split",
-    "restore": "writing.republishing",
+    "split": "convert.write_dataset",
+    "restore": "writing.manifest_changes",
     "sort": "writing.rewrite",
-    "gc": "writing.collecting",
-    "Collected": "writing.collecting",
+    "gc": "writing.garbage",
+    "Collected": "writing.garbage",
     "versions": "inspect.history",
     "Version": "inspect.history",
     "progress_bar": "inspect.notebook",

@@ -15,8 +15,8 @@ from unirecord import Writer
 from unirecord.cli import main
 from unirecord.cli.cells import cell_json, cell_text
 from unirecord.cli.terminal import clipped, table, width
+from unirecord.inspect.cells import encoded
 from unirecord.inspect.describe import describe
-from unirecord.inspect.extract import encoded
 
 SCHEMA: dict[str, Any] = {
     "image": "bytes",

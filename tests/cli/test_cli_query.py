@@ -15,7 +15,7 @@ from image_folders import picture
 from unirecord import Writer
 from unirecord.cli import main
 from unirecord.cli.inspect import sparkline
-from unirecord.inspect.extract import encoded, safe_name
+from unirecord.inspect.cells import encoded, safe_name
 
 SCHEMA: dict[str, Any] = {
     "image": "bytes",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unirecord.convert.sources import Options, Source, open_source, text_files
-from unirecord.convert.sources.cell_types import CellEvidence
+from unirecord.convert.sources.text_values import CellEvidence
 from unirecord.core import look_through_csv
 from unirecord.errors import SchemaError
 

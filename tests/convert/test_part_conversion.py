@@ -14,9 +14,8 @@ from numbers_source import SCHEMA, Numbers, values
 
 from unirecord import CorruptionError, StaleError, UniRecordDataset, Writer, write_dataset
 from unirecord.cli import main
-from unirecord.convert import part_conversion
-from unirecord.convert.conversion import Standing
-from unirecord.convert.part_conversion import write_part
+from unirecord.convert import conversion
+from unirecord.convert.conversion import Standing, write_part
 from unirecord.convert.sources.base import RawBatch, Unit
 from unirecord.writing.part_writer import FinishedPart, PartWriter
 
@@ -122,13 +121,13 @@ def test_it_holds_for_the_command_and_for_steps_and_codecs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[tuple[int, int]] = []
-    compare = part_conversion.compare
+    compare = conversion.compare
 
     def counted(path: str, first: int, expected: Any, schema: Any, source: str) -> None:
         compared.append((first, expected.rows))
         compare(path, first, expected, schema, source)
 
-    monkeypatch.setattr(part_conversion, "compare", counted)
+    monkeypatch.setattr(conversion, "compare", counted)
     table = tmp_path / "x.csv"
     table.write_text("a,b\n" + "".join(f"{i},{'x' * i}\n" for i in range(300)))
     assert main(["write", str(table), str(tmp_path / "a.urec"), "--where", "a >= 100", "--schema", "b=text",

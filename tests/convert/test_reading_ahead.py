@@ -11,7 +11,7 @@ from numbers_converted import ID, ROWS, UNITS, check, convert, files
 from numbers_source import SCHEMA, Numbers
 
 from unirecord import SchemaError, UniRecordDataset
-from unirecord.convert.part_conversion import write_part
+from unirecord.convert.conversion import write_part
 from unirecord.convert.sources.base import taken_ahead
 from unirecord.convert.task import BatchesAhead
 from unirecord.format.schema import Schema

@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 
 from unirecord import StaleError, UniRecordDataset
 from unirecord.convert import conversion
-from unirecord.convert.conversion import Conversion
-from unirecord.convert.ordering import in_order
-from unirecord.convert.source_files import stamps_of
+from unirecord.convert.conversion import Conversion, stamps_of
+from unirecord.convert.row_order import RowOrder, in_order
 from unirecord.convert.sources.base import Options, Source
 from unirecord.convert.sources.registry import open_source
 from unirecord.convert.steps import SteppedSource
-from unirecord.convert.stored_rows import RowOrder
 
 
 class Stopped(Exception):

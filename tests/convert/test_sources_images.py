@@ -18,8 +18,8 @@ from image_folders import folder, picture
 from PIL import Image
 
 from unirecord.convert.sources import Options, Source, WrongSourceError, open_source
-from unirecord.convert.sources.image_header import NotAnImageError, _jpeg, read_image_header
 from unirecord.convert.sources.images import natural_order
+from unirecord.convert.sources.media_types import NotAnImageError, _jpeg, read_image_header
 from unirecord.errors import MissingError, SchemaError
 
 FORMATS = ["PNG", "JPEG", "GIF", "BMP", "WebP", "TIFF"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from text_sources import columns_of, opened
 
 from unirecord import write_dataset
-from unirecord.convert.sources.json_text import parse_json
 from unirecord.convert.sources.jsonl import flat_records
+from unirecord.convert.sources.text_values import parse_json
 from unirecord.errors import SchemaError
 
 

@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from unirecord.convert.sources import Options, Source, jsonl, open_source, text_files
-from unirecord.convert.sources.json_text import parse_json
 from unirecord.convert.sources.jsonl import arrow_lines
+from unirecord.convert.sources.text_values import parse_json
 
 TOKENS = [
     *("1", "-7", "0", "-0", "1.5", "-0.0", "1e5", "1.0", "9007199254740993", "9223372036854775808", "1e400"),

@@ -33,7 +33,7 @@ from unirecord.format.schema import Schema
 def test_blanks_and_digits_take_linear_time(cell: str) -> None:
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n"  # quadratic: minutes
-        "from unirecord.convert.sources.cell_types import CellEvidence\n"
+        "from unirecord.convert.sources.text_values import CellEvidence\n"
         "evidence = CellEvidence(); evidence.add([eval(sys.argv[1])] * 20); print(evidence.type())"
     )
     argv = [sys.executable, "-c", program, cell]

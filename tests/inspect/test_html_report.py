@@ -18,7 +18,7 @@ from PIL import Image
 from unirecord import Writer
 from unirecord.cli.main import main
 from unirecord.inspect import markup
-from unirecord.inspect.example_cells import small_picture
+from unirecord.inspect.cells import small_picture
 from unirecord.inspect.html_report import html_report
 from unirecord.inspect.markup import element, page
 from unirecord.inspect.statistics import column_statistics
@@ -90,7 +90,7 @@ def test_values_that_are_large_or_damaged_are_said(tmp_path: Path, monkeypatch: 
     raw = bytearray((tmp_path / "a.urec").read_bytes())
     raw[raw.index(b"y" * 10)] ^= 1
     (tmp_path / "a.urec").write_bytes(raw)
-    monkeypatch.setattr("unirecord.inspect.example_cells.MOST_BYTES", 4_096)
+    monkeypatch.setattr("unirecord.inspect.cells.MOST_BYTES", 4_096)
     found = checked(html_report(tmp_path / "a.urec"))
     assert "(5.0 KB, not shown)" in found.text
     assert "(damaged: " in found.text

@@ -31,7 +31,7 @@ from unirecord.format.schema import Schema
 from unirecord.frameworks import ray_data
 from unirecord.frameworks import ray_engine as ray_engine_module
 from unirecord.frameworks.ray_engine import ray_engine
-from unirecord.storage.attempts import ORPHAN_SECONDS
+from unirecord.storage.staged import ORPHAN_SECONDS
 
 N = 1000
 

@@ -23,7 +23,7 @@ from unirecord import MissingError, UniRecordDataset
 from unirecord.cli import main
 from unirecord.snapshot import manifest
 from unirecord.snapshot.versions import kept_name
-from unirecord.writing import version_files
+from unirecord.writing import directory_claim
 
 SCHEMA = {"n": "int64"}
 
@@ -170,7 +170,7 @@ def test_what_was_left_of_another_dataset_is_no_version(tmp_path: Path) -> None:
 
 
 def test_only_so_many_versions_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(version_files, "KEPT", 2)
+    monkeypatch.setattr(directory_claim, "KEPT", 2)
     path = three_versions(tmp_path / "x")
     assert [version.number for version in unirecord.versions(path)] == [1, 2, 3]
     with UniRecordDataset(path, version=2) as held:

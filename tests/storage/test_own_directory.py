@@ -11,9 +11,9 @@ import pytest
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
-from unirecord.storage.attempts import Attempts
 from unirecord.storage.cache import CacheDirectory, paths_of
 from unirecord.storage.own_directory import own_directory
+from unirecord.storage.staged import Attempts
 
 URL = "s3://bucket/train"
 PRECIOUS = b"precious\n" * 10

@@ -22,12 +22,10 @@ import interrupts
 
 FILES = (
     *("storage/*.py", "writing/writer.py", "writing/*_writer.py", "writing/directory_claim.py"),
-    *("inspect/repair.py", "inspect/repair.py", "loading/plan.py", "loading/opened.py"),
+    *("inspect/repair.py", "loading/plan.py", "loading/opened.py"),
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
-    *("writing/republishing.py", "writing/collecting.py", "writing/deletion.py", "writing/deletion.py"),
-    *("writing/deletion.py", "writing/rewrite.py", "writing/rewrite.py", "writing/version_files.py"),
-    "writing/rewrite.py",
-    *("writing/append_claim.py", "writing/appending_folders.py"),
+    *("writing/manifest_changes.py", "writing/garbage.py", "writing/deletion.py", "writing/rewrite.py"),
+    *("writing/append_claim.py", "writing/append_folder.py"),
 )
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import unirecord
 from unirecord import BusyError, ExistsError, MissingError, StaleError, UniRecordDataset
 from unirecord.storage import system as store
 from unirecord.writing import append_claim
-from unirecord.writing.republishing import held
+from unirecord.writing.manifest_changes import held
 
 STRIDE = 1 if "UNIRECORD_STEPS" in os.environ else 9  # of system calls
 SCHEMA = {"n": "int64", "b": "bytes"}

@@ -21,7 +21,7 @@ from unirecord.convert.task import Job, finish_task
 from unirecord.format.schema import Schema
 from unirecord.frameworks.ray_data import _PartsJob
 from unirecord.frameworks.ray_engine import attempt
-from unirecord.storage.attempts import ORPHAN_SECONDS, Attempts
+from unirecord.storage.staged import ORPHAN_SECONDS, Attempts
 
 ID = bytes(range(16))
 UNITS = [130, 70, 1, 300, 0, 220, 90, 260, 40, 180]

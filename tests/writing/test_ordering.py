@@ -18,7 +18,7 @@ from numbers_source import Numbers, values
 
 from unirecord import StaleError, UniRecordDataset, write_dataset
 from unirecord.cli import main
-from unirecord.convert import stored_rows, task
+from unirecord.convert import row_order, task
 from unirecord.convert.conversion import Interrupted
 from unirecord.convert.sources import WrongSourceError
 
@@ -30,7 +30,7 @@ ROWS = sum(UNITS)
 @pytest.fixture(autouse=True)
 def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task, "_LEAST_BYTES", 20_000)
-    monkeypatch.setattr(stored_rows, "_UNIT_BYTES", 10_000)
+    monkeypatch.setattr(row_order, "_UNIT_BYTES", 10_000)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -143,7 +143,7 @@ def test_ctrl_c_in_either_stage_and_another_conversion(
 
     for stop, error in ((full, OSError), (stops, Interrupted)):
         with monkeypatch.context() as patched:
-            patched.setattr(stored_rows.StoredRows, "read", stop)
+            patched.setattr(row_order.StoredRows, "read", stop)
             with pytest.raises(error, match=r"rows that were read are kept: .* --resume goes on"):
                 write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
         assert not (tmp_path / "out").exists()
@@ -205,14 +205,12 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_memory_of_a_random_order_does_not_grow_with_the_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_rows, "_UNIT_BYTES", 40_000)
+    monkeypatch.setattr(row_order, "_UNIT_BYTES", 40_000)
     peaks = []
     for rows in (4_000, 32_000):
         like = Numbers(tmp_path, [10])
         write_dataset([{"n": n, "s": f"text {n}"} for n in range(rows)], tmp_path / str(rows))
-        source = stored_rows.StoredRows(
-            str(tmp_path / str(rows)), stored_rows.RowOrder(shuffle_seed=1), like, ""
-        )
+        source = row_order.StoredRows(str(tmp_path / str(rows)), row_order.RowOrder(shuffle_seed=1), like, "")
         tracemalloc.start()
         assert sum(batch.rows for batch in source.batches()) == rows
         peaks.append(tracemalloc.get_traced_memory()[1])

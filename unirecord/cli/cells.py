@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..convert.sources.image_header import NotAnImageError, read_image_header
+from ..convert.sources.media_types import NotAnImageError, read_image_header
 from ..format.layout import file_kind
 from ..format.values.objects import json_object
 from ..sizes import format_size

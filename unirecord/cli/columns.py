@@ -15,7 +15,7 @@ from ..convert.add_columns import ColumnsAdded, add_columns
 from ..convert.sources.overrides import parse_overrides
 from ..errors import SchemaError, UniRecordError
 from ..sizes import many
-from ..writing.column_changes import ColumnsChanged, drop_columns, rename_columns
+from ..writing.manifest_changes import ColumnsChanged, drop_columns, rename_columns
 from .store_options import add_storage_option
 from .terminal import ProgressBar, print_json, say
 from .usage import CommandParser, UsageError, count, names, pairs

@@ -12,8 +12,8 @@ import numpy as np
 from ..dataset.dataset import UniRecordDataset
 from ..errors import CodecError, ExistsError, SchemaError
 from ..format.column import Column
+from ..inspect.cells import extract
 from ..inspect.describe import ColumnDescription, Description, describe
-from ..inspect.extract import extract
 from ..inspect.html_report import write_html_report
 from ..inspect.statistics import (
     ColumnStatistics,

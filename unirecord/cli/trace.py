@@ -18,7 +18,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches, balanced, bucketed, mix, weighted
 from ..dataset.state import OPTIONAL, ResumeState
 from ..errors import MissingError, UniRecordError
-from ..inspect.extract import extract
+from ..inspect.cells import extract
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
 from ..sizes import format_size, many

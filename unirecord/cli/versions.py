@@ -12,8 +12,8 @@ from typing import Final
 from ..inspect.history import Version, versions
 from ..sizes import format_size
 from ..snapshot.versions import split_version
-from ..writing.collecting import Collected, gc
-from ..writing.republishing import restore
+from ..writing.garbage import Collected, gc
+from ..writing.manifest_changes import restore
 from .store_options import add_storage_option, is_elsewhere, refuse_cache
 from .terminal import print_json, print_table, say, warn
 from .usage import CommandParser, UsageError

@@ -13,11 +13,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final
 
-from ..convert.conversion import Conversion, Engine, Standing
-from ..convert.ordering import check_sort, in_order
-from ..convert.part_conversion import write_part
+from ..convert.conversion import Conversion, Engine, Standing, write_part, write_sample
 from ..convert.row_choice import ON_ERROR, RowChoice, with_nulls
-from ..convert.sampling import write_sample
+from ..convert.row_order import RowOrder, check_sort, in_order
 from ..convert.shares import SplitChoice, check_split_target, share_id, write_shares
 from ..convert.sources import (
     KINDS,
@@ -34,7 +32,6 @@ from ..convert.sources import (
 from ..convert.sources.base import WantedColumns
 from ..convert.sources.left_out import said_of_left_out, said_of_unread, write_report
 from ..convert.sources.overrides import TypesThere, parse_overrides
-from ..convert.stored_rows import RowOrder
 from ..convert.task import keep_freed_memory
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean

@@ -34,8 +34,8 @@ from ..snapshot.versions import no_directory
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from ..writing.arguments import check_indexable, storage_to_write_to
-from ..writing.column_changes import as_columns_change
 from ..writing.journal import entry_from_json, entry_to_json
+from ..writing.manifest_changes import as_columns_change
 from ..writing.part_writer import PartContent, PartSequence
 from ..writing.publisher import Publisher, open_publisher
 from ..writing.row_groups import shape_without_rows

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,26 +14,36 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..errors import CorruptionError, ExistsError, StaleError, UniRecordError
-from ..format.metadata import CREATED_BY, check_room
+from ..errors import CorruptionError, ExistsError, SchemaError, StaleError, UniRecordError
+from ..format.metadata import CREATED_BY, check_room, pack_user
 from ..format.schema import Schema
-from ..format.values import ColumnBatch, ColumnData
+from ..format.values import ColumnBatch, ColumnData, RecordEncoder
 from ..sizes import many
 from ..snapshot.manifest import PartEntry, schema_digest
 from ..snapshot.part_set import ColumnResult, PartSet, resolve
 from ..storage.local import FULL
 from ..storage.registry import location_of, path_on_disk
+from ..storage.staged import linked, temporary_folder
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
-from ..writing.arguments import check_id, check_indexable
+from ..writing.arguments import check_id, check_indexable, check_path
+from ..writing.batch_writer import PART_BYTES, BatchWriter
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.journal import begins_anew, entry_from_json
-from ..writing.part_writer import PartContent
-from ..writing.row_groups import shape_without_rows, slice_batch
-from .sampling import take_sample
-from .source_files import changed_file, stamps_of
-from .sources.base import Source
+from ..writing.part_writer import FinishedPart, PartContent, PartSequence
+from ..writing.row_groups import row_weights, shape_without_rows, slice_batch
+from ..writing.single_writer import SinglePartWriter
+from .sources.base import RawBatch, Source, taken_ahead
 from .sources.left_out import LeftOut, left_out_from_json
-from .task import BackgroundSync, Job, batches_of_tasks, divide, encoded_batches, run_task, task_checkpoint
+from .task import (
+    BackgroundSync,
+    Job,
+    batches_of_tasks,
+    divide,
+    encoded_batch,
+    encoded_batches,
+    run_task,
+    task_checkpoint,
+)
 from .workers import run_in_workers
 
 __all__ = [
@@ -39,14 +51,132 @@ __all__ = [
     "Engine",
     "Interrupted",
     "SAMPLED_ROWS",
+    "Sample",
     "Standing",
     "asked_of",
+    "changed_file",
     "check_samples",
     "compare",
     "difference",
     "say_kept",
     "some",
+    "stamps_of",
+    "take_sample",
+    "write_part",
+    "write_sample",
 ]
+
+
+# Whether the files of a source are still those that a stopped conversion has read: by size and time of
+# change.
+
+
+_MOST_STAMPS: Final = 4096  # of any number of files: about 150 KB in the journal
+
+
+def stamps_of(files: Iterable[str]) -> dict[str, str]:
+    """What tells files from changed ones, for `changed_file`: each of at most 4096 stamps is of some of them."""
+    found: dict[str, Any] = {}
+    for path in sorted(map(os.path.abspath, files)):
+        try:
+            status = os.stat(path)
+        except OSError:  # reading it says what is wrong
+            continue
+        name = os.fsencode(path)
+        stamp = found.setdefault(_place_of(path), hashlib.blake2b(digest_size=12))
+        stamp.update(b"%d %d %d %b\n" % (len(name), status.st_size, status.st_mtime_ns, name))
+    return {place: stamp.hexdigest() for place, stamp in found.items()}
+
+
+def changed_file(source: Source, before: Mapping[str, str], now: Mapping[str, str]) -> str | None:
+    """What to say of a file that is another than before, None where all are the same.
+
+    Of files that share a stamp, the one that was changed last is named.
+    """
+    places = {place for place in {**before, **now} if before.get(place) != now.get(place)}
+    if not places:
+        return None
+    newest, name = -1, None
+    for path in map(os.path.abspath, source.files()):
+        try:
+            changed = os.stat(path).st_mtime_ns if _place_of(path) in places else -1
+        except OSError:
+            continue
+        if changed > newest:
+            newest, name = changed, path
+    if name is None:
+        return f"a file of {source.path} has gone"
+    return f"{name} has changed (its size, or when it was written)"
+
+
+def _place_of(path: str) -> str:
+    return f"{zlib.crc32(os.fsencode(path)) % _MOST_STAMPS:x}"
+
+
+# A few rows of a source: how many bytes a row takes, and how long it takes to write.
+
+
+_SAMPLED_UNITS: Final = 3
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The first batch of a few units: rows, bytes of their values, and how long it took."""
+
+    rows: int
+    bytes: int
+    seconds: float
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes that a row takes, about; 0 without rows."""
+        return self.bytes / self.rows if self.rows else 0.0
+
+
+def take_sample(source: Source, schema: Schema) -> Sample:
+    """Read and encode the sample of a source, the same each time but for the seconds."""
+    started = time.monotonic()
+    rows, size = 0, 0
+    for encoded in _encoded(source, schema):
+        rows += encoded.rows
+        size += int(row_weights(schema, encoded).sum())
+    return Sample(rows, size, time.monotonic() - started)
+
+
+def write_sample(source: Source, schema: Schema, index: Sequence[str]) -> Sample:
+    """The same, and write it as a part to a temporary folder, which is removed."""
+    started = time.monotonic()
+    rows, size = 0, 0
+    with temporary_folder() as folder:
+        parts = PartSequence(folder, bytes(16), lambda i: i, PART_BYTES, "")
+        try:
+            writer = BatchWriter(parts, PartContent(schema, tuple(index), b"\xc0"))
+            for encoded in _encoded(source, schema):
+                rows += encoded.rows
+                size += int(row_weights(schema, encoded).sum())
+                writer.add(encoded, owned=False)
+            writer.finish()
+        except BaseException:
+            parts.discard()
+            raise
+        return Sample(rows, size, time.monotonic() - started)
+
+
+def _encoded(source: Source, schema: Schema) -> Iterator[ColumnBatch]:
+    units = () if source.read_once else source.units
+    places = sorted(
+        {i * (len(units) - 1) // max(_SAMPLED_UNITS - 1, 1) for i in range(_SAMPLED_UNITS)} if units else ()
+    )
+    encoder = RecordEncoder(schema, "error")
+    for place in places:
+        batch = next((one for one in source.batches_of(units[place]) if one.rows), None)
+        if batch is None:
+            continue
+        try:
+            encoded = encoder.encode_batch({name: batch.columns[name] for name in schema.names}, 0)
+        except UniRecordError:  # said where the rows are written
+            continue
+        yield encoded
 
 
 # Whether the conversion that an earlier run has begun is the one that is asked for now.
@@ -504,3 +634,140 @@ class _Run:
             )
         if not self.job.source.read_once:
             check_samples(self.job, self._records)
+
+
+# A source to one part, by one process; what was written is compared with the source before it is published.
+
+
+def write_part(
+    source: Source,
+    path: str,
+    schema: Schema,
+    *,
+    index: Sequence[str] = (),
+    metadata: object = None,
+    overwrite: bool = False,
+    id: bytes | None = None,
+    limit: int | None = None,
+    progress: Callable[[Standing], None] | None = None,
+) -> tuple[int, list[LeftOut]]:
+    """Write and publish, at most ``limit`` rows; returns the rows, and what was left out in all.
+
+    ``progress`` is told the task done after the last row, before the index is made. Raises what `Writer` does,
+    StaleError and CorruptionError when what was written is not what the source has; nothing is published then.
+    """
+    content = PartContent(schema, tuple(index), pack_user(metadata))
+    check_indexable(schema, content.index)
+    check_room(schema, content.index, content.user)
+    place = location_of(path).absolute(check_path(path))
+    target = SinglePartWriter(place, check_id(id), overwrite=overwrite)
+    try:
+        target.keep()
+        writing = _Writing(source, place, schema, BatchWriter(target, content))
+        writing.write(limit, _Telling(target, source, limit, progress))
+        target.before_publishing = writing.check
+        writing.out.finish()
+    finally:
+        target.abort()
+    return writing.rows, list(source.left_out)
+
+
+class _Telling:
+    """Tells how far the one part is."""
+
+    def __init__(
+        self,
+        target: SinglePartWriter,
+        source: Source,
+        limit: int | None,
+        progress: Callable[[Standing], None] | None,
+    ) -> None:
+        self._target, self._progress = target, progress
+        most = min((n for n in (limit, source.rows) if n is not None), default=None)
+        self._standing = Standing(all_rows=most, all_tasks=1, parts=[os.path.basename(target.path)])
+
+    def rows(self, rows: int) -> None:
+        """Say how many rows there are."""
+        self._standing.rows, self._standing.bytes = rows, self._target.written
+        self._tell()
+
+    def done(self) -> None:
+        """Say that these were all."""
+        self._standing.tasks, self._standing.parts = 1, []
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(self._standing)
+
+
+class _Writing:
+    """The rows of a source on their way into one part, and which row of it each unit of the source begins with."""
+
+    def __init__(self, source: Source, path: str, schema: Schema, out: BatchWriter) -> None:
+        self._source, self._path, self._schema, self.out = source, path, schema, out
+        self._encoder = RecordEncoder(schema, "error")
+        self.rows = 0
+        self._starts: dict[int, int] = {}
+        self._limit: int | None = None
+
+    def write(self, limit: int | None, tell: _Telling) -> None:
+        """Write at most ``limit`` rows."""
+        self._limit = limit
+        batches = self._source.numbered_batches()
+        ahead = taken_ahead(batches) if self._source.reads_ahead and limit is None else batches
+        row = at = 0
+        for unit, batch in ahead if limit != 0 else ():
+            row, at = row if unit == at else 0, unit
+            encoded = self._encoded(unit, batch, row)
+            row += batch.rows
+            if limit is not None and self.rows + encoded.rows > limit:
+                encoded = slice_batch(encoded, 0, limit - self.rows)
+            self._starts.setdefault(unit, self.rows)
+            self.out.add(encoded, owned=False)
+            self.rows += encoded.rows
+            tell.rows(self.rows)
+            if self.rows == limit:
+                break
+        tell.done()
+
+    def _encoded(self, unit: int, batch: RawBatch, first: int) -> ColumnBatch:
+        source = self._source
+        return encoded_batch(self._encoder, self._schema, source, source.units[unit], batch, first)
+
+    def check(self, part: FinishedPart) -> None:
+        """Compare the number of rows, and some of them, with the source, which is read again for it."""
+        expected, known = self.rows, self._source.rows
+        if known is not None and self._limit is None:
+            expected = known - sum(one.rows for one in self._source.left_out_in_units)
+        if part.rows != self.rows or self.rows != expected:
+            raise StaleError(
+                f"{self._source.path}: {expected:,} rows were to be written, and {part.rows:,} were; "
+                "nothing was published"
+            )
+        if not self._source.read_once:
+            self._compare_some(part)
+        self._source.done()
+
+    def _compare_some(self, part: FinishedPart) -> None:
+        files = {"part.urec": part.data.temporary, "part.urec.idx": part.index.temporary}
+        with linked(files) as folder:  # the two have no names in common yet
+            path = os.path.join(folder, "part.urec")
+            for unit in some(sorted(self._starts)):
+                self._compare(path, unit)
+
+    def _compare(self, path: str, unit: int) -> None:
+        first = self._starts[unit]
+        batch = next((one for one in self._source.batches_of(self._source.units[unit]) if one.rows), None)
+        if batch is None:
+            raise StaleError(f"{self._source.units[unit].name} has no rows any more; nothing was published")
+        try:
+            expected = self._encoded(unit, batch, 0)
+            compare(
+                path, first, slice_batch(expected, 0, min(SAMPLED_ROWS, expected.rows, self.rows - first)),
+                self._schema, self._source.path,
+            )  # fmt: skip
+        except SchemaError as error:
+            raise StaleError(f"{self._source.path} has changed since it was written: {error}") from None
+        except CorruptionError as error:
+            raise CorruptionError(str(error).replace(path, self._path), path=self._path) from None

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from ..format.schema import Schema
 from ..pipeline.pictures import pillow
+from .row_order import RowOrder
 from .shares import SplitChoice
 from .sources.base import Source, WantedColumns, WrongSourceError
-from .sources.image_header import NotAnImageError, read_image_header
+from .sources.media_types import NotAnImageError, read_image_header
 from .steps import (
     RESIZED_BY,
     Encoding,
@@ -31,7 +32,6 @@ from .steps import (
     rename,
     where,
 )
-from .stored_rows import RowOrder
 
 __all__ = [
     "ON_ERROR",

@@ -30,7 +30,7 @@ from ..query.query import Query, compile_query
 from ..query.tree import fields_in
 from ..sizes import many
 from .sources.base import LeftOut, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
-from .sources.convert import Misfit
+from .sources.text_values import Misfit
 
 __all__ = [
     "BatchColumns",
@@ -670,10 +670,6 @@ class SteppedSource(Source):
             which = "what follows" if missing is None else many(missing, "row")
             lost = LeftOut(unit.name, f"{which} after its row {seen}: {error}", rows=missing or 0)
             yield RawBatch({}, 0, (lost,))
-
-
-# The step that changes the pictures in columns: smaller, of another format, or their pixels; and tells
-# their size.
 
 
 # One stored picture to another: smaller, of another format, or its pixels; with rules for what it loses.

@@ -1,4 +1,4 @@
-"""`write_dataset`: whatever a program or a path gives, written as a dataset in one call."""
+"""Writes raw data as a dataset: the source, what is taken of it, and the conversion; and splits datasets."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from typing import Any, Literal
 from ..errors import ExistsError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
+from ..snapshot.dataset_path import resolve
 from ..storage.registry import location_of, path_on_disk
 from ..storage.storage_options import current_storage, storage_of, use_storage
 from ..writing.arguments import check_free, check_id, check_part_bytes, check_path, storage_to_write_to
-from .conversion import Conversion, Standing
-from .ordering import in_order
-from .part_conversion import write_part
+from .conversion import Conversion, Standing, write_part
 from .row_choice import RowChoice
+from .row_order import RowOrder, in_order
 from .shares import SplitChoice, check_split_target, share_id, write_shares
 from .sources import LeftOut, Options, Source, open_input, open_source
 from .sources.base import WantedColumns
 from .sources.given import GivenRecords, GivenTable, GivenTables, is_table
 from .sources.left_out import warn_of_left_out, write_report
 from .sources.registry import elsewhere
-from .stored_rows import RowOrder
 
-__all__ = ["WrittenRows", "source_of", "write_dataset"]
+__all__ = [
+    "WrittenRows",
+    "source_of",
+    "split",
+    "write_dataset",
+]
+
+
+# `write_dataset`: whatever a program or a path gives, written as a dataset in one call.
 
 
 def source_of(
@@ -280,3 +287,55 @@ def _tell_left_out(
     if report is not None:
         write_report(report, left_out)
     warn_of_left_out(left_out, source.path, source.item, 3, broken=report is None and on_error is None)
+
+
+# Splits a dataset into several: each row goes where a hash of it, or the value of a column, says.
+
+
+Path = str | os.PathLike[str]
+
+
+def split(
+    path: Path,
+    dst: Path,
+    shares: Mapping[str, float | str] | None = None,
+    *,
+    by: str | None = None,
+    stratify: str | None = None,
+    seed: int = 0,
+    workers: int = 1,
+    overwrite: bool = False,
+) -> int:
+    """Writes the shares of a dataset, each a dataset of its own in the folder ``dst``; the rows of all together.
+
+    A row goes by its values alone, to the share that ``ds.split(shares, seed)`` has it in: rows that are added later
+    move no other (docs/order.md). All shares appear when the last of them is written.
+
+    Args:
+        path: any dataset; ``data@7`` is a version.
+        dst: a folder for the shares.
+        shares: as ``{"train": 0.9, "val": 0.1}``; without them ``by`` alone makes a dataset of each of its values.
+        by: the column whose value decides, so that rows with one value stay together; None: the whole row.
+        stratify: the column of which each value is split in these shares.
+        seed: of the hash.
+        workers: processes that write.
+        overwrite: replace what is there.
+
+    Raises:
+        ExistsError: there is something at ``dst``.
+        SchemaError: there is no such column.
+        ValueError: the shares do not add up to 1, or exclude each other.
+    """
+    index = resolve(path).index
+    return write_dataset(
+        os.fspath(path),
+        dst,
+        kind="unirecord",
+        index=index,
+        split=shares,
+        split_by=by,
+        stratify=stratify,
+        seed=seed,
+        workers=workers,
+        overwrite=overwrite,
+    )

@@ -22,7 +22,7 @@ from ..loading.plan import Plan
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.spec import REMAINDERS, JobSteps, Sharding, check_integer
-from ..storage.appended_file import AppendedFile, make_directories
+from ..storage.local import AppendedFile, make_directories
 from .state import ResumeState
 
 __all__ = [

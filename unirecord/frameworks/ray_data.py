@@ -22,8 +22,8 @@ from ..format.values import RecordEncoder
 from ..sizes import parse_size
 from ..snapshot import manifest
 from ..snapshot.manifest import PartEntry
-from ..storage.attempts import Attempts
 from ..storage.registry import location_of, path_on_disk
+from ..storage.staged import Attempts
 from ..writing.arguments import check_indexable, check_part_bytes, check_path
 from ..writing.batch_writer import BatchWriter
 from ..writing.directory_writer import DirectoryWriter

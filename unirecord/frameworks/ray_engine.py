@@ -8,7 +8,7 @@ from typing import Any
 from ..convert.conversion import Engine
 from ..convert.task import Job, finish_task, write_parts
 from ..errors import UniRecordError
-from ..storage.attempts import Attempts
+from ..storage.staged import Attempts
 from .ray_data import cause_of, import_ray
 
 __all__ = ["ray_engine"]

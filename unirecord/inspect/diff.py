@@ -24,8 +24,8 @@ from ..snapshot.dataset_path import use_snapshot
 from ..snapshot.layouts import same_values
 from ..snapshot.part_set import ColumnResult, PartSet, resolve
 from ..storage.staged import Buckets, temporary_folder
+from .cells import cells_of_row, example
 from .describe import Description, describe
-from .example_cells import cells_of_row, example
 from .html_report import card, spelled
 from .markup import Markup, element, join, page
 from .statistics import column_statistics
@@ -49,9 +49,6 @@ __all__ = [
     "shared_columns",
     "values_of",
 ]
-
-
-# What is not the same in two datasets, by their content: rows added, gone, changed and moved, and columns.
 
 
 # One of two datasets that are compared: its parts, which of its rows are there, and which parts both have.

@@ -13,8 +13,8 @@ from ..order.selection import Selection
 from ..query.query import live_rows
 from ..sizes import format_size
 from ..snapshot.part_set import PartSet, resolve
+from .cells import cells_of_row, example, is_picture, thumbnail
 from .describe import ColumnDescription, Description, describe
-from .example_cells import cells_of_row, example, is_picture, thumbnail
 from .markup import Markup, element, histogram, join, meter, page, shown, write_page
 from .statistics import BINS, ColumnStatistics, column_statistics
 

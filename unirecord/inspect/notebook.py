@@ -17,8 +17,8 @@ from ..format.schema import Schema
 from ..loading.batch import RaggedArray, valid_rows
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet
+from .cells import cells_of_row, example
 from .describe import Description
-from .example_cells import cells_of_row, example
 from .html_report import table_of_columns
 from .markup import Markup, element, fragment, histogram, join
 from .statistics import ColumnStatistics, column_statistics

@@ -22,7 +22,7 @@ from ..loading.samples import SampleReader
 from ..order.spec import Remainder, Shuffle
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet
-from .example_cells import cells_of_row, described, example, is_drawn, small_picture
+from .cells import cells_of_row, described, example, is_drawn, small_picture
 from .markup import Markup, element, join, page, points
 from .statistics import sorted_rows
 
@@ -106,9 +106,6 @@ def link(page: str, /, **fields: object) -> str:
     """The address of a page, as the pages beside it name it."""
     given = {name: str(value) for name, value in fields.items() if value not in (None, "")}
     return f"{page}?{urlencode(given, errors='replace')}" if given else page
-
-
-# The pages of a dataset in a browser: rows, one row in full, and the order of an epoch.
 
 
 # The dataset that is looked at: which rows a condition leaves, in which order, and what its columns are to the eye.

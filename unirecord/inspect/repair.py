@@ -31,11 +31,10 @@ from ..storage.location import Readable
 from ..storage.registry import location_of, path_on_disk
 from ..storage.staged import StagedFile
 from ..writing.batch_writer import write_batches
+from ..writing.directory_claim import check_only_grew, keep_version
 from ..writing.index_file import build_index
 from ..writing.part_writer import PartContent
-from ..writing.version_files import check_only_grew, keep_version
-from .report import RepairReport, Salvaged
-from .targets import Target, targets
+from .report import RepairReport, Salvaged, Target, targets
 from .verify import (
     NONSENSE,
     Ancillary,
@@ -70,9 +69,6 @@ __all__ = [
     "survey",
     "why_not_listed",
 ]
-
-
-# Takes the rows that are whole out of a part whose data file is damaged, unfinished or cut off.
 
 
 # What a sound index knows of a damaged data file: its head, and row groups whose scalar page or headers are bad.
@@ -370,10 +366,6 @@ def _blobs(
             bounds = zip(values.starts.tolist(), (values.starts + values.sizes).tolist(), strict=True)
             cells += [view[a:b] for a, b in bounds]
         yield ColumnData(cells, valid)
-
-
-# Makes readable again what can be: rebuilds indexes, salvages damaged or unfinished data files into new
-# parts.
 
 
 # Makes the manifest of a directory anew from the parts that are there, or corrects what it says of them.

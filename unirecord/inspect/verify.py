@@ -38,8 +38,7 @@ from ..storage.registry import location_of, read_file
 from ..storage.staged import StagedFile
 from ..writing.index_file import build_index
 from .history import damaged_versions
-from .report import Problem, Report
-from .targets import Target, targets
+from .report import Problem, Report, Target, targets
 
 __all__ = [
     "Ancillary",
@@ -295,10 +294,6 @@ def _misfit(group: RowGroup) -> CorruptionError:
         f"the blob page at {group.blob_offset} has {group.blob_bytes} bytes, which its rows do not add up to",
         offset=group.blob_offset,
     )
-
-
-# Checks all bytes of one row group: digests of its cells, zeros where zeros must be, values that can be
-# values.
 
 
 # What is wrong in a row group, and which rows are lost by it.

@@ -10,8 +10,8 @@ import time
 from typing import Final
 
 from . import system
-from .appended_file import make_directories
 from .claim import lock
+from .local import make_directories
 from .system import Descriptor
 
 __all__ = ["check_own_folder", "own_directory", "own_file", "secret_of"]

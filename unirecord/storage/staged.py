@@ -6,16 +6,19 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import stat
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from glob import escape, glob
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import BusyError, ExistsError
+from ..errors import BusyError, ExistsError, MissingError
 from . import local, system
 from .claim import Place, check_unclaimed, clear_dead, holders, lock
 from .local import located, read_at, same_file, temporary_name
@@ -23,8 +26,11 @@ from .own_directory import check_own_folder
 from .system import Buffer, Descriptor
 
 __all__ = [
+    "Attempts",
     "Buckets",
     "MARK",
+    "ORPHAN_SECONDS",
+    "Spool",
     "StagedFolder",
     "check_replaceable",
     "is_being_written",
@@ -32,9 +38,6 @@ __all__ = [
     "remove_tree",
     "temporary_folder",
 ]
-
-
-# Folders for files and names that nobody is to see, removed with all that is in them.
 
 
 # A folder for files that nobody is to see, removed with all that is in it.
@@ -542,3 +545,116 @@ def remove_tree(folder: str) -> None:
         if stat.S_ISDIR(os.lstat(folder).st_mode):
             _remove_below(folder)
             local.remove_directory(folder)
+
+
+# Folders of this machine in which parts are written that are then uploaded: one for each writer, gone with
+# it.
+
+
+_PREFIX: Final = "unirecord-upload-"
+_LOCK: Final = "writer"
+
+
+class Spool:
+    """A folder where the system keeps temporary files (``TMPDIR``). What dead writers left there is removed."""
+
+    folder: str
+    lock: StagedFile
+
+    def __init__(self, target: str) -> None:
+        _remove_dead()
+        while True:
+            self.folder = tempfile.mkdtemp(prefix=_PREFIX)
+            with suppress(BusyError, FileNotFoundError):  # another one takes it for a dead writer's
+                self.lock = StagedFile(os.path.join(self.folder, _LOCK), claims=target)
+                if self.lock.has_name(self.lock.temporary):
+                    self.lock.keep()
+                    return
+                self.lock.discard()
+
+    def discard(self) -> None:
+        """Removes the folder and all in it; in a forked child it is the parent's."""
+        if self.lock.place.process == os.getpid():
+            remove_tree(self.folder)
+        self.lock.discard()
+
+
+def _remove_dead() -> None:
+    for folder in glob(os.path.join(escape(tempfile.gettempdir()), f"{_PREFIX}*")):
+        with suppress(BusyError, OSError):
+            if os.lstat(folder).st_uid != os.getuid():
+                continue
+            lock = StagedFile(os.path.join(folder, _LOCK), claims=folder)
+            try:
+                remove_tree(folder)
+            finally:
+                lock.discard()
+
+
+# Folders beside a dataset in which tasks write, each attempt its own: who wins is taken over, the rest is
+# swept.
+
+
+ORPHAN_SECONDS: Final = 24 * 3600.0  # without a change, after which nobody is at work on a run any more
+
+
+class Attempts:
+    """The attempts of one run that writes a dataset; picklable, for tasks on other machines.
+
+    They lie in ``.NAME.attempts/RUN/`` beside the dataset, so that a winner is taken over by a rename, and so that a
+    second attempt at a task, or one that was thought dead, can never write into what is published.
+    """
+
+    def __init__(self, path: str) -> None:
+        folder, name = os.path.split(os.path.abspath(path))
+        self.root: str = os.path.join(folder, f".{name}.attempts")
+        self.run: str = os.path.join(self.root, secrets.token_hex(8))
+
+    def start(self, orphan_seconds: float = ORPHAN_SECONDS) -> None:
+        """Makes the run's folder, and removes those of runs in which nothing has changed for so long."""
+        if not local.make_directory(self.root):
+            check_own_folder(self.root)
+        with os.scandir(self.root) as entries:
+            for entry in list(entries):
+                if time.time() - _last_change(entry.path) > orphan_seconds:
+                    remove_tree(entry.path)
+        local.make_directory(self.root)
+        local.make_directory(self.run)
+
+    def begin(self, task: int) -> str:
+        """A new folder for an attempt at a task.
+
+        MissingError when the run's folder is not there: another machine does not see it, or the run is over.
+        """
+        folder = os.path.join(self.run, f"task-{task:06d}-{secrets.token_hex(8)}")
+        try:
+            local.make_directory(folder)
+        except FileNotFoundError:
+            raise MissingError(
+                f"{self.run}: not there on the machine of task {task}: the dataset must be on storage that all "
+                "machines share, or the job that it belongs to has ended"
+            ) from None
+        return folder
+
+    def take_over(self, attempt: str, names: Sequence[str], folder: str) -> None:
+        """Gives files of an attempt their place in ``folder``, durably."""
+        for name in names:
+            local.give_name(os.path.join(attempt, name), os.path.join(folder, name))
+        local.remove_directory(attempt)
+
+    def finish(self) -> None:
+        """Removes the run's folder, of which nothing can be published any more."""
+        remove_tree(self.run)
+        local.remove_directory(self.root)
+
+
+def _last_change(folder: str) -> float:
+    """The time of the last change at or below a folder, in seconds since 1970; now, when it changes at this moment."""
+    latest = 0.0
+    try:
+        for place, entries in local.directories_below(folder):
+            for path in (place, *(entry.path for entry in entries)):
+                latest = max(latest, os.lstat(path).st_mtime)
+    except FileNotFoundError:
+        return time.time()
+    return latest

@@ -21,7 +21,7 @@ from ..storage.claim import HeldHereError
 from ..storage.local import temporary_name
 from ..storage.registry import location_of
 from ..storage.staged import StagedFolder, is_being_written
-from .appending_folders import (
+from .append_folder import (
     clear_dead_appends,
     clear_parts,
     new_folder,

@@ -39,9 +39,9 @@ from ..storage.claim import is_leased
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .arguments import storage_to_write_to
-from .collecting import Collected, gc
+from .garbage import Collected, gc
+from .manifest_changes import OvertakenError, held
 from .publisher import Publisher
-from .republishing import OvertakenError, held
 from .rewrite import bare_deletions, deleted_rows, joined_small, relay
 from .verified_rows import row_ends
 
@@ -283,10 +283,6 @@ def _kept(folder: str, before: Manifest) -> list[int]:
 
 def _kept_path(folder: str, number: int) -> str:
     return os.path.join(folder, kept_name(number))
-
-
-# Erases rows of a directory for good: deletes them, writes their parts anew, removes earlier versions, and
-# looks.
 
 
 # Traces of rows that are to be erased: short runs of their bytes, looked for in every file that is left.

@@ -20,7 +20,7 @@ from .directory_claim import Unfinished
 from .journal import Journal, begins_anew
 from .part_writer import Delivery, PartContent, PartSequence
 from .publisher import open_publisher
-from .stored_columns import compressed_as
+from .verified_rows import compressed_as
 
 
 class DirectoryWriter:

@@ -18,9 +18,9 @@ from ..storage import local as store
 from ..storage.object_store import ObjectWrites, Outrun, Undecided, Versioned
 from ..storage.publications import note_publication
 from ..storage.registry import location_of
-from ..storage.spool import Spool
+from ..storage.staged import Spool
 from ..storage.storage_options import current_storage
-from .directory_claim import check_directory_free
+from .directory_claim import KEPT, check_directory_free
 from .journal import Journal
 from .object_journal import (
     ENDS_IT,
@@ -34,7 +34,6 @@ from .object_journal import (
     tag_of,
     uploaded,
 )
-from .version_files import KEPT
 
 __all__ = [
     "ObjectClaim",

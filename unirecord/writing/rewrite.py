@@ -37,6 +37,7 @@ from ..storage.registry import location_of
 from ..storage.staged import give_again, write_staged
 from .arguments import check_path
 from .batch_writer import PART_BYTES, BatchWriter
+from .manifest_changes import held, with_same_blocks
 from .part_writer import (
     Compressor,
     Dictionaries,
@@ -48,10 +49,8 @@ from .part_writer import (
     values_of_part,
 )
 from .publisher import open_publisher
-from .republishing import held, with_same_blocks
 from .row_groups import TARGET_BYTES, StoredGrouper, shape_without_rows, stored_shape
-from .stored_columns import compressed_as
-from .verified_rows import open_verified, verified_rows
+from .verified_rows import compressed_as, open_verified, verified_rows
 
 __all__ = [
     "Merged",

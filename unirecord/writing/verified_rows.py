@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +13,21 @@ from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout
 from ..format.page import StoredRows, cell_lengths, padded
+from ..format.schema import Schema
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import ColumnData, PackedStrings
 from ..snapshot.data_file import DataFile, DataHead, RowGroup
-from ..snapshot.manifest import PartEntry
+from ..snapshot.manifest import Manifest, PartEntry
 from ..snapshot.part_set import CellValues, Decoders, refuse_value
+from ..snapshot.rearranging import files_of_part, layout_of
 
-__all__ = ["open_verified", "row_ends", "verified_rows"]
+__all__ = [
+    "compressed_as",
+    "open_verified",
+    "row_ends",
+    "verified_rows",
+]
+
 
 _AT_ONCE = 64 << 20  # bytes of a blob page: a row group of another writer may be as large as it likes
 
@@ -174,3 +184,21 @@ def _check_units(
             path=data.path,
             row=row,
         )
+
+
+# How the columns of a part are stored, wherever its files are: which codec each of them has.
+
+
+def compressed_as(folder: str, found: Manifest, part: PartEntry) -> Schema:
+    """The schema of a manifest with the codecs of the files of one of its parts, each of which is the one it names.
+
+    CorruptionError, FormatError, OSError: a file is another one, or cannot be read.
+    """
+    layout, stored = layout_of(found, part), []
+    for entry in files_of_part(found, part):
+        with DataFile(os.path.join(folder, entry.name)) as data:
+            stored.append(open_verified(data, entry).schema)
+    places = zip(found.schema, layout.columns, strict=True)
+    return Schema(
+        replace(column, codec=stored[file].columns[place].codec) for column, (file, place) in places
+    )

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import SchemaError
 from .base import LeftOut, RawBatch, Source, Unit
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
-from .image_header import NotAnImageError, read_image_header
+from .media_types import NotAnImageError, read_image_header
 
 __all__ = ["AnnotatedPictures", "PicturePair", "array_of"]
 

@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
-from .base import AskedOption, Unit
-from .claims import TRUST
+from .base import TRUST, AskedOption, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .tf_example import ExampleRecords

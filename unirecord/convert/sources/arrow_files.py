@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from ...progress import Progress
 from .arrow_columns import ArrowSource, same_fields
-from .base import AskedOption, Options, RawBatch, Unit
-from .claims import TRUST
+from .base import TRUST, AskedOption, Options, RawBatch, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .overrides import refuse_split_files

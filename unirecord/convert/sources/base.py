@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
@@ -20,6 +22,7 @@ from ...core import LeavablePool, result_of
 from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import format_size
 from .input_path import InputPath
 from .left_out import LeftOut, reduced
 from .overrides import TypesThere, apply_overrides
@@ -33,6 +36,7 @@ __all__ = [
     "ReadAhead",
     "RowPlace",
     "Source",
+    "TRUST",
     "Unit",
     "WantedColumns",
     "WrongSourceError",
@@ -40,9 +44,12 @@ __all__ = [
     "column_name",
     "column_names",
     "cut_cells",
+    "file_sizes",
     "made_ahead",
     "ranges",
     "reduced",
+    "refuse_claims",
+    "row_bytes",
     "taken_ahead",
 ]
 
@@ -492,3 +499,41 @@ def column_names(given: Sequence[str], where: str, options: Options) -> tuple[li
             )
         names[name] = field_name
     return list(names), changed
+
+
+# What files claim to hold, against the bytes that they have.
+
+
+TRUST: Final = AskedOption(
+    "trust_sizes", "believe files that claim many more rows or bytes than they hold, or take long to read"
+)
+_ROWS: Final = 1_000_000
+_BYTES: Final = 1_000_000_000
+_RATIO: Final = 1_000  # of rows, and of bytes of their values, to bytes of files
+
+
+def file_sizes(source: InputPath) -> Iterator[int]:
+    """Yield the bytes of each file that the path stands for; of a copy of a pipe those that were copied."""
+    for path in source.files_called(()) or ([] if source.is_folder else [source.path]):
+        with suppress(OSError):
+            yield os.stat(path).st_size
+
+
+def row_bytes(schema: Schema) -> int:
+    """Bytes that the values of a row take which are all of one size."""
+    return sum(column.fixed_bytes for column in schema)
+
+
+def refuse_claims(source: InputPath, options: Options, rows: int, width: int) -> None:
+    """Refuse rows of ``width`` bytes that are far more than its files could hold, however they are compressed.
+
+    A fill value, a run or a null takes no room in a file, so that a few bytes can claim any number of rows.
+    """
+    if (rows <= _ROWS and rows * width <= _BYTES) or options.get(TRUST.name):
+        return
+    held = sum(file_sizes(source))
+    if rows > _ROWS + _RATIO * held or rows * width > _BYTES + _RATIO * held:
+        raise SchemaError(
+            f"{source.name} claims {rows:,} rows{f' of {width:,} bytes' if width else ''}, and has "
+            f"{format_size(held)}; --trust-sizes (trust_sizes=True) converts it all the same"
+        )

@@ -18,7 +18,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from .base import Options, RawBatch, Source, Unit, column_name, column_names
-from .json_text import parse_json
+from .text_values import parse_json
 
 __all__ = ["BetonFile"]
 

@@ -34,8 +34,7 @@ from ...pipeline.workers import Channel, Ended
 from ...progress import Progress
 from ...sizes import format_size
 from . import foreign_libraries
-from .base import Options, RawBatch, Source, Unit
-from .claims import TRUST, file_sizes, refuse_claims, row_bytes
+from .base import TRUST, Options, RawBatch, Source, Unit, file_sizes, refuse_claims, row_bytes
 from .input_path import InputPath
 
 __all__ = ["looked_through", "main"]

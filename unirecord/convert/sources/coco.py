@@ -16,10 +16,9 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
-from .image_header import NotAnImageError, read_image_header
 from .input_path import InputPath
 from .left_out import reduced
-from .media_types import annotated, bytes_of
+from .media_types import NotAnImageError, annotated, bytes_of, read_image_header
 from .overrides import apply_overrides
 
 __all__ = ["CocoFile"]

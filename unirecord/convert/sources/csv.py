@@ -28,8 +28,6 @@ from .base import (
     column_names,
     made_ahead,
 )
-from .cell_types import NUMBER, CellEvidence, is_rounded
-from .convert import converted, exact_float, rounding_advice, text_converter
 from .input_path import InputPath
 from .partitions import Partitions
 from .text_files import (
@@ -45,6 +43,15 @@ from .text_files import (
     quotes_are_plain,
     read_block,
     text_start,
+)
+from .text_values import (
+    NUMBER,
+    CellEvidence,
+    converted,
+    exact_float,
+    is_rounded,
+    rounding_advice,
+    text_converter,
 )
 
 __all__ = [

@@ -17,10 +17,9 @@ from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSo
 from .coco import CocoFile
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
-from .image_header import ImageHeader, NotAnImageError, read_image_header
 from .input_path import InputPath
 from .left_out import reduced
-from .media_types import PICTURES, bytes_of
+from .media_types import PICTURES, ImageHeader, NotAnImageError, bytes_of, read_image_header
 from .overrides import SPLITS, apply_overrides
 
 __all__ = [

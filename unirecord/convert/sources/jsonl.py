@@ -19,12 +19,11 @@ from ...format.values.objects import MAX_DEPTH
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .base import LeftOut, Options, RawBatch, RowPlace, Unit, column_names, made_ahead
-from .convert import converted, json_converter, numbers
 from .input_path import InputPath
-from .json_text import OutOfRangeError, parse_json
 from .overrides import apply_overrides
 from .partitions import Partitions
 from .text_files import BlockPlace, TextFiles, line_blocks, line_places, read_block
+from .text_values import OutOfRangeError, converted, json_converter, numbers, parse_json
 
 __all__ = [
     "ArrowLines",
@@ -55,9 +54,6 @@ def json_object(file: InputPath) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise SchemaError(f"{file.name} holds {type(found).__name__}, not an object")
     return found
-
-
-# JSON Lines files as records: one object a line, nested values as objects, lists of numbers as arrays.
 
 
 # Lines of flat JSON objects by orjson where it is installed: the same values as `parse_json` gives, only faster.

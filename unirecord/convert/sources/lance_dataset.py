@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Final
 
 from ...progress import Progress
 from .arrow_columns import ArrowSource
-from .base import AskedOption, Options, RawBatch, Unit
-from .claims import TRUST
+from .base import TRUST, AskedOption, Options, RawBatch, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 

@@ -20,9 +20,9 @@ from ...writing.inference import ColumnEvidence
 from .base import Options, RawBatch, Source, Unit, add_cells, column_names, cut_cells, ranges
 from .foreign_libraries import needed
 from .input_path import InputPath
-from .json_text import parse_json
 from .jsonl import json_object
 from .mds import listed_files, picture_pixels
+from .text_values import parse_json
 
 __all__ = [
     "LitDataChunks",

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import AskedOption, Options, RawBatch, Source, Unit
-from .claims import TRUST
+from .base import TRUST, AskedOption, Options, RawBatch, Source, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .overrides import apply_overrides

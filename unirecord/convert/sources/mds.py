@@ -35,8 +35,8 @@ from .base import (
     reduced,
 )
 from .input_path import InputPath
-from .json_text import parse_json
 from .jsonl import json_object
+from .text_values import parse_json
 
 __all__ = [
     "MdsField",

@@ -1,12 +1,29 @@
-"""What kind of file a value is, by the ending of its name: the annotation ``media_type`` of a column of bytes."""
+"""What kind of file a value is, by the ending of its name or its first bytes, and the size of a picture."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any, Final
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
-__all__ = ["MEDIA", "PICTURES", "annotated", "bytes_of", "media_type"]
+from ...format.layout import file_kind
+
+__all__ = [
+    "ImageHeader",
+    "MEDIA",
+    "NotAnImageError",
+    "PICTURES",
+    "annotated",
+    "bytes_of",
+    "media_type",
+    "read_image_header",
+]
+
+
+# What kind of file a value is, by the ending of its name: the annotation ``media_type`` of a column of
+# bytes.
+
 
 PICTURES: Final = {
     **dict.fromkeys((".jpg", ".jpeg", ".jpe", ".jfif"), "image/jpeg"),
@@ -49,3 +66,135 @@ def annotated(spec: Any, **said: Any) -> dict[str, Any]:
     """A type in the user's form with annotations more."""
     given = spec if isinstance(spec, dict) else {"type": spec}
     return {**given, "annotations": {**given.get("annotations", {}), **said}}
+
+
+# Format, width and height of a picture from its first bytes, without decoding a pixel.
+
+
+_JPEG_SEGMENTS: Final = 20_000  # before the frame header; real files have tens
+_JPEG_FILL: Final = 65_536  # bytes between segments: fill, and strays, which libjpeg passes over
+
+_Parser = Callable[[memoryview], tuple[int, int]]
+
+
+class ImageHeader(NamedTuple):
+    """What a picture's header says; ``width`` and ``height`` as stored, before any EXIF rotation."""
+
+    format: str
+    width: int
+    height: int
+
+
+class NotAnImageError(ValueError):
+    """The bytes are no picture of a known format, or its header is damaged."""
+
+
+def read_image_header(data: bytes | memoryview) -> ImageHeader:
+    """Return the header of a PNG, JPEG, GIF, BMP, WebP or TIFF picture; `NotAnImageError` when there is none."""
+    view = memoryview(data)
+    start = bytes(view[:16])
+    if not start:
+        raise NotAnImageError("the file is empty")
+    kind = file_kind(start)
+    parse = None if kind is None else _PARSERS.get(kind.name)
+    if kind is None or parse is None:
+        raise NotAnImageError("its first bytes are those of no known picture format")
+    return _checked(kind.name, parse, view)
+
+
+def _checked(name: str, parse: _Parser, view: memoryview) -> ImageHeader:
+    try:
+        width, height = parse(view)
+    except (struct.error, IndexError):
+        raise NotAnImageError(f"the {name} header is cut off") from None
+    if not (0 < width < 1 << 31 and 0 < height < 1 << 31):
+        raise NotAnImageError(f"the {name} header says {width} × {height} pixels")
+    return ImageHeader(name, width, height)
+
+
+def _png(view: memoryview) -> tuple[int, int]:
+    if bytes(view[12:16]) != b"IHDR":
+        raise NotAnImageError("the PNG header is damaged")
+    width, height = struct.unpack_from(">II", view, 16)
+    return width, height
+
+
+def _gif(view: memoryview) -> tuple[int, int]:
+    width, height = struct.unpack_from("<HH", view, 6)
+    return width, height
+
+
+def _bmp(view: memoryview) -> tuple[int, int]:
+    (header_bytes,) = struct.unpack_from("<I", view, 14)
+    if header_bytes == 12:
+        width, height = struct.unpack_from("<HH", view, 18)
+        return width, height
+    width, height = struct.unpack_from("<ii", view, 18)
+    return width, abs(height)  # negative: stored from the top
+
+
+def _webp(view: memoryview) -> tuple[int, int]:
+    kind = bytes(view[12:16])
+    if kind == b"VP8 ":
+        if bytes(view[23:26]) != b"\x9d\x01\x2a":
+            raise NotAnImageError("the WebP header is damaged")
+        width, height = struct.unpack_from("<HH", view, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    if kind == b"VP8L":
+        (bits,) = struct.unpack_from("<I", view, 21)
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8X":
+        low_w, high_w, low_h, high_h = struct.unpack_from("<HBHB", view, 24)
+        return (low_w | high_w << 16) + 1, (low_h | high_h << 16) + 1
+    raise NotAnImageError("the WebP header is damaged")
+
+
+def _jpeg(view: memoryview) -> tuple[int, int]:
+    """Walk the segments to the frame header (SOF), which holds the size."""
+    at, between = 2, 0
+    for _ in range(_JPEG_SEGMENTS):
+        at, passed = _next_marker(view, at, _JPEG_FILL - between)
+        between += passed
+        marker = view[at - 1]
+        if marker in (0xD9, 0xDA):
+            raise NotAnImageError("the JPEG file has no frame header before its pixels")
+        if marker == 0x01 or 0xD0 <= marker <= 0xD8:
+            continue
+        (length,) = struct.unpack_from(">H", view, at)
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack_from(">HH", view, at + 3)
+            return width, height
+        if length < 2:  # it counts its own two bytes
+            break
+        at += length
+    raise NotAnImageError("the JPEG header is damaged")
+
+
+def _next_marker(view: memoryview, at: int, most: int) -> tuple[int, int]:
+    """Where the next marker ends, and how many bytes come before its code: fill (FF), or such as no segment has."""
+    is_marked = False
+    for place in range(at, at + most + 1):
+        byte = view[place]
+        if is_marked and byte not in (0, 0xFF):  # FF 00 is a pair of data, and no marker
+            return place + 1, place - at
+        is_marked = byte == 0xFF
+    raise NotAnImageError("the JPEG header is damaged")
+
+
+def _tiff(view: memoryview) -> tuple[int, int]:
+    order = "<" if bytes(view[:2]) == b"II" else ">"
+    (at,) = struct.unpack_from(order + "I", view, 4)
+    (count,) = struct.unpack_from(order + "H", view, at)
+    found: dict[int, int] = {}
+    for entry in range(at + 2, at + 2 + 12 * count, 12):
+        tag, kind, values = struct.unpack_from(order + "HHI", view, entry)
+        if tag in (256, 257) and kind in (3, 4) and values == 1:
+            found[tag] = struct.unpack_from(order + ("H" if kind == 3 else "I"), view, entry + 8)[0]
+    if len(found) < 2:
+        raise NotAnImageError("the TIFF header has no width and height")
+    return found[256], found[257]
+
+
+_PARSERS: Final[dict[str, _Parser]] = {
+    "PNG": _png, "JPEG": _jpeg, "GIF": _gif, "WebP": _webp, "BMP": _bmp, "TIFF": _tiff,
+}  # fmt: skip

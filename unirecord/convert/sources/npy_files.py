@@ -28,11 +28,10 @@ from ...format.values.strings import UnicodeRefused, unicode_list
 from ...progress import Progress
 from ...sizes import format_size, many
 from .array_attributes import equally_long, wanted_types
-from .base import AskedOption, Options, RawBatch, Source, Unit, column_names
-from .claims import TRUST, refuse_claims
+from .base import TRUST, AskedOption, Options, RawBatch, Source, Unit, column_names, refuse_claims
 from .input_path import InputPath
-from .json_text import parse_json
 from .overrides import refuse_split_files
+from .text_values import parse_json
 
 __all__ = [
     "NpyFiles",

@@ -11,7 +11,7 @@ from typing import Any, Final
 from ...errors import SchemaError, did_you_mean
 from ...format.column import Column
 from ...format.schema import Schema
-from .json_text import parse_json
+from .text_values import parse_json
 
 __all__ = [
     "SPLITS",

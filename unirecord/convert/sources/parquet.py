@@ -9,8 +9,7 @@ from typing import Any, ClassVar, Final
 
 from ...progress import Progress
 from .arrow_columns import ArrowSource, same_fields
-from .base import AskedOption, Options, RawBatch, Unit, WrongSourceError
-from .claims import TRUST
+from .base import TRUST, AskedOption, Options, RawBatch, Unit, WrongSourceError
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .overrides import refuse_split_files

@@ -8,8 +8,8 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from ...errors import SchemaError
-from .cell_types import CellEvidence
 from .input_path import InputPath
+from .text_values import CellEvidence
 
 __all__ = ["Partitions"]
 

@@ -16,6 +16,7 @@ from .cifar import CifarFiles
 from .coco import CocoFile
 from .csv import CsvTable
 from .file_folder import FileFolder
+from .given import PythonRecords
 from .hdf5 import Hdf5File
 from .idx_files import IdxFiles
 from .images import ImageFolder
@@ -29,7 +30,6 @@ from .mds import MdsShards
 from .mindrecord import MindRecordFiles
 from .npy_files import NpyFiles
 from .parquet import ParquetFiles, refuse_table_folder
-from .python_records import PythonRecords
 from .stored_dataset import StoredDataset
 from .text_files import TextLines
 from .tfrecord import TFRecordFiles

@@ -16,9 +16,9 @@ from ...progress import Progress
 from ...sizes import many
 from .arrow_columns import nullable
 from .base import Options, RawBatch, Source, Unit, column_names
-from .convert import Misfit
 from .input_path import InputPath
 from .overrides import refuse_split_files
+from .text_values import Misfit
 
 __all__ = [
     "ExampleRecords",

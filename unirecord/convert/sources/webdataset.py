@@ -17,13 +17,12 @@ from ...sizes import many
 from ...writing.inference import ColumnEvidence
 from .arrow_columns import nullable
 from .base import LeftOut, Options, RawBatch, ReadAhead, Source, Unit, column_names
-from .convert import Misfit
 from .input_path import InputPath
-from .json_text import parse_json
 from .media_types import annotated, media_type
 from .npy_files import npy_array
 from .overrides import refuse_split_files
 from .tar_members import Member, tar_members
+from .text_values import Misfit, parse_json
 
 __all__ = ["WebDatasetShards"]
 

@@ -19,8 +19,7 @@ from .array_attributes import (
     said_of_attributes,
     wanted_types,
 )
-from .base import AskedOption, Options, RawBatch, Source, Unit, column_names, reduced
-from .claims import TRUST, refuse_claims
+from .base import TRUST, AskedOption, Options, RawBatch, Source, Unit, column_names, reduced, refuse_claims
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .media_types import annotated

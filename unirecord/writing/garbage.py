@@ -31,11 +31,11 @@ from ..storage.claim import is_leased, unless_leased
 from ..storage.object_store import Listed, ObjectWrites, Outrun, Versioned
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import current_storage, use_storage
-from .appending_folders import clear_old_appends
+from .append_folder import clear_old_appends
 from .arguments import storage_to_write_to
 from .journal import Journal
+from .manifest_changes import held
 from .object_journal import Plans, is_of
-from .republishing import held
 
 __all__ = [
     "Collected",

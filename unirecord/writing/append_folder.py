@@ -28,6 +28,7 @@ __all__ = [
     "with_target",
 ]
 
+
 _FOLDER: Final = re.compile(r"\.(append-[0-9a-f]{32})\.tmp")
 _TARGET: Final = "to"  # in the plan: the id of the dataset that is appended to
 

@@ -1,0 +1,409 @@
+"""Text and parsed JSON to the values of a column, exactly or not at all, and the types that text can be read as."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+
+from ...core import ColumnLook
+from ...errors import SchemaError
+from ...format.column import Column
+from ...format.values.objects import MAX_DEPTH
+
+__all__ = [
+    "CellEvidence",
+    "InexactError",
+    "Misfit",
+    "NUMBER",
+    "OutOfRangeError",
+    "converted",
+    "exact_float",
+    "is_rounded",
+    "json_converter",
+    "numbers",
+    "parse_json",
+    "rounding_advice",
+    "text_converter",
+]
+
+
+# JSON text to Python values, as JSON says them or not at all.
+
+
+# Only such text can hold a number beyond 1.8e308; anything else is parsed without a look at each number.
+_MAYBE_HUGE: Final = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{200}")
+
+_TOO_DEEP: Final = f"a value is nested more than {MAX_DEPTH} levels deep"
+
+
+class OutOfRangeError(ValueError):
+    """A number that no float64 holds; ``text`` is how it is written."""
+
+    def __init__(self, text: str) -> None:
+        shown = text if len(text) <= 40 else f"{text[:37]}…"
+        super().__init__(f"the number {shown} is beyond float64 (1.8e308)")
+
+
+def parse_json(text: str, around: int = 0) -> Any:
+    """Return the value; ``ValueError`` says why there is none, whatever the text is.
+
+    Refused are, besides what is no JSON: more than `MAX_DEPTH` levels within the ``around`` outermost, a key that one
+    object has twice, numbers that would become infinite (`OutOfRangeError`), and integers of more digits than Python
+    reads. ``NaN`` and ``Infinity`` are read.
+    """
+    depth = MAX_DEPTH + around
+    try:
+        value = json.loads(
+            text, parse_float=_finite if _MAYBE_HUGE.search(text) else None, object_pairs_hook=_with_keys_once
+        )
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    except ValueError as error:
+        if "integer string conversion" in str(error):
+            raise ValueError("a number has more digits than 64 bits hold") from None
+        raise
+    if text.count("[") + text.count("{") > depth and not _is_flat(value, depth):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise ValueError(f"an object has the key {twice!r} twice")
+    return found
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise OutOfRangeError(text)
+    return value
+
+
+def _is_flat(value: Any, depth: int) -> bool:
+    level = [value]
+    for _ in range(depth):
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, list):
+                below += [child for child in item if isinstance(child, list | dict)]
+            elif isinstance(item, dict):
+                below += [child for child in item.values() if isinstance(child, list | dict)]
+        if not below:
+            return True
+        level = below
+    return False
+
+
+# The type of a column of text cells: what all its cells can be read as.
+
+
+_LONG_TEXT: Final = 4096
+_BEYOND: Final = 1 << 64  # stands for whole numbers that no 64 bits hold
+# Cells are tested joined by a character that cannot be part of a number: one match per column and chunk.
+_JOIN: Final = "\x1f"
+_WHOLE: Final = r"[-+]?(?:0|[1-9][0-9]*)"  # no leading zeros: 007 is a name
+_REAL: Final = (
+    rf"{_WHOLE}(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|[-+]?\.[0-9]+(?:e[-+]?[0-9]+)?|[-+]?inf(?:inity)?|nan"
+)
+# One way only to match blanks, or a long run of them that is no number takes quadratic time.
+_ANY_CASE: Final = re.IGNORECASE | re.ASCII  # or a Turkish dotless i were an i
+_INTS: Final = re.compile(rf"(?:(?: *(?:{_WHOLE}) *)?{_JOIN})*")
+_REALS: Final = re.compile(rf"(?:(?: *(?:{_REAL}) *)?{_JOIN})*", _ANY_CASE)
+_BOOLS: Final = re.compile(rf"(?:(?:true|false)?{_JOIN})*", _ANY_CASE)
+NUMBER: Final = re.compile(rf" *(?:{_REAL}) *", _ANY_CASE)
+_WHOLE_CELL: Final = re.compile(_WHOLE)
+_EXACT_DIGITS: Final = 15
+_NEGATIVE: Final = re.compile(r"-[1-9]")
+_BIG: Final = re.compile(r"[0-9]{19}")
+_LONG: Final = re.compile(r"[0-9]{16}")
+_MAX_DIGITS: Final = 30  # a whole number that is written longer is beyond 64 bits
+
+
+@dataclass
+class CellEvidence:
+    """What the cells of one column seen so far allow.
+
+    ``low`` and ``high`` bound its whole numbers, but may be nearer to 0 where that decides nothing.
+    """
+
+    whole: bool = True
+    real: bool = True
+    logical: bool = True
+    empty: bool = False
+    filled: bool = False
+    low: int = 0
+    high: int = 0
+    longest: int = 0
+    inexact: bool = False  # a whole number may be none that float64 holds
+
+    def add(self, cells: Sequence[str]) -> None:
+        """Take more cells into account."""
+        self.empty = self.empty or "" in cells
+        self.filled = self.filled or any(cells)
+        if self.whole or self.real or self.logical:
+            joined = _JOIN.join(cells) + _JOIN
+            if joined.count(_JOIN) != len(cells):  # a cell holds it, which no number does
+                joined = "x"
+            self.whole = self.whole and _INTS.fullmatch(joined) is not None
+            self.real = self.real and (self.whole or _REALS.fullmatch(joined) is not None)
+            self.logical = self.logical and _BOOLS.fullmatch(joined) is not None
+            if self.whole and _NEGATIVE.search(joined):
+                self.low = min(self.low, -1)
+            self.inexact = self.inexact or (self.real and _LONG.search(joined) is not None)
+            if self.whole and _BIG.search(joined):
+                values = [_whole(cell) for cell in cells if cell.strip()]
+                self.low, self.high = min(self.low, *values), max(self.high, *values)
+        self.longest = max(self.longest, max(map(len, cells)))
+
+    def take(self, look: ColumnLook) -> None:
+        """Take cells into account that were looked through in C, as `add` does."""
+        self.whole = self.whole and look.whole
+        self.real = self.real and look.real
+        self.logical = self.logical and look.logical
+        self.empty = self.empty or look.empty
+        self.filled = self.filled or look.filled
+        self.low = min(self.low, -_BEYOND if look.beyond_low else -look.negative)
+        self.high = max(self.high, _BEYOND if look.beyond_high else look.high)
+        self.longest = max(self.longest, look.longest)
+        self.inexact = self.inexact or look.inexact
+
+    def type(self) -> str:
+        """Return the type's name, with ``?`` when a cell was empty."""
+        name = self._base() if self.filled else "string"
+        if name == "string" and self.longest > _LONG_TEXT and not self.empty:
+            return "text"
+        return name + "?" if self.empty else name
+
+    def _base(self) -> str:
+        if self.whole:
+            if self.high < 1 << 63 and self.low >= -(1 << 63):
+                return "int64"
+            return "uint64" if self.low >= 0 and self.high < 1 << 64 else "string"
+        if self.real:
+            return "float64"
+        return "bool" if self.logical else "string"
+
+
+def is_rounded(cell: str) -> bool:
+    """Whether the cell of a column of float64 is a whole number that float64 does not hold."""
+    text = cell.strip(" ")
+    if len(text) <= _EXACT_DIGITS or _WHOLE_CELL.fullmatch(text) is None:
+        return False
+    value = float(text)
+    return value in (float("inf"), float("-inf")) or Decimal(text) != Decimal(value)
+
+
+def _whole(cell: str) -> int:
+    """Return the number, or one that is as far beyond 64 bits."""
+    text = cell.strip()
+    if len(text) <= _MAX_DIGITS:
+        return int(text)
+    return -_BEYOND if text.startswith("-") else _BEYOND
+
+
+# Text and parsed JSON to the values of a column of a given type, exactly or not at all.
+
+
+_TRUE: Final = frozenset(("true", "t", "yes", "y", "1"))
+_FALSE: Final = frozenset(("false", "f", "no", "n", "0"))
+_TEXTS: Final = {str, type(None)}
+
+
+class InexactError(ValueError):
+    """A number is one that its column would round; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Stands for a value that is none of its column; no column takes it, so its row is left out or refused."""
+
+    reason: str
+
+
+def converted(
+    values: Sequence[Any],
+    convert: Callable[[Any], Any],
+    column: Column,
+    lines: Sequence[int],
+    where: str,
+    *,
+    keep: bool = False,
+) -> list[Any]:
+    """Return every value converted; `SchemaError` names the file, line and column of the first that cannot be.
+
+    With ``keep`` such a value becomes a `Misfit`.
+    """
+    if convert is _same or (convert is _as_text and set(map(type, values)) <= _TEXTS):
+        return list(values)
+    try:
+        return list(map(convert, values))
+    except (ValueError, TypeError, OverflowError):
+        found = []
+        for line, value in zip(lines, values, strict=True):
+            try:
+                found.append(convert(value))
+            except (ValueError, TypeError, OverflowError) as error:
+                reason = f"line {line}, column {column.name!r}: {_misfit(value, column, error)}"
+                if not keep:
+                    raise SchemaError(f"{where}, {reason}") from None
+                found.append(Misfit(reason))
+        return found
+
+
+def _misfit(value: Any, column: Column, error: Exception) -> str:
+    if value == "":
+        return f'the cell is empty; the type "{column}?" allows that'
+    shown = repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"
+    is_json = (
+        column.type == "object" or column.is_array
+    )  # of other text all that can be said is that it does not fit
+    why = f": {error}" if (is_json or isinstance(error, InexactError)) and str(error) else ""
+    return f"{shown} is no {column}{why}"
+
+
+def text_converter(column: Column) -> Callable[[str], Any]:
+    """Return the function that makes a value of the column from the text of a CSV cell; empty text is null."""
+    if column.type in ("string", "text"):
+        return (lambda text: text or None) if column.nullable else str
+    if column.type == "bytes" and not column.is_array:
+        return (lambda text: text.encode() or None) if column.nullable else str.encode
+    convert = _array_from_text(column) if column.is_array else _scalar_from_text(column)
+    return (lambda text: convert(text) if text else None) if column.nullable else convert
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _scalar_from_text(column: Column) -> Callable[[str], Any]:
+    if column.type == "object":
+        return parse_json
+    if column.type == "bool":
+        return _bool_from_text
+    return _float_from_text if column.type.startswith("float") else _int_from_text
+
+
+def _bool_from_text(text: str) -> bool:
+    folded = text.strip().lower()
+    if folded in _TRUE or folded in _FALSE:
+        return folded in _TRUE
+    raise ValueError
+
+
+def _int_from_text(text: str) -> int:
+    if "_" in text:  # int() takes 1_000
+        raise ValueError
+    return int(text)
+
+
+def _float_from_text(text: str) -> float:
+    if "_" in text:
+        raise ValueError
+    value = float(text)
+    if math.isinf(value) and "n" not in text.lower():  # 1e999 is finite as text
+        raise ValueError
+    return value
+
+
+def exact_float(column: Column) -> Callable[[str], Any]:
+    """Return what makes a float64 of the text of a CSV cell, and no other number of a whole one."""
+
+    def convert(text: str) -> float | None:
+        if column.nullable and not text:
+            return None
+        if is_rounded(text):
+            raise InexactError(rounding_advice(column.name))
+        return _float_from_text(text)
+
+    return convert
+
+
+def rounding_advice(name: str) -> str:
+    """What to do about a whole number in a column of float64 that float64 does not hold."""
+    return (
+        f"float64, which other values of the column need, rounds it: --schema {name}=string keeps what is written, "
+        f"{name}=float64 takes the nearest"
+    )
+
+
+def _array_from_text(column: Column) -> Callable[[str], Any]:
+    convert = json_converter(column)
+    return lambda text: convert(parse_json(text))
+
+
+def json_converter(column: Column) -> Callable[[Any], Any]:
+    """Return the function that makes a column's value from parsed JSON; scalars are left to the writer's checks."""
+    if not column.is_array:
+        if column.type == "bytes":
+            return _encoded
+        return _as_text if column.type in ("string", "text") else _same
+    dtype = column.dtype
+    assert dtype is not None
+
+    def to_array(value: Any) -> Any:
+        if value is None and column.nullable:
+            return None
+        array = numbers(value)
+        if array is None:
+            raise ValueError
+        cast = array.astype(dtype)
+        exact = array.size == 0 or array.dtype.kind == "f" or (cast.astype(np.longdouble) == array).all()
+        if array.dtype.kind == "f" and dtype.kind not in "fc":
+            exact = array.size == 0 or bool((cast == array).all())
+        if not exact or (dtype.kind == "f" and (np.isinf(cast) & ~np.isinf(array)).any()):
+            raise ValueError
+        return cast
+
+    return to_array
+
+
+def _encoded(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _as_text(value: Any) -> Any:
+    """Keep text and null; a number or a list in a column that was declared text becomes its JSON."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def numbers(value: Any) -> np.ndarray[Any, Any] | None:
+    """Return a nested list of numbers of one kind as a bool, int64 or float64 array; None when it is anything else."""
+    if not isinstance(value, list):
+        return None
+    kinds = _leaf_types(value)
+    if kinds == {bool}:
+        wanted: Any = np.bool_
+    elif kinds <= {int}:
+        wanted = np.int64
+    elif kinds <= {int, float}:
+        wanted = np.float64
+    else:
+        return None
+    try:
+        array = np.array(value, dtype=wanted)
+    except (ValueError, OverflowError):  # ragged, or beyond 64 bits
+        return None
+    if kinds == {int, float} and (np.abs(array) > 2**53).any():  # an integer may have been rounded
+        return None
+    return array
+
+
+def _leaf_types(value: list[Any]) -> set[type]:
+    kinds = set(map(type, value))
+    if list in kinds:
+        kinds.discard(list)
+        for item in value:
+            if isinstance(item, list):
+                kinds |= _leaf_types(item)
+    return kinds
