@@ -194,7 +194,7 @@ def test_many_keys_lie_in_files_and_blocks_are_small(tmp_path: Path, monkeypatch
     rows = [row(n) for n in range(300)]
     a, b = make(tmp_path / "a", rows, each=90), make(tmp_path / "b", rows[::-1][:250])
     whole = diff(a, b, key=["n", "s"])
-    monkeypatch.setattr(diff_module.KeyMatch.__init__, "__defaults__", (37,))
+    monkeypatch.setattr(diff_module, "KEYS_AT_ONCE", 37)
     monkeypatch.setattr(diff_module, "_MOST_ROWS", 8)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     parted = diff(a, b, key=["n", "s"])
@@ -230,7 +230,7 @@ def test_it_is_the_difference_of_two_dicts(
     orders = [data.draw(st.permutations(sorted(one))) for one in (first, second)]
     schema = {"k": "int32", "s": "string", "b": "bytes"}
     with tempfile.TemporaryDirectory(dir=ROOM) as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diff_module.KeyMatch.__init__, "__defaults__", (at_once,))
+        patch.setattr(diff_module, "KEYS_AT_ONCE", at_once)
         sides = []
         for name, rows, order in zip("ab", (first, second), orders, strict=True):
             path, extra = Path(folder) / name, data.draw(st.integers(0, 2))

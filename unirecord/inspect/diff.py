@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -34,13 +34,10 @@ __all__ = [
     "Diff",
     "DiffExample",
     "KEYS_AT_ONCE",
-    "KeyMatch",
-    "Matched",
-    "Pairs",
     "RetypedColumn",
     "Shared",
     "Side",
-    "Stretch",
+    "by_key",
     "by_number",
     "compared",
     "diff",
@@ -161,15 +158,6 @@ class Shared:
     second: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """Rows of both that belong together, and ``changed`` bool[n, columns]."""
-
-    first: Numbers
-    second: Numbers
-    changed: Flags
-
-
 def shared_columns(first: Schema, second: Schema) -> Shared:
     """Those whose values can be compared: of the same type and shape, whether or not they may be null."""
     names = tuple(c.name for c in first if c.name in second and _alike(c, second[c.name]))
@@ -182,13 +170,18 @@ def _alike(a: Column, b: Column) -> bool:
     return (a.type, a.shape) == (b.type, b.shape)
 
 
-def compared(a: Side, b: Side, shared: Shared, pairs: Iterable[tuple[Numbers, Numbers]]) -> Iterator[Pairs]:
-    """The pairs in blocks that are small in memory, compared by several threads, in the order given."""
+def compared(
+    a: Side, b: Side, shared: Shared, pairs: Iterable[tuple[Numbers, Numbers]]
+) -> Iterator[tuple[Numbers, Numbers, Flags]]:
+    """The pairs in blocks that are small in memory, compared by several threads, in the order given.
+
+    Yields the rows of both that belong together, and what of them has changed, bool[n, columns].
+    """
     size = max(a.parts.mean_row_bytes(shared.first), b.parts.mean_row_bytes(shared.second), 1.0)
     rows = int(min(max(_BLOCK_BYTES // size, 1), _MOST_ROWS))
 
-    def work(first: Numbers, second: Numbers) -> Pairs:
-        return Pairs(first, second, _changed(a, b, shared, first, second))
+    def work(first: Numbers, second: Numbers) -> tuple[Numbers, Numbers, Flags]:
+        return first, second, _changed(a, b, shared, first, second)
 
     blocks = (
         (first[i : i + rows], second[i : i + rows])
@@ -196,7 +189,7 @@ def compared(a: Side, b: Side, shared: Shared, pairs: Iterable[tuple[Numbers, Nu
         for i in range(0, len(first), rows)
     )
     threads = min(usable_cores(), _MOST_THREADS)
-    waiting: deque[Future[Pairs]] = deque()
+    waiting: deque[Future[tuple[Numbers, Numbers, Flags]]] = deque()
     with ThreadPoolExecutor(threads, "unirecord-diff") as pool:
         try:
             for block in blocks:
@@ -279,17 +272,11 @@ def _value(column: Column, result: ColumnResult) -> object:
 # Rows of two datasets by their numbers: which only one of them has, and which both have, read only where need be.
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """What some neighbouring numbers stand for: rows that one alone has, and rows of both that are to be compared."""
+def by_number(a: Side, b: Side) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+    """Rows that the first alone has, that the second alone has, and that both have, ascending, some at a time.
 
-    gone: Numbers
-    added: Numbers
-    both: Numbers
-
-
-def by_number(a: Side, b: Side) -> Iterator[Stretch]:
-    """All rows of both, ascending. What lies in a part that both have, at the same place, is not given: it is equal."""
+    What lies in a part that both have, at the same place, is not given: it is equal.
+    """
     most = max(a.parts.rows, b.parts.rows)
     shared = _shared(a, b)
     edges = sorted({0, a.parts.rows, b.parts.rows, most, *(edge for one in shared for edge in one)})
@@ -303,10 +290,11 @@ def by_number(a: Side, b: Side) -> Iterator[Stretch]:
             yield _stretch(a, b, at, min(at + _AT_ONCE, last), is_shared)
 
 
-def _stretch(a: Side, b: Side, first: int, last: int, is_shared: bool) -> Stretch:
+def _stretch(a: Side, b: Side, first: int, last: int, is_shared: bool) -> tuple[Numbers, Numbers, Numbers]:
     mine, theirs = a.has(first, last), b.has(first, last)
-    found = [mine & ~theirs, theirs & ~mine, np.zeros(0, np.bool_) if is_shared else mine & theirs]
-    return Stretch(*(np.flatnonzero(flags).astype(np.int64) + first for flags in found))
+    both = np.zeros(0, np.bool_) if is_shared else mine & theirs
+    rows = [np.flatnonzero(one).astype(np.int64) + first for one in (mine & ~theirs, theirs & ~mine, both)]
+    return rows[0], rows[1], rows[2]
 
 
 def _shared(a: Side, b: Side) -> list[tuple[int, int]]:
@@ -332,96 +320,74 @@ _PAIR = np.dtype([("first", "<i8"), ("second", "<i8")])
 _NULL = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True)
-class Matched:
-    """Rows that belong together, and those that have no other, each ascending."""
-
-    first: Numbers
-    second: Numbers
-    gone: Numbers
-    added: Numbers
-
-
-class KeyMatch:
-    """Finds for each row of ``a`` the row of ``b`` with the same key.
+def by_key(a: Side, b: Side, key: tuple[str, ...]) -> Iterator[tuple[Numbers, Numbers, Numbers, Numbers]]:
+    """Rows of both with the same key, those of the first ascending, and the rows of each that have no other.
 
     Keys are compared by 128 bits of XXH3; whoever reads the pairs compares the key columns too. With more than
-    ``at_once`` rows, keys and then pairs are put aside in a temporary folder: 24 bytes a row, 16 a pair.
+    `KEYS_AT_ONCE` rows, keys and then pairs are put aside in a temporary folder: 24 bytes a row, 16 a pair.
+    UniRecordError names a key that two rows of one have.
     """
-
-    def __init__(self, a: Side, b: Side, key: Sequence[str], at_once: int = KEYS_AT_ONCE) -> None:
-        self._sides, self._key = (a, b), tuple(key)
-        self._count = max(1, -(-(a.count + b.count) // at_once))
-
-    def matched(self) -> Iterator[Matched]:
-        """All rows, those of the first dataset ascending. UniRecordError names a key that two rows of one have."""
-        if self._count == 1:
-            yield from self._matched(None)
-            return
-        with temporary_folder() as folder:
-            yield from self._matched(folder)
-
-    def _matched(self, folder: str | None) -> Iterator[Matched]:
+    count = max(1, -(-(a.count + b.count) // KEYS_AT_ONCE))
+    with temporary_folder() if count > 1 else nullcontext() as folder:
         keys = [Buckets(folder, name, _KEY) for name in ("a", "b")]
-        for side, buckets in zip(self._sides, keys, strict=True):
-            for records in self._keys_of(side):
-                buckets.add((records["high"] % np.uint64(self._count)).astype(np.int64), records)
+        for side, buckets in zip((a, b), keys, strict=True):
+            for records in _keys_of(side, key):
+                buckets.add((records["high"] % np.uint64(count)).astype(np.int64), records)
         pairs, gone, added = (
             Buckets(folder, name, dtype)
             for name, dtype in (("pairs", _PAIR), ("gone", np.dtype("<i8")), ("added", np.dtype("<i8")))
         )
-        a, b = self._sides
-        for bucket in range(self._count):
+        for bucket in range(count):
             first, second = (
-                self._sorted(side, one.take(bucket)) for side, one in zip(self._sides, keys, strict=True)
+                _sorted(side, key, one.take(bucket)) for side, one in zip((a, b), keys, strict=True)
             )
             both, left, right = _joined(first, second)
-            pairs.add(self._place(a, both["first"]), both)
-            gone.add(self._place(a, left), left)
-            added.add(self._place(b, right), right)
-        for bucket in range(self._count):
+            pairs.add(_bucket(a, both["first"], count), both)
+            gone.add(_bucket(a, left, count), left)
+            added.add(_bucket(b, right, count), right)
+        for bucket in range(count):
             found = np.sort(pairs.take(bucket), order="first")
-            yield Matched(
+            yield (
                 found["first"].copy(),
                 found["second"].copy(),
                 np.sort(gone.take(bucket)),
                 np.sort(added.take(bucket)),
             )
 
-    def _place(self, side: Side, rows: Numbers) -> Numbers:
-        """The bucket of rows by their numbers: of equal stretches of them."""
-        result: Numbers = rows // max(1, -(-side.parts.rows // self._count))
-        return result
 
-    def _keys_of(self, side: Side) -> Iterator[NDArray[Any]]:
-        ordinals = [side.parts.schema.ordinal(name) for name in self._key]
-        step = int(min(max(_READ_BYTES // max(side.parts.mean_row_bytes(ordinals), 16), 1), 1 << 18))
-        for rows in side.numbers():
-            for i in range(0, len(rows), step):
-                some = rows[i : i + step]
-                results = side.parts.read(some, ordinals)
-                records = np.empty(len(some), _KEY)
-                records["row"] = some
-                for half, seed in (("low", 1), ("high", 2)):
-                    records[half] = _digests(results, len(some), seed)
-                yield records
+def _bucket(side: Side, rows: Numbers, count: int) -> Numbers:
+    """The bucket of rows by their numbers: of ``count`` equal stretches of them."""
+    result: Numbers = rows // max(1, -(-side.parts.rows // count))
+    return result
 
-    def _sorted(self, side: Side, records: NDArray[Any]) -> NDArray[Any]:
-        found = records[np.lexsort((records["row"], records["low"], records["high"]))]
-        same = np.flatnonzero(
-            (found["low"][1:] == found["low"][:-1]) & (found["high"][1:] == found["high"][:-1])
+
+def _keys_of(side: Side, key: tuple[str, ...]) -> Iterator[NDArray[Any]]:
+    ordinals = [side.parts.schema.ordinal(name) for name in key]
+    step = int(min(max(_READ_BYTES // max(side.parts.mean_row_bytes(ordinals), 16), 1), 1 << 18))
+    for rows in side.numbers():
+        for i in range(0, len(rows), step):
+            some = rows[i : i + step]
+            results = side.parts.read(some, ordinals)
+            records = np.empty(len(some), _KEY)
+            records["row"] = some
+            for half, seed in (("low", 1), ("high", 2)):
+                records[half] = _digests(results, len(some), seed)
+            yield records
+
+
+def _sorted(side: Side, key: tuple[str, ...], records: NDArray[Any]) -> NDArray[Any]:
+    found = records[np.lexsort((records["row"], records["low"], records["high"]))]
+    same = np.flatnonzero((found["low"][1:] == found["low"][:-1]) & (found["high"][1:] == found["high"][:-1]))
+    if len(same):
+        rows = found["row"][same[0] : same[0] + 2].tolist()
+        shown = ", ".join(
+            f"{name} = {value!r}" for name, value in zip(key, values_of(side, rows[0], key), strict=True)
         )
-        if len(same):
-            rows = found["row"][same[0] : same[0] + 2].tolist()
-            shown = ", ".join(
-                f"{name} = {value!r}"
-                for name, value in zip(self._key, values_of(side, rows[0], self._key), strict=True)
-            )
-            raise UniRecordError(
-                f"{side.name}: rows {rows[0]} and {rows[1]} have the same key, {shown}; choose key columns that tell "
-                "all rows apart, or compare by row number, without a key"
-            )
-        return found
+        raise UniRecordError(
+            f"{side.name}: rows {rows[0]} and {rows[1]} have the same key, {shown}; choose key columns that tell "
+            "all rows apart, or compare by row number, without a key"
+        )
+    return found
 
 
 def _joined(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], Numbers, Numbers]:
@@ -635,27 +601,27 @@ class _Comparison:
         self.found.parts_gone = _names_without_twins(self.a)
         self.found.parts_added = _names_without_twins(self.b)
         for pairs in compared(self.a, self.b, self.shared, self._by_key() if self.key else self._by_number()):
-            self._take(pairs)
+            self._take(*pairs)
         changed = zip(self.shared.names, self._changed.tolist(), strict=True)
         self.found.changed_columns = {name: count for name, count in changed if count}
         self.found.examples = [one for kind in self._examples.values() for one in kind]
         return self.found
 
     def _by_number(self) -> Iterator[tuple[Numbers, Numbers]]:
-        for stretch in by_number(self.a, self.b):
-            self._alone(stretch.gone, stretch.added)
-            if len(stretch.both):
-                yield stretch.both, stretch.both
+        for gone, added, both in by_number(self.a, self.b):
+            self._alone(gone, added)
+            if len(both):
+                yield both, both
 
     def _by_key(self) -> Iterator[tuple[Numbers, Numbers]]:
-        for some in KeyMatch(self.a, self.b, self.key).matched():
-            self._alone(some.gone, some.added)
-            moved = np.flatnonzero(some.first != some.second)
+        for first, second, gone, added in by_key(self.a, self.b, self.key):
+            self._alone(gone, added)
+            moved = np.flatnonzero(first != second)
             self.found.moved += len(moved)
             for i in moved[: self._room("moved")].tolist():
-                self._example("moved", int(some.first[i]), int(some.second[i]))
-            unread = ~self.a.same_row(some.first, self.b, some.second)
-            yield some.first[unread], some.second[unread]
+                self._example("moved", int(first[i]), int(second[i]))
+            unread = ~self.a.same_row(first, self.b, second)
+            yield first[unread], second[unread]
 
     def _alone(self, gone: Numbers, added: Numbers) -> None:
         self.found.gone += len(gone)
@@ -665,21 +631,21 @@ class _Comparison:
         for row in added[: self._room("added")].tolist():
             self._example("added", None, row)
 
-    def _take(self, pairs: Pairs) -> None:
-        self.found.read += len(pairs.first)
-        rows = np.flatnonzero(pairs.changed.any(axis=1))
+    def _take(self, first: Numbers, second: Numbers, changed: Flags) -> None:
+        self.found.read += len(first)
+        rows = np.flatnonzero(changed.any(axis=1))
         self.found.changed += len(rows)
-        self._changed += pairs.changed.sum(axis=0)
+        self._changed += changed.sum(axis=0)
         for name in self.key:
-            if pairs.changed[:, self.shared.names.index(name)].any():
+            if changed[:, self.shared.names.index(name)].any():
                 raise UniRecordError(
                     f"two keys have the same digest of 128 bits ({self.a.name}, {self.b.name})"
                 )
         for i in rows[: self._room("changed")].tolist():
             columns = tuple(
-                name for name, flag in zip(self.shared.names, pairs.changed[i].tolist(), strict=True) if flag
+                name for name, flag in zip(self.shared.names, changed[i].tolist(), strict=True) if flag
             )
-            self._example("changed", int(pairs.first[i]), int(pairs.second[i]), columns)
+            self._example("changed", int(first[i]), int(second[i]), columns)
         if self._progress is not None:
             self._progress(self.found.read, min(self.found.rows))
 

@@ -385,17 +385,10 @@ def read_payload(data: DataFile, group: RowGroup) -> npt.NDArray[np.uint8]:
     return payload
 
 
-@dataclass(frozen=True)
-class _Units:
-    """The digest units of a group: where they lie in the payload, what they should and do digest to."""
-
-    first: int
-    starts: npt.NDArray[np.uint64]
-    lengths: npt.NDArray[np.uint64]
-    good: npt.NDArray[np.bool_]
-
-
-def _units(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> _Units:
+def _units(
+    head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]
+) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
+    """The digest units of a group: the first one, where each begins in the payload, its length, whether it is good."""
     shape, blobs = head.header.shape, len(head.schema.blobs)
     bounds = row_starts(head, group)
     if shape.unit_rows:
@@ -408,7 +401,7 @@ def _units(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> _
         starts, lengths = places.ravel(), sizes.ravel()
     seed = layout.seed(head.header.id, layout.DOMAIN_UNITS, first)
     found = digest_ranges(payload, starts, lengths, seed, layout.PHI)
-    return _Units(first, starts, lengths, found == group.page.digests)
+    return first, starts, lengths, found == group.page.digests
 
 
 def check_group(data: DataFile, head: DataHead, group: RowGroup, decoders: Decoders) -> list[Finding]:
@@ -436,22 +429,22 @@ def _check_blobs(
     yield from _zeros(
         data, group.blob_payload + group.blob_bytes, group.end, "the padding after the blob page"
     )
-    units = _units(head, group, payload)
+    first, starts, lengths, good = _units(head, group, payload)
     k, blobs = head.header.shape.unit_rows, head.schema.blobs
-    wrong = np.flatnonzero(~units.good)
+    wrong = np.flatnonzero(~good)
     for bad in wrong[:SHOWN].tolist():
-        number = units.first + bad
+        number = first + bad
         row = number * k if k else number // len(blobs)
         stop = min(row + max(k, 1), group.first_row + group.page.rows)
         column = blobs[number % len(blobs)][1].name if not k else None
         yield Finding(
-            group.blob_payload + int(units.starts[bad]),
-            f"these {int(units.lengths[bad])} bytes do not have the digest stored with them",
+            group.blob_payload + int(starts[bad]),
+            f"these {int(lengths[bad])} bytes do not have the digest stored with them",
             (row, stop),
             column,
         )
     if len(wrong) > SHOWN:
-        numbers = units.first + wrong[SHOWN:]
+        numbers = first + wrong[SHOWN:]
         each = numbers // len(blobs)
         if k:
             each = (numbers[:, None] * k + np.arange(min(k, group.page.rows))).ravel()
