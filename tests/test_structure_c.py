@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
 
 PURE_C = (
-    "base/hash.c", "base/object.c", "base/status.c", "order/order.c", "order/permute.c", "part/parse.c"
+    "base/hash.c", "base/object.c", "order/order.c", "order/permute.c", "part/parse.c"
 )  # fmt: skip
 
 

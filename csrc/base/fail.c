@@ -1,5 +1,6 @@
-/* base/fail.c - filling in a ur_error: one sentence, and the place it speaks of. */
+/* base/fail.c - filling in a ur_error: one sentence, and the place it speaks of; texts of the status codes. */
 #include "base/fail.h"
+#include "unirecord.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -40,4 +41,24 @@ ur_status ur_fail_os(ur_error *error, ur_file_kind file, int os_errno, const cha
   (void)ur_fail_at(error, status, file, UR_NOWHERE, "%s", action);
   if (error != NULL && status != UR_NO_MEMORY) error->os_errno = os_errno;
   return status;
+}
+
+/* ---- texts of the status codes --------------------------------------------------------------------------------- */
+
+const char *ur_status_text(int32_t status) {
+  switch (status) {
+    case UR_OK: return "success";
+    case UR_END: return "no more batches";
+    case UR_TOO_SMALL: return "a buffer is too small";
+    case UR_ARGUMENT: return "the call is wrong";
+    case UR_NOT_FOUND: return "a file does not exist";
+    case UR_FORMAT: return "not a UniRecord file, or one that needs a newer reader";
+    case UR_CORRUPT: return "the bytes of the file are not those that were written";
+    case UR_STALE: return "the file is not the one that was opened or expected";
+    case UR_IO: return "the operating system reported an error";
+    case UR_NO_MEMORY: return "out of memory";
+    case UR_CLOSED: return "the handle has been closed";
+    case UR_CODEC: return "the codec of a compressed column is not available here";
+    default: return "unknown status";
+  }
 }

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/object.h"
 #include "base/check.h"
 #include "base/fail.h"
-#include "base/object.h"
 
 enum { DEPTH = 64, FEW_KEYS = 16, NEAR_KEYS = 64 };
 

@@ -2,8 +2,8 @@
 #ifndef UR_BATCH_H
 #define UR_BATCH_H
 
-#include "codec/codec.h"
 #include "base/timing.h"
+#include "codec/codec.h"
 #include "set/set.h"
 
 /* Consecutive entries of a plan that lie in one part. */
@@ -47,7 +47,7 @@ ur_status ur_blame(ur_error *error, ur_status status, const ur_group *group, int
 ur_status ur_measure_strings(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error);
 ur_status ur_measure_cells(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error);
 
-/* Sees to it that the compressed columns among `outputs` can be decompressed in all parts (batch/decode.c). */
+/* Sees to it that the compressed columns among `outputs` can be decompressed in all parts (batch/place.c). */
 ur_status ur_prepare_decoders(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
                               ur_error *error);
 

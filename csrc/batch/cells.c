@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/copy.h"
 
-#define CHUNK 256                               /* rows located before the first is copied */
+#define CHUNK_ROWS 256                               /* rows located before the first is copied */
 #define CHUNK_BYTES (UINT64_C(256) << 10)       /* at most, with a view: what a cache holds between digest and copy */
 #define AHEAD 32                                /* rows between touching a cell and copying it … */
 #define AHEAD_BYTES (UINT64_C(128) << 10)       /* … as long as what is copied meanwhile does not push it out of the cache */
@@ -47,7 +47,7 @@ static ur_status locate(const ur_cell_batch *batch, const segment *rows, ur_erro
 
 /* Rows located and not yet copied, of one group or of several. */
 typedef struct {
-  segment segments[CHUNK];
+  segment segments[CHUNK_ROWS];
   int64_t count, rows;
   int64_t limit;        /* rows that it may have: as many as a cache holds between digest and copy */
   int64_t ahead;        /* rows between touching a cell and copying it */
@@ -195,7 +195,7 @@ static int64_t rows_in(const ur_part *part, uint64_t bytes, int64_t most) {
 
 static void begin_chunk(chunk *located, const ur_part *part) {
   bool digested = part->verify != UR_VERIFY_NEVER && atomic_load_explicit(&part->units_left, memory_order_relaxed) > 0;
-  located->limit = digested ? rows_in(part, CHUNK_BYTES, CHUNK) : CHUNK;
+  located->limit = digested ? rows_in(part, CHUNK_BYTES, CHUNK_ROWS) : CHUNK_ROWS;
   located->ahead = rows_in(part, AHEAD_BYTES, AHEAD);
 }
 
@@ -218,9 +218,9 @@ static ur_status gather_viewed(const ur_cell_batch *batch, chunk *located, const
 
 static ur_status gather_read(const ur_cell_batch *batch, ur_cell_queue *queue, const ur_group *group, ur_error *error) {
   ur_status status = UR_OK;
-  for (int64_t first = 0; first < group->count && status == UR_OK; first += CHUNK) {
+  for (int64_t first = 0; first < group->count && status == UR_OK; first += CHUNK_ROWS) {
     int64_t left = group->count - first;
-    segment rows = {group, first, left < CHUNK ? left : CHUNK, 0};
+    segment rows = {group, first, left < CHUNK_ROWS ? left : CHUNK_ROWS, 0};
     status = locate(batch, &rows, error);
     if (status == UR_OK) status = ur_queue_cells(queue, batch, group, first, rows.n, error);
   }
@@ -246,9 +246,9 @@ static ur_status gather(const ur_cell_batch *batch, chunk *located, ur_cell_queu
 typedef struct {
   ur_wanted wanted[16];
   ur_extent row[16];
-  ur_extent cells[CHUNK];
-  const uint8_t *from[CHUNK];
-  bool while_copied[CHUNK];
+  ur_extent cells[CHUNK_ROWS];
+  const uint8_t *from[CHUNK_ROWS];
+  bool while_copied[CHUNK_ROWS];
 } near_arrays;
 
 static void *take(void *near, size_t near_bytes, size_t bytes) { return bytes <= near_bytes ? near : malloc(bytes); }
@@ -283,7 +283,7 @@ ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_
     rows += groups[g].count;
     if (groups[g].part->blob_columns > blobs) blobs = groups[g].part->blob_columns;
   }
-  size_t cells = (size_t)(rows < CHUNK ? rows : CHUNK) * (size_t)count;
+  size_t cells = (size_t)(rows < CHUNK_ROWS ? rows : CHUNK_ROWS) * (size_t)count;
   batch.wanted = take(near.wanted, sizeof near.wanted, (size_t)count * sizeof *batch.wanted);
   batch.row = take(near.row, sizeof near.row, (size_t)blobs * sizeof *batch.row);
   batch.cells = take(near.cells, sizeof near.cells, cells * sizeof *batch.cells);

@@ -2,8 +2,8 @@
 #ifndef UR_BATCH_CELLS_H
 #define UR_BATCH_CELLS_H
 
-#include "batch/batch.h"
 #include "base/copy.h"
+#include "batch/batch.h"
 
 /* One output that is a blob. */
 typedef struct {
@@ -41,7 +41,7 @@ bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes,
 ur_status ur_cells_changed(ur_error *error);
 
 /* Decompresses a cell of row i of the group, which lies at `stored` in memory, to where it goes in the output; blames the
- * row when that fails (batch/decode.c). */
+ * row when that fails (batch/place.c). */
 ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *output, ur_codec_context *context,
                          const uint8_t *stored, const ur_extent *cell, ur_error *error);
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "batch/cells.h"
 #include "base/check.h"
 #include "base/copy.h"
+#include "batch/cells.h"
 
 #define BLOCK 256                              /* rows whose places are worked out before the first is copied */
 #define AHEAD 32                               /* rows between touching a value and copying it … */

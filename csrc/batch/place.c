@@ -1,4 +1,4 @@
-/* batch/place.c - where in a batch a value goes, and which row and column an error is blamed on. */
+/* batch/place.c - where in a batch a value goes, decompressed on the way; which row and column an error is blamed on. */
 #include "batch/cells.h"
 
 ur_status ur_blame(ur_error *error, ur_status status, const ur_group *group, int64_t i, int32_t column) {
@@ -21,4 +21,44 @@ bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes,
 
 ur_status ur_cells_changed(ur_error *error) {
   return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_NOWHERE, "the lengths of blobs changed while they were read");
+}
+
+/* ---- cells of compressed columns, decompressed straight into a batch ------------------------------------------- */
+
+ur_status ur_prepare_decoders(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
+                              ur_error *error) {
+  for (int64_t g = 0; g < group_count; g++) {
+    ur_part *part = groups[g].part;
+    for (int32_t i = 0; i < count; i++) {
+      ur_column *column = &part->columns[outputs[i].column];
+      if (column->info.codec == UR_CODEC_PLAIN) continue;
+      const ur_decoder *decoder = NULL;
+      ur_status status = ur_column_decoder(part, column, &decoder, error);
+      if (status != UR_OK) return ur_blame(error, status, &groups[g], -1, outputs[i].column);
+    }
+  }
+  return UR_OK;
+}
+
+ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *output, ur_codec_context *context,
+                         const uint8_t *stored, const ur_extent *cell, ur_error *error) {
+  ur_column *column = &group->part->columns[output->column];
+  int64_t place = ur_place(group, i);
+  uint64_t raw = (uint64_t)column->info.fixed_bytes;
+  uint8_t *to = NULL;
+  if (output->offsets == NULL) {
+    to = output->data + (uint64_t)place * raw; /* exact: all n of them are in the output, which was measured */
+  } else {
+    raw = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
+    to = output->data + output->offsets[place]; /* exact: offsets that were measured */
+  }
+  const ur_decoder *decoder = NULL;
+  ur_status status = ur_column_decoder(group->part, column, &decoder, error);
+  if (status == UR_OK) status = ur_decode(decoder, context, stored, cell->bytes, to, raw, error);
+  if (status == UR_OK) return UR_OK;
+  if (status == UR_CORRUPT && error != NULL) {
+    error->file = UR_FILE_DATA;
+    error->offset = cell->offset;
+  }
+  return ur_blame(error, status, group, i, output->column);
 }

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "batch/direct.h"
 #include "base/check.h"
+#include "batch/direct.h"
 
 #define ANNOUNCED 64            /* parts that are said to be opened next */
 #define PARTS_AHEAD 16         /* parts between touching what is known of one and using it */

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "batch/batch.h"
 #include "base/check.h"
+#include "batch/batch.h"
 
 typedef struct {
   int64_t row, place;

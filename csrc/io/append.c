@@ -1,5 +1,7 @@
-/* io/append.c - many pieces of memory to the end of a file. */
+/* io/append.c - many pieces of memory to the end of a file, and asking the kernel to begin writing them to the disk. */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/uio.h>
 
 #include "unirecord.h"
@@ -33,4 +35,14 @@ int32_t ur_append(int32_t fd, const void *const *pieces, const uint64_t *lengths
     if ((uint64_t)took < CALL_BYTES - room) break;
   }
   return 0;
+}
+
+/* ---- what the disk is told ------------------------------------------------------------------------------------- */
+
+void ur_start_writeback(int32_t fd, uint64_t offset, uint64_t bytes) {
+#ifdef SYNC_FILE_RANGE_WRITE
+  (void)sync_file_range(fd, (off_t)offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+#else
+  (void)fd, (void)offset, (void)bytes;
+#endif
 }

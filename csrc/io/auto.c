@@ -15,8 +15,8 @@
 #ifdef __linux__
 #include <sys/vfs.h>
 #elif defined(__APPLE__)
-#include <sys/param.h>
 #include <sys/mount.h>
+#include <sys/param.h>
 #endif
 
 #include "io/io.h"

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/cache_segment.h"
 #include "base/check.h"
 #include "base/fork.h"
+#include "io/cache_segment.h"
 
 typedef struct {
   uint64_t offset, place, digest;

@@ -2,8 +2,8 @@
 #ifndef UR_LOADER_FILL_H
 #define UR_LOADER_FILL_H
 
-#include "batch/pool.h"
 #include "base/timing.h"
+#include "batch/pool.h"
 #include "loader/stream.h"
 #include "unirecord.h"
 

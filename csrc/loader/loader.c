@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/readahead.h"
 #include "base/fail.h"
 #include "base/fork.h"
 #include "io/io.h"
 #include "loader/fill.h"
+#include "loader/readahead.h"
 
 enum { LINE = 64, LOOKS = 200, NEAR = 0, RESERVE = 1 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "batch/read.h"
 #include "base/check.h"
 #include "base/fail.h"
+#include "batch/read.h"
 #include "loader/stream.h"
 
 enum { AHEAD = 8, LINE = 64, TOUCHED = 16 };

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fail.h"
 #include "order/order.h"
-#include "order/permute.h"
+#include "base/fail.h"
 #include "base/starts.h"
+#include "order/permute.h"
 #include "unirecord.h"
 
-enum { CHUNK = 256 };
+enum { POSITIONS = 256 };
 
 /* What a permutation is for: a word of its key, so these numbers are frozen. */
 enum { FOR_ROWS = 1, FOR_BLOCKS = 2, FOR_WINDOW = 3, FOR_PARTS = 4, FOR_PART = 5 };
@@ -200,7 +200,7 @@ static size_t take_run(const place *at, int64_t *values, size_t count) {
 }
 
 static void blocks_forward(const ur_order *o, place *at, int64_t *values, size_t count) {
-  int64_t offset[CHUNK];
+  int64_t offset[POSITIONS];
   for (size_t i = 0; i < count;) {
     if (values[i] < at->first || values[i] >= at->end) {
       enter_window(o, slot_at(o, values[i]), at);
@@ -220,7 +220,7 @@ static void blocks_forward(const ur_order *o, place *at, int64_t *values, size_t
 }
 
 static void blocks_backward(const ur_order *o, place *at, int64_t *values, size_t count) {
-  int64_t offset[CHUNK];
+  int64_t offset[POSITIONS];
   for (size_t i = 0; i < count; i++) {
     offset[i] = values[i] % o->block_rows;
     values[i] /= o->block_rows;
@@ -312,8 +312,8 @@ ur_status ur_order_range(const ur_order *order, int64_t start, int64_t stride, i
   const int64_t step = count > 0 ? stride % order->rows : 0;
   const int64_t back = step - order->rows; /* added instead of step where the order starts over */
   for (int64_t done = 0; done < count;) {
-    const size_t chunk = (size_t)(count - done < CHUNK ? count - done : CHUNK);
-    int64_t values[CHUNK];
+    const size_t chunk = (size_t)(count - done < POSITIONS ? count - done : POSITIONS);
+    int64_t values[POSITIONS];
     for (size_t i = 0; i < chunk; i++) {
       values[i] = position;
       position += position + back >= 0 ? back : step;
@@ -338,8 +338,8 @@ static ur_status map_values(const ur_order *order, const int64_t *from, int64_t 
   place at;
   at.first = at.end = 0;
   for (int64_t done = 0; done < count;) {
-    const size_t chunk = (size_t)(count - done < CHUNK ? count - done : CHUNK);
-    int64_t values[CHUNK];
+    const size_t chunk = (size_t)(count - done < POSITIONS ? count - done : POSITIONS);
+    int64_t values[POSITIONS];
     memcpy(values, from + done, chunk * sizeof *values);
     if (!all_inside(order, values, chunk)) return UR_ARGUMENT;
     direction(order, &at, values, chunk);

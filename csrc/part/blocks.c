@@ -3,9 +3,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "io/cache.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "io/cache.h"
 #include "part/part.h"
 
 #define RUN 64      /* neighbours in one range: a longer one does not come faster */

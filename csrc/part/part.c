@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/cache.h"
-#include "base/check.h"
 #include "part/part.h"
+#include "base/check.h"
+#include "io/cache.h"
 
 #define SMALL_INDEX UINT64_C(65536) /* bytes of an index that is read into memory and needs no descriptor */
 

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "base/fail.h"
-#include "io/io.h"
 #include "base/layout.h"
+#include "io/io.h"
 #include "part/parse.h"
 #include "unirecord.h"
 
@@ -173,7 +173,7 @@ static inline uint64_t ur_vector_load(const ur_vector *vector, uint64_t i) {
   }
 }
 
-/* ---- part/codec.c ---------------------------------------------------------------------------------------------------- */
+/* ---- part/rows.c ----------------------------------------------------------------------------------------------------- */
 
 /* What decompresses the cells of a compressed column, made when it is first asked for; the part's own. */
 ur_status ur_column_decoder(ur_part *part, ur_column *column, const ur_decoder **decoder, ur_error *error);

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "base/layout.h"
 #include "scan/numbers.h"
+#include "base/layout.h"
 #include "base/wide.h"
 
 enum { PIECE = 256 };

@@ -9,12 +9,12 @@
 #endif
 
 #include "base/layout.h"
+#include "base/wide.h"
 #include "scan/numbers.h"
 #include "scan/words.h"
 #include "unirecord.h"
-#include "base/wide.h"
 
-#define CHUNK 1024
+#define TRIED_ROWS 1024
 
 /* ---- ranges */
 
@@ -163,8 +163,8 @@ WIDE static void merge(int32_t combine, const uint8_t *from, int64_t n, uint8_t 
 }
 
 /* Tries one step over rows [row, row + n); returns n, or the place where the data is corrupt. */
-static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (*masks)[CHUNK]) {
-  uint8_t outcome[CHUNK];
+static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (*masks)[TRIED_ROWS]) {
+  uint8_t outcome[TRIED_ROWS];
   uint8_t *out = s->combine == UR_SCAN_SET ? masks[s->target] : outcome;
   const uint8_t *data = s->data;
   int64_t place = n;
@@ -183,7 +183,7 @@ static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (
 
 /* ---- marking the rows */
 
-/* How many bytes of a chunk's mask are 1: eight sums side by side, of at most CHUNK / 8 each, which fit in bytes. */
+/* How many bytes of a chunk's mask are 1: eight sums side by side, of at most TRIED_ROWS / 8 each, which fit in bytes. */
 WIDE static int64_t count_true(const uint8_t *mask, int64_t n) {
   uint64_t sums = 0, pairs;
   int64_t i = 0, rest = 0;
@@ -197,7 +197,7 @@ WIDE static int64_t count_true(const uint8_t *mask, int64_t n) {
   return rest + (int64_t)((pairs * UINT64_C(0x0001000100010001)) >> 48);
 }
 
-_Static_assert(CHUNK / 8 <= UINT8_MAX, "the sums of a chunk fit in bytes");
+_Static_assert(TRIED_ROWS / 8 <= UINT8_MAX, "the sums of a chunk fit in bytes");
 
 /* The lowest bits of 64 bytes, the first one's the lowest. */
 static inline uint64_t low_bits(const uint8_t *mask) {
@@ -238,10 +238,10 @@ static int step_is_sound(const ur_scan_step *s) {
 /* Tries a run chunk by chunk; returns how many rows pass, or -1 with *broken = the row with corrupt data. */
 static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t start, int64_t stop, uint64_t *marks,
                        int64_t *broken) {
-  uint8_t masks[UR_SCAN_MASKS][CHUNK];
+  uint8_t masks[UR_SCAN_MASKS][TRIED_ROWS];
   int64_t found = 0, tried = step_count == 1 ? ur_try_words(&steps[0], start, stop - start, marks, &found) : 0;
-  for (int64_t row = start + tried; row < stop; row += CHUNK) { /* exact: rows of the run */
-    int64_t n = stop - row < CHUNK ? stop - row : CHUNK;
+  for (int64_t row = start + tried; row < stop; row += TRIED_ROWS) { /* exact: rows of the run */
+    int64_t n = stop - row < TRIED_ROWS ? stop - row : TRIED_ROWS;
     for (int32_t s = 0; s < step_count; s++) {
       int64_t place = try_step(&steps[s], row, n, masks);
       if (place < n) {
@@ -255,7 +255,7 @@ static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t st
   return found;
 }
 
-_Static_assert(CHUNK % 64 == 0, "a chunk's marks are whole words");
+_Static_assert(TRIED_ROWS % 64 == 0, "a chunk's marks are whole words");
 
 ur_status ur_scan_mark(const ur_scan_step *steps, int32_t step_count, const ur_scan_run *runs, int64_t run_count,
                        int64_t *next, uint64_t *marks, int64_t *counts, int64_t *broken) {

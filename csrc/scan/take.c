@@ -1,8 +1,8 @@
 /* scan/take.c - writes the numbers of marked rows: eight at a time where they lie close, one by one where they do not. */
 #include <string.h>
 
-#include "unirecord.h"
 #include "base/wide.h"
+#include "unirecord.h"
 
 enum { FEW = 4 }; /* of the 64 rows of a word: their bits are looked for one by one */
 

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "folder.h"
 #include "expect.h"
 #include "fault_seam.h"
+#include "folder.h"
 #include "io/io.h"
 
 #define GB UINT64_C(1000000000)

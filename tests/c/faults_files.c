@@ -1,6 +1,7 @@
 /* faults_files.c - files as the system has them: FIFOs, leases, other users' files, few descriptors, forks, reads that must wait. */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -8,7 +9,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <errno.h>
 
 #include "fault_seam.h"
 #include "io/ring.h"

@@ -8,9 +8,9 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "batch/read.h"
 #include "fault_seam.h"
 #include "part_contents.h"
-#include "batch/read.h"
 
 enum { ROWS = 40, BOTH = 2 * ROWS, BATCH = 7 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "folder.h"
 #include "base/layout.h"
+#include "folder.h"
 #include "part/parse.h"
 
 /* Columns: 0 int32?, 1 string (a dictionary), 2 array uint8[24], and unless `fixed` 3 bytes. Row r holds r * 3 (null if

@@ -1,8 +1,8 @@
 /* test_bitmap.c - bitmaps with rank and select against a plain list of rows, at every size, density and edge. */
 #include <string.h>
 
-#include "expect.h"
 #include "base/hash.h"
+#include "expect.h"
 #include "unirecord.h"
 
 enum { MOST = 20000 };

@@ -1,14 +1,14 @@
 /* test_cache.c - what a cache holds: found in pieces, read by threads while others change it, and dropped when damaged. */
 #define _GNU_SOURCE
-#include "io/cache.h"
 #include "expect.h"
+#include "io/cache.h"
 #include "unirecord.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* test_fork.c - what a fork does: it is counted on both sides, and a child closes what is not for it. */
 #define _GNU_SOURCE
-#include "expect.h"
 #include "base/fork.h"
+#include "expect.h"
 #include "unirecord.h"
 
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* test_hash.c - XXH3-64: every way of computing it agrees, reads no byte too many, and matches published vectors. */
 #define _GNU_SOURCE
-#include "expect.h"
 #include "base/hash.h"
+#include "expect.h"
 #include "unirecord.h"
 
 #include <stdlib.h>

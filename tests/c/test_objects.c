@@ -1,8 +1,8 @@
 /* test_objects.c - msgpack by the rules of the format: whole objects are good, and no bytes lead outside of their memory. */
 #include <string.h>
 
-#include "expect.h"
 #include "base/object.h"
+#include "expect.h"
 #include "unirecord.h"
 
 enum { CASES = 400000, MOST = 200 };

@@ -1,8 +1,8 @@
 /* test_places.c - an index of many blocks, each broken in turn; rows that lie beyond the file: named, each of them. */
 #define _GNU_SOURCE
 
-#include "part_contents.h"
 #include "batch/read.h"
+#include "part_contents.h"
 
 enum { ROWS = 40, BLOCK = 65536, MOST_BLOCKS = 16 };
 

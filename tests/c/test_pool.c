@@ -1,7 +1,7 @@
 /* test_pool.c - memory of batches: used again, bounded, lent, out of bounds, after fork, and from many threads at once. */
 #define _GNU_SOURCE
-#include "expect.h"
 #include "batch/pool.h"
+#include "expect.h"
 
 #include <pthread.h>
 #include <string.h>

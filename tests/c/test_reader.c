@@ -1,7 +1,7 @@
 /* test_reader.c - opening and reading parts: right bytes by every way of reading, and no file that can do harm. */
 #define _GNU_SOURCE
-#include "part_contents.h"
 #include "batch/read.h"
+#include "part_contents.h"
 
 #include <stdbool.h>
 #include <sys/wait.h>

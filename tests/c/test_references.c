@@ -3,8 +3,8 @@
 #include <sys/stat.h>
 
 #include "base/copy.h"
-#include "part_contents.h"
 #include "batch/read.h"
+#include "part_contents.h"
 
 enum { ROWS = 40 };
 

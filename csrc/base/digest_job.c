@@ -1,4 +1,4 @@
-/* base/digesting.c - digests computed on a thread of their own, while the caller does something else with the same bytes. */
+/* base/digest_job.c - digests computed on a thread of their own, while the caller does something else with the same bytes. */
 #include <pthread.h>
 #include <stdlib.h>
 
