@@ -17,6 +17,7 @@
 #include <jpeglib.h>
 
 #include "picture/jpeg/jpeg.h"
+#include "unirecord_internal.h"
 
 enum { SIDE = 224, BATCH = 256, BATCHES = 4, MOST_THREADS = 64 };
 

@@ -46,20 +46,25 @@ def files(*patterns: str) -> list[str]:
 
 
 def builder(
-    module: str, header: str, sources: list[str], link: list[str], known: FFI | None = None, python: str = ""
+    module: str,
+    headers: list[str],
+    sources: list[str],
+    link: list[str],
+    known: FFI | None = None,
+    python: str = "",
 ) -> FFI:
-    """A module of all that ``header`` declares, and of the functions that C calls in Python."""
+    """A module of all that ``headers`` declare, and of functions that C calls in Python; it exports nothing."""
     ffi = FFI()
     if known is not None:
         ffi.include(known)
-    ffi.cdef(declarations(header) + python)
+    ffi.cdef("".join(map(declarations, headers)) + python)
     ffi.set_source(
         module,
-        f'#include "{header}"',
+        f'#include "{headers[-1]}"',
         sources=sources,
         depends=files("**/*.h"),
         include_dirs=["csrc"],
-        extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden", "-pthread"],
+        extra_compile_args=["-std=c11", "-O3", "-fvisibility=hidden", "-DUR_API=", "-pthread"],
         extra_link_args=["-pthread", *link],
     )
     return ffi
@@ -116,10 +121,10 @@ FETCH = """
 extern "Python" ur_status ur_python_fetch(void *context, const ur_range *ranges, int64_t count, ur_error *error);
 """
 
-core = builder("unirecord._core", "unirecord.h", files("*/*.c"), [], python=FETCH)
+core = builder("unirecord._core", ["unirecord.h", "unirecord_internal.h"], files("*/*.c"), [], python=FETCH)
 jpeg = builder(
     "unirecord._jpeg",
-    "picture/jpeg/jpeg.h",
+    ["picture/jpeg/jpeg.h"],
     files("picture/jpeg/*.c", "picture/*.c", "base/fail.c"),
     LINKING.get(how_to_link(), []),
     core,

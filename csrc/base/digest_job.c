@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/fork.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 struct ur_digesting {
   pthread_t thread;

@@ -1,4 +1,4 @@
-/* base/fail.c - filling in a ur_error: one sentence, and the place it speaks of; texts of the status codes. */
+/* base/fail.c - filling in a ur_error: one sentence, and the place it speaks of; texts of the status codes, and the version. */
 #include "base/fail.h"
 #include "unirecord.h"
 
@@ -62,3 +62,6 @@ const char *ur_status_text(int32_t status) {
     default: return "unknown status";
   }
 }
+
+/* That of unirecord/__init__.py: a test compares them. */
+const char *ur_version(void) { return "0.1.0"; }

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { DESCRIPTORS = 1 << 20, WORDS = DESCRIPTORS / 64 }; /* as many as Linux gives a process, unless it is told otherwise */
 

@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 #include "base/copy.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #include <string.h>
 

@@ -11,6 +11,7 @@
 #include "base/object.h"
 #include "base/check.h"
 #include "base/fail.h"
+#include "unirecord_internal.h"
 
 enum { DEPTH = 64, FEW_KEYS = 16, NEAR_KEYS = 64 };
 

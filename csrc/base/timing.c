@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #endif
 #include "base/timing.h"
+#include "unirecord_internal.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

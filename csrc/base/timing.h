@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #define UR_TIMING_NS 5000 /* a look at the clock may cost so little of it that nobody can measure it: some 25 ns */
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "batch/read.h"
+#include "unirecord_internal.h"
 
 struct ur_layer_read {
   ur_read read;

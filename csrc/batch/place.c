@@ -1,5 +1,6 @@
 /* batch/place.c - where in a batch a value goes, decompressed on the way; which row and column an error is blamed on. */
 #include "batch/cells.h"
+#include "unirecord_internal.h"
 
 ur_status ur_blame(ur_error *error, ur_status status, const ur_group *group, int64_t i, int32_t column) {
   if (status == UR_OK || error == NULL) return status;

@@ -16,6 +16,7 @@
 
 #include "base/fail.h"
 #include "base/fork.h"
+#include "unirecord_internal.h"
 
 enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 4096, ALIGNMENT = 64 };
 

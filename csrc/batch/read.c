@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "batch/direct.h"
+#include "unirecord_internal.h"
 
 #define ANNOUNCED 64            /* parts that are said to be opened next */
 #define PARTS_AHEAD 16         /* parts between touching what is known of one and using it */

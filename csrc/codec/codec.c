@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "codec/shuffle.h"
 #include "codec/zstd.h"
+#include "unirecord_internal.h"
 
 #define KEPT_CONTEXTS 64
 #define DICTIONARY_TABLES (UINT64_C(64) << 10) /* what a dictionary takes beside its bytes: 27 KiB in libzstd 1.5 */

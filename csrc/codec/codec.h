@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "base/layout.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* Whether a cell of `stored` bytes can be a value of `raw` bytes: equal sizes say that it is stored as it is, and no frame is
  * as large as its value, or becomes more than 2^15 times as large. */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum {
   BIG_DIGITS = 19,   /* whole numbers of fewer digits fit 64 bits */

@@ -9,7 +9,7 @@
 #include "foreign/tfrecord.h"
 #include "base/check.h"
 #include "base/layout.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #include <pthread.h>
 #ifdef __x86_64__

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <sys/uio.h>
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* Of a system call: with a megabyte at a time, ext4 took up to three times as long (docs/performance.md). */
 enum { CALL_BYTES = 128 << 10, CALL_PIECES = 1024 /* IOV_MAX of Linux */ };

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/fork.h"
 #include "io/cache_segment.h"
+#include "unirecord_internal.h"
 
 typedef struct {
   uint64_t offset, place, digest;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "io/io.h"
+#include "unirecord_internal.h"
 
 #define WINDOW (UINT64_C(1) << 30)  /* bytes of the file that are mapped together */
 #define WINDOWS 16384               /* what lies behind them is read */

@@ -8,7 +8,7 @@
 #include "base/timing.h"
 #include "io/cache.h"
 #include "io/io.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 static _Thread_local ur_told told;
 

@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/fail.h"
 #include "batch/read.h"
+#include "unirecord_internal.h"
 
 enum { ALIGNMENT = 64, ADVISE_BATCHES = 256, GLANCE_BATCHES = 8 };
 

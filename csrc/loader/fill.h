@@ -5,7 +5,7 @@
 #include "base/timing.h"
 #include "batch/pool.h"
 #include "loader/stream.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 struct ur_batch {
   ur_piece piece;

@@ -21,6 +21,7 @@
 #include "io/io.h"
 #include "loader/fill.h"
 #include "loader/readahead.h"
+#include "unirecord_internal.h"
 
 enum { LINE = 64, LOOKS = 200, NEAR = 0, RESERVE = 1 };
 

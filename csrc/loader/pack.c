@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/fail.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* Open bins by the room they have left: of each room a stack, and a bit for those that have any. */
 typedef struct {

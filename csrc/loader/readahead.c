@@ -16,6 +16,7 @@
 #include "io/io.h"
 #include "order/order.h"
 #include "set/set.h"
+#include "unirecord_internal.h"
 
 #define READ_BYTES (UINT64_C(256) << 10) /* one read: the copy stays in the processor's cache */
 #define LEAST_BYTES (UINT64_C(4) << 20)  /* files so short that a few faults bring them */

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/fail.h"
 #include "set/set.h"
+#include "unirecord_internal.h"
 
 enum { TOGETHER = 64 }; /* samples that are looked for at the same time */
 

@@ -3,7 +3,7 @@
 #define UR_STREAM_H
 
 #include "base/timing.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* `count` elements of a document, from element `first` on, that go to element `to` of the batch. */
 typedef struct {

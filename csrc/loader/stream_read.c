@@ -9,6 +9,7 @@
 #include "base/fail.h"
 #include "batch/read.h"
 #include "loader/stream.h"
+#include "unirecord_internal.h"
 
 enum { AHEAD = 8, LINE = 64, TOUCHED = 16 };
 

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 #define TOP_BITS UINT64_C(0x8080808080808080)

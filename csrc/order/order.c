@@ -12,7 +12,7 @@
 #include "base/fail.h"
 #include "base/starts.h"
 #include "order/permute.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { POSITIONS = 256 };
 

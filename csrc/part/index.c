@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "part/part.h"
+#include "unirecord_internal.h"
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 

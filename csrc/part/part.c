@@ -6,6 +6,7 @@
 #include "part/part.h"
 #include "base/check.h"
 #include "io/cache.h"
+#include "unirecord_internal.h"
 
 #define SMALL_INDEX UINT64_C(65536) /* bytes of an index that is read into memory and needs no descriptor */
 

@@ -9,7 +9,7 @@
 #include "base/layout.h"
 #include "io/io.h"
 #include "part/parse.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 typedef struct {
   ur_column_info info;

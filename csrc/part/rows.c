@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "codec/codec.h"
 #include "part/part.h"
+#include "unirecord_internal.h"
 
 static ur_status outside(const ur_part *part, uint64_t row, uint64_t offset, uint64_t bytes, ur_error *error) {
   ur_status status = ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE,

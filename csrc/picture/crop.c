@@ -3,7 +3,7 @@
 
 #include "base/fail.h"
 #include "picture/real.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { TRIES = 10, MOST_SIDE = 65535 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/fail.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { MOST_SCANS = 100, BITS_OF_A_BLOCK = 1, BLOCK_PIXELS = 64 };
 

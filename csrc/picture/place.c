@@ -12,7 +12,7 @@
 
 #include "base/fail.h"
 #include "picture/real.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* One body for several instruction sets, chosen when the module is loaded; not under sanitizers, which run before the choice
  * can. Named by a feature, since GCC takes "arch=haswell" for that very processor. */

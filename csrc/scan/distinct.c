@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* At most half of the places are taken. Of a million strings the longest run is then about 70 long. */
 enum { LONGEST_RUN = 1024, FIRST_PLACES = 1024, FIRST_BYTES = 1 << 14 };

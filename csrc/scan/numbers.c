@@ -7,6 +7,7 @@
 #include "scan/numbers.h"
 #include "base/layout.h"
 #include "base/wide.h"
+#include "unirecord_internal.h"
 
 enum { PIECE = 256 };
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* Bytes of a whole number in a column of this type; 0 for other types. */
 size_t ur_number_width(int32_t type);

@@ -12,7 +12,7 @@
 #include "base/wide.h"
 #include "scan/numbers.h"
 #include "scan/words.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #define TRIED_ROWS 1024
 

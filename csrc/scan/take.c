@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/wide.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { FEW = 4 }; /* of the 64 rows of a word: their bits are looked for one by one */
 

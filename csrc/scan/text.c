@@ -1,7 +1,7 @@
 /* scan/text.c - tries a test on each of many strings: between two bounds, or like a pattern. */
 #include <string.h>
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { BYTE = 0, ONE = 1, MANY = 2 };
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/layout.h"
+#include "unirecord_internal.h"
 
 #define AVX2 __attribute__((target("avx2,popcnt")))
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* Tries a sound RANGE step on the first rows of [row, row + n), a multiple of 64 of them, and returns how many; 0 where it
  * cannot. Adds those that pass to *found, and marks them as bits unless `marks` is NULL. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "batch/read.h"
+#include "unirecord_internal.h"
 
 static ur_status check_rows(const ur_set *first, const ur_set *other, int32_t number, ur_error *error) {
   if (other->layers != NULL) return ur_fail(error, UR_ARGUMENT, "layer %" PRId32 " is a joined set already", number);

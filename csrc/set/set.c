@@ -8,6 +8,7 @@
 #include "base/fork.h"
 #include "base/object.h"
 #include "base/starts.h"
+#include "unirecord_internal.h"
 
 #define LEAST_OPEN 8 /* parts that a set may keep open however many descriptors the process holds */
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "part/part.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* One part's place in a set. A reader pins the slot while it takes its reference, so whoever empties the slot knows
  * whether the part that was in it may still be about to be referenced. No lock: a fork() can happen at any moment. */

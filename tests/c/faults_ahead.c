@@ -4,6 +4,7 @@
 #include "part/part.h"
 #include "part_contents.h"
 #include "set/set.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40, UNIT = 1, UNITS = 40, MANY = 32, AHEAD = 16 };
 

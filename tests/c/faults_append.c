@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "expect.h"
 #include "fault_seam.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "codec/codec.h"
 #include "expect.h"
 #include "fault_seam.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { CELLS = 60, CELL = 400, USED = 4, ROOM = CELLS * CELL, DICTIONARY = 2048, ROWS = 7, COLUMNS = 6, MOST = 4096 };
 

@@ -3,6 +3,7 @@
 #include "fault_seam.h"
 #include "io/io.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40, READS = 50, BATCH = 32, MANY_PARTS = 12 };
 

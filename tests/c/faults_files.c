@@ -14,6 +14,7 @@
 #include "io/ring.h"
 #include "part_contents.h"
 #include "set/set.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40, PARTS = 60, SETS = 3, LIMIT = 200 };
 

@@ -11,6 +11,7 @@
 #include "batch/read.h"
 #include "fault_seam.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40, BOTH = 2 * ROWS, BATCH = 7 };
 

@@ -8,6 +8,7 @@
 
 #include "expect.h"
 #include "picture/jpeg/jpeg.h"
+#include "unirecord_internal.h"
 
 enum { MOST_FILES = 64, MOST_BYTES = 1 << 17, SIDE = 40 };
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { MOST_COLUMNS = 256, MOST_ROWS = 64, MOST_BYTES = 1 << 20, SECTION_KINDS = 18 };
 

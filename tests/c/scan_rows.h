@@ -1,7 +1,7 @@
 /* scan_rows.h - marks the rows of runs, triples start, stop, whether all pass, and writes them: both from one thread. */
 #include <stdlib.h>
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* rows[] may be NULL: then they are only counted. *count is how many, or, of corrupt data, the row. */
 static inline ur_status scan_rows(const ur_scan_step *steps, int32_t step_count, const int64_t *runs, int64_t run_count,

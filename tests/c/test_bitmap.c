@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { MOST = 20000 };
 

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "expect.h"
 #include "io/cache.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

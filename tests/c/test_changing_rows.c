@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40, TRIES = 1000000, EACH = 300, ASKED = 64 };
 

@@ -1,7 +1,7 @@
 /* test_crc32c.c - CRC-32C by the processor's instruction is that by tables, for every length and start. */
 #include "expect.h"
 #include "foreign/tfrecord.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { ROOM = 400, LANES = 3 * 2048 /* taken side by side */, LARGE = 2 * LANES + 100 };
 

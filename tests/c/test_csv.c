@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { COLUMNS = 2 };
 

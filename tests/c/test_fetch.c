@@ -1,6 +1,7 @@
 /* test_fetch.c - parts whose bytes a function brings: the same rows, blocks that come once, failures that are said. */
 #define _GNU_SOURCE
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

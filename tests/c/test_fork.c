@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "base/fork.h"
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>

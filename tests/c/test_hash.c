@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "base/hash.h"
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

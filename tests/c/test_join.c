@@ -5,6 +5,7 @@
 
 #include "batch/read.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 20, PARTS = 2, ALL = PARTS * ROWS };
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "batch/read.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 20, PARTS = 2, ALL = PARTS * ROWS };
 

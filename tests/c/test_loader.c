@@ -7,6 +7,7 @@
 
 #include "base/timing.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 #ifdef __SANITIZE_THREAD__
 enum { ROUNDS = 24 };

@@ -3,7 +3,7 @@
 
 #include "base/object.h"
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { CASES = 400000, MOST = 200 };
 

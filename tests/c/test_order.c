@@ -1,6 +1,6 @@
 /* test_order.c - orders through the C interface: exact permutations at every size and in every mode, wrong calls refused. */
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 #include <string.h>
 

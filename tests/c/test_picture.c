@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { CASES = 20000, MOST_BYTES = 400 };
 

@@ -3,6 +3,7 @@
 
 #include "batch/read.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40, BLOCK = 65536, MOST_BLOCKS = 16 };
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "batch/pool.h"
 #include "expect.h"
+#include "unirecord_internal.h"
 
 #include <pthread.h>
 #include <string.h>

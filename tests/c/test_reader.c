@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "batch/read.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 #include <stdbool.h>
 #include <sys/wait.h>

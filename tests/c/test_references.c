@@ -5,6 +5,7 @@
 #include "base/copy.h"
 #include "batch/read.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40 };
 

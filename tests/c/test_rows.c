@@ -1,6 +1,7 @@
 /* test_rows.c - what holds of the first row, column and part holds of the others: in small batches, by every way of reading. */
 #define _GNU_SOURCE
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 
 #include "expect.h"
 #include "scan_rows.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 9001, INT32 = 6, INT64 = 8, UINT64 = 9, FLOAT16 = 10, FLOAT32 = 11, UINT16 = 5 };
 

@@ -6,7 +6,7 @@
 
 #include "expect.h"
 #include "scan_rows.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 2500, INT8 = 2, UINT64 = 9, INT32 = 6, INT64 = 8, FLOAT32 = 11, MOST = 24 };
 

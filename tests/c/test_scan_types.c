@@ -4,7 +4,7 @@
 
 #include "expect.h"
 #include "scan_rows.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 9000, STEPS = 6, CASES = 400, TYPES = 12, FLOAT16 = 10, FLOAT32 = 11, FLOAT64 = 12 };
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "base/check.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40 };
 

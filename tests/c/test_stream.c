@@ -5,6 +5,7 @@
 
 #include "folder.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 40, COLUMN = 3, MOST = 8 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "expect.h"
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 enum { RECORDS = 3, BYTES = (16 + 0) + (16 + 5) + (16 + 40), ROOM = 8 };
 

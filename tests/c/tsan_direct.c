@@ -6,6 +6,7 @@
 
 #include "batch/direct.h"
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 20, PARTS = 40, KNOWN = 12, ALL = ROWS * PARTS, THREADS = 4, READS = 200, BATCH = 16, BYTES = 24 };
 

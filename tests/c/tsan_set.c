@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "part_contents.h"
+#include "unirecord_internal.h"
 
 enum { ROWS = 20, PARTS = 40, ALL = ROWS * PARTS, THREADS = 4, READS = 150, BATCH = 4 };
 

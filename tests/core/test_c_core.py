@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import reference
 
+import unirecord
 from unirecord import UniRecordDataset, Writer
+from unirecord.core.library import ffi, lib
 from unirecord.inspect.verify import verify
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,6 +122,19 @@ def test_the_examples_are_on_the_page_of_the_c_core() -> None:
     assert {name for name in named if name not in header} == set()
 
 
+def test_the_library_has_the_version_of_the_package() -> None:
+    assert ffi.string(lib.ur_version()).decode() == unirecord.__version__
+
+
+def test_the_contract_is_small_and_nothing_internal_is_exported() -> None:
+    contract, internal = (
+        (ROOT / "csrc" / name).read_text() for name in ("unirecord.h", "unirecord_internal.h")
+    )
+    assert 20 <= len(re.findall(r"^UR_API ", contract, re.M)) <= 40
+    assert not re.findall(r"^(?!UR_API|typedef|static)\w[\w ]*[ *]ur_\w+\(", contract, re.M)
+    assert "UR_API" not in internal
+
+
 def test_sources_without_linux_are_whole() -> None:
     """Not macOS, but the other side of every #ifdef of __linux__."""
     flags = ["-std=c11", "-U__linux__", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Icsrc"]
@@ -195,11 +210,13 @@ def keep_lines(comment: re.Match[str]) -> str:
     return "\n" * comment.group().count("\n")
 
 
-def test_the_header_is_c_plus_plus_too(tmp_path: Path) -> None:
+def test_the_headers_are_c_plus_plus_too(tmp_path: Path) -> None:
     compiler = shutil.which("c++")
     if compiler is None:
         pytest.skip("there is no C++ compiler here")
     source = tmp_path / "a.cpp"
-    source.write_text('#include "unirecord.h"\nint main() { return ur_status_text(0) == nullptr; }\n')
+    source.write_text(
+        '#include "unirecord_internal.h"\nint main() { return ur_status_text(0) == nullptr; }\n'
+    )
     done = run(compiler, "-std=c++17", "-Wall", "-Icsrc", "-fsyntax-only", source)
     assert (done.returncode, done.stderr) == (0, "")

@@ -14,6 +14,7 @@
 #include <jpeglib.h>
 
 #include "base/fail.h"
+#include "unirecord_internal.h"
 
 /* Chroma is interpolated from the pixels beside; libjpeg takes the edge of what it decodes for that of the picture. */
 enum { MARGIN = 2, ROWS_AT_ONCE = 4, KEPT_BYTES = 16 << 20 };

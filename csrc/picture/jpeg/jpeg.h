@@ -6,7 +6,7 @@
 #ifndef UNIRECORD_PICTURE_JPEG_H
 #define UNIRECORD_PICTURE_JPEG_H
 
-#include "unirecord.h"
+#include "unirecord_internal.h"
 
 /* cdef begin */
 
