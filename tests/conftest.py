@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 os.environ["UNIRECORD_PAGER"] = ""
 os.environ["PYTHONFAULTHANDLER"] = "1"
+# Programs that tests start find what tests share, as tests do.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH")])
+)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")

@@ -50,7 +50,7 @@ def test_examples_on_one_process(tmp_path: Path, name: str) -> None:
 
 def test_every_example_is_run_by_some_test() -> None:
     """Some by those that `make ray` and `make trainers` run, which take longer than each run can spare."""
-    written = "\n".join(path.read_text(encoding="utf-8") for path in EXAMPLES.parent.glob("tests/*.py"))
+    written = "\n".join(path.read_text(encoding="utf-8") for path in EXAMPLES.parent.glob("tests/**/*.py"))
     imported = {"digits"}  # by the others
     names = {path.stem for path in EXAMPLES.iterdir() if path.is_file()} - imported
     assert len(names) >= 11
