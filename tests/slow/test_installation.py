@@ -1,7 +1,8 @@
-"""Every extra can be installed on every Python that the package promises: by wheels alone, all extras together."""
+"""What a package index is asked for: the wheel where there is no compiler, and every extra on every promised Python."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,51 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+USE = """
+import unirecord
+with unirecord.Writer("train.urec", {"image": "bytes", "label": "int32"}) as writer:
+    for label in range(5):
+        writer.write({"image": bytes([label]) * 9, "label": label})
+with unirecord.UniRecordDataset("train.urec") as ds:
+    assert [int(sample["label"]) for sample in ds] == [0, 1, 2, 3, 4]
+    assert ds[-1]["image"] == bytes([4]) * 9
+print(unirecord.__file__)
+"""
+
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+
+
+def run(*command: str | Path, cwd: Path, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], cwd=cwd, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{command}: {done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_wheel_works_in_an_empty_environment_without_a_compiler(tmp_path: Path) -> None:
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+    run(sys.executable, "-m", "venv", "fresh", cwd=tmp_path)
+    fresh = tmp_path / "fresh" / "bin"
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    bare |= {"PATH": str(fresh), "CC": "false", "CXX": "false"}
+    run(
+        fresh / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary",
+        ":all:",
+        wheel,
+        cwd=tmp_path,
+        env=bare,
+    )
+    where = run(fresh / "python", "-c", USE, cwd=tmp_path, env=bare)
+    assert str(tmp_path) in where
+    listing = run(fresh / "unirecord", "inspect", "train.urec", cwd=tmp_path, env=bare)
+    assert "label" in listing
 
 
 def test_the_promised_pythons_are_those_that_are_tried() -> None:
