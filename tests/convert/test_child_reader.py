@@ -172,7 +172,7 @@ def test_the_child_leaves_no_core_file(tmp_path: Path) -> None:
     source = opened(tmp_path / "x", "numbers")
     assert numbers(source, 0) == [0] * ROWS
     reader: Any = source.reader
-    limits = Path(f"/proc/{reader._child._process._process.pid}/limits").read_text()
+    limits = Path(f"/proc/{reader.args[0]._process._process.pid}/limits").read_text()
     assert re.search(r"Max core file size +0 ", limits)
 
 
@@ -191,7 +191,7 @@ def test_the_child_ends_with_its_source(tmp_path: Path) -> None:
     source = opened(tmp_path / "x", "numbers", "numbers")
     assert numbers(source, 0) == [0] * ROWS
     reader: Any = source.reader
-    pid = reader._child._process._process.pid
+    pid = reader.args[0]._process._process.pid
     copy = pickle.loads(pickle.dumps(source))
     del source, reader
     gc.collect()
@@ -218,7 +218,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, what: str) -> None:
             # a fork has no part in the child of its parent
             batches = source.batches_of(source.units[0])
             next(batches)
-            (tmp_path / "pid").write_text(str(reader._child._process._process.pid))
+            (tmp_path / "pid").write_text(str(reader.args[0]._process._process.pid))
             if what != "numbers":
                 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
             next(batches)
@@ -227,7 +227,7 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, what: str) -> None:
     ended = os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1])
     assert ended == (0 if what == "numbers" else -signal.SIGKILL)
     pid = int((tmp_path / "pid").read_text())
-    assert pid != reader._child._process._process.pid
+    assert pid != reader.args[0]._process._process.pid
     for _ in range(500):
         if not is_there(pid):
             break
@@ -246,11 +246,11 @@ def test_the_child_outlives_the_thread_that_has_started_it(tmp_path: Path) -> No
     thread = threading.Thread(target=lambda: found.extend(numbers(copy, 0)))
     thread.start()
     thread.join()
-    pid = copy.reader._child._process._process.pid
-    assert pid != reader._child._process._process.pid
+    pid = copy.reader.args[0]._process._process.pid
+    assert pid != reader.args[0]._process._process.pid
     time.sleep(0.5)
     assert numbers(copy, 1) == [1] * ROWS
-    assert copy.reader._child._process._process.pid == pid
+    assert copy.reader.args[0]._process._process.pid == pid
 
 
 def test_two_units_are_read_at_once(tmp_path: Path) -> None:

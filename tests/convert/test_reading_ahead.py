@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from numbers_source import SCHEMA, Numbers
 from unirecord import SchemaError, UniRecordDataset
 from unirecord.convert.conversion import write_part
 from unirecord.convert.sources.base import taken_ahead
-from unirecord.convert.task import BatchesAhead
+from unirecord.convert.task import batches_ahead, of_next_task
 from unirecord.format.schema import Schema
 
 
@@ -80,12 +81,12 @@ def test_who_stops_early_leaves_no_thread(tmp_path: Path) -> None:
 def test_the_next_task_is_read_while_one_ends(tmp_path: Path) -> None:
     source = Ahead(tmp_path, UNITS)
     began = [threading.Event() for _ in source.units]
-    with BatchesAhead(Begun(source, began), [(0, 1), (1, 3), (3, 3), (3, 4)]) as ahead:
-        first = list(ahead.of_next_task())
+    with closing(batches_ahead(Begun(source, began), [(0, 1), (1, 3), (3, 3), (3, 4)])) as ahead:
+        first = list(of_next_task(ahead))
         assert {unit for unit, _ in first} == {0}
         assert began[1].wait(20)  # before anybody asks for it
-        assert {unit for unit, _ in ahead.of_next_task()} == {1, 2}
-        assert list(ahead.of_next_task()) == []
+        assert {unit for unit, _ in of_next_task(ahead)} == {1, 2}
+        assert list(of_next_task(ahead)) == []
     assert not began[4].is_set()
 
 

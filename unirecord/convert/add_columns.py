@@ -10,7 +10,8 @@ import secrets
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Protocol
+from functools import partial
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +53,8 @@ __all__ = [
     "ColumnSource",
     "ColumnsSpec",
     "ColumnsAdded",
-    "FunctionMaker",
     "JoinedTable",
     "MadeColumns",
-    "TableMaker",
     "add_columns",
     "join_table",
 ]
@@ -70,62 +69,53 @@ _ROWS_BYTES: Final = 8 << 20
 Rows = NDArray[np.int64]
 
 
-class ColumnMaker(Protocol):
+@dataclass(frozen=True)
+class ColumnMaker:
     """What makes the new columns; it can be pickled where processes are to do it.
 
     Attributes:
         reads: the columns that it is given; empty: it needs the numbers of the rows alone.
+        make: the new columns by name, of the numbers of rows and the columns of these rows that it reads.
     """
 
     reads: tuple[str, ...]
-
-    def make(self, rows: Rows, given: dict[str, Any]) -> Mapping[str, Any]:
-        """The new columns of these rows, by name."""
+    make: Callable[[Rows, dict[str, Any]], Mapping[str, Any]]
 
 
-class FunctionMaker:
-    """Calls a function with batches of the rows, dicts of columns as ``read_rows`` gives them."""
+def made_by_function(
+    function: Callable[[dict[str, Any]], Mapping[str, Any]], rows: Rows, given: dict[str, Any]
+) -> Mapping[str, Any]:
+    """What a function makes of rows, a dict of columns as ``read_rows`` gives it.
 
-    def __init__(self, function: Callable[[dict[str, Any]], Mapping[str, Any]], reads: Sequence[str]) -> None:
-        self.reads: tuple[str, ...] = tuple(reads)
-        self._function = function
-
-    def make(self, rows: Rows, given: dict[str, Any]) -> Mapping[str, Any]:
-        """What the function makes of them. TransformError, with its own as the cause, where it raises."""
-        try:
-            return self._function(given)
-        except Exception as error:
-            raise TransformError(
-                f"the function for new columns failed at rows {rows[0]} to {rows[-1]}: {type(error).__name__}: {error}"
-            ) from error
-
-
-class TableMaker:
-    """Takes the values of a table: those of row ``found[i]`` of it for row i of the dataset.
-
-    Where that is -1 a column of ``kept`` has the value that it has in the dataset, and any other one is null.
+    TransformError, with its own as the cause, where it raises.
     """
+    try:
+        return function(given)
+    except Exception as error:
+        raise TransformError(
+            f"the function for new columns failed at rows {rows[0]} to {rows[-1]}: {type(error).__name__}: {error}"
+        ) from error
 
-    reads: tuple[str, ...]
 
-    def __init__(self, columns: Mapping[str, Sequence[Any]], found: Rows, kept: Sequence[str] = ()) -> None:
-        self._columns, self._found = columns, found
-        self.reads = tuple(kept)
+def found_in_table(
+    columns: Mapping[str, Sequence[Any]], found: Rows, rows: Rows, given: dict[str, Any]
+) -> Mapping[str, Any]:
+    """The values of a table: those of row ``found[i]`` of it for row i of the dataset.
 
-    def make(self, rows: Rows, given: dict[str, Any]) -> Mapping[str, Any]:
-        """The values for these rows."""
-        places = self._found[rows]
-        if (places >= 0).all():
-            return {name: _taken(values, places) for name, values in self._columns.items()}
-        every, before = places.tolist(), items_of(given)
-        nulls = [None] * len(every)
-        return {
-            name: [
-                values[place] if place >= 0 else there
-                for place, there in zip(every, before.get(name, nulls), strict=True)
-            ]
-            for name, values in self._columns.items()
-        }
+    Where that is -1 a column of ``given`` has the value that it has in the dataset, and any other one is null.
+    """
+    places = found[rows]
+    if (places >= 0).all():
+        return {name: _taken(values, places) for name, values in columns.items()}
+    every, before = places.tolist(), items_of(given)
+    nulls = [None] * len(every)
+    return {
+        name: [
+            values[place] if place >= 0 else there
+            for place, there in zip(every, before.get(name, nulls), strict=True)
+        ]
+        for name, values in columns.items()
+    }
 
 
 def _taken(values: Sequence[Any], places: Rows) -> Any:
@@ -271,7 +261,7 @@ class JoinedTable:
     """
 
     schema: Schema
-    maker: TableMaker
+    maker: ColumnMaker
     without: int
     unused: int
     digest: str
@@ -325,7 +315,8 @@ def join_table(
     every = np.full(parts.rows, -1, np.int64)
     every[there] = places
     used = len(np.unique(places[places >= 0]))
-    maker = TableMaker({name: found[name] for name in names}, every, kept if len(lacking) else ())
+    make = partial(found_in_table, {name: found[name] for name in names}, every)
+    maker = ColumnMaker(tuple(kept) if len(lacking) else (), make)
     asked = {*names, *keys}
     left_out = tuple(one for one in table.left_out if one.column is None or one.column in asked)
     return JoinedTable(schema, maker, len(lacking), rows - used, _digest(found), left_out)
@@ -535,7 +526,6 @@ class ColumnsSpec:
 
     def source(self, snapshot: Snapshot, *, again: bool = False) -> MadeColumns:
         """The columns of what is there now. ``again``: rows came, or parts changed, since this was first asked."""
-        maker: ColumnMaker
         without = unused = 0
         left_out: tuple[LeftOut, ...] = ()
         if self.is_function:
@@ -543,7 +533,8 @@ class ColumnsSpec:
             reads = snapshot.schema.names if self.reads is None else self.reads
             for name in reads:
                 snapshot.schema.ordinal(name)
-            maker, values = FunctionMaker(self.values, reads), _code_of(self.values)
+            maker = ColumnMaker(tuple(reads), partial(made_by_function, self.values))
+            values = _code_of(self.values)
         else:
             if again and self.key is None:
                 raise StaleError(

@@ -473,7 +473,7 @@ class _Run:
                 self.job, waiting, self._spec.workers, self._target.lock_number(), self._tell, self._done
             )
         else:
-            with BackgroundSync() as background_sync, batches_of_tasks(self.job, waiting) as ahead:
+            with BackgroundSync() as background_sync, closing(batches_of_tasks(self.job, waiting)) as ahead:
                 for task in waiting:
                     tell = partial(self._tell, task)
                     self._done(task, run_task(self.job, task, tell, settle=background_sync.add, ahead=ahead))
@@ -663,8 +663,8 @@ def write_part(
     target = SinglePartWriter(place, check_id(id), overwrite=overwrite)
     try:
         target.keep()
-        writing = _Writing(source, place, schema, BatchWriter(target, content))
-        writing.write(limit, _Telling(target, source, limit, progress))
+        writing = _Writing(source, target, schema, BatchWriter(target, content), progress)
+        writing.write(limit)
         target.before_publishing = writing.check
         writing.out.finish()
     finally:
@@ -672,48 +672,28 @@ def write_part(
     return writing.rows, list(source.left_out)
 
 
-class _Telling:
-    """Tells how far the one part is."""
-
-    def __init__(
-        self,
-        target: SinglePartWriter,
-        source: Source,
-        limit: int | None,
-        progress: Callable[[Standing], None] | None,
-    ) -> None:
-        self._target, self._progress = target, progress
-        most = min((n for n in (limit, source.rows) if n is not None), default=None)
-        self._standing = Standing(all_rows=most, all_tasks=1, parts=[os.path.basename(target.path)])
-
-    def rows(self, rows: int) -> None:
-        """Say how many rows there are."""
-        self._standing.rows, self._standing.bytes = rows, self._target.written
-        self._tell()
-
-    def done(self) -> None:
-        """Say that these were all."""
-        self._standing.tasks, self._standing.parts = 1, []
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._progress is not None:
-            self._progress(self._standing)
-
-
 class _Writing:
     """The rows of a source on their way into one part, and which row of it each unit of the source begins with."""
 
-    def __init__(self, source: Source, path: str, schema: Schema, out: BatchWriter) -> None:
-        self._source, self._path, self._schema, self.out = source, path, schema, out
-        self._encoder = RecordEncoder(schema, "error")
+    def __init__(
+        self,
+        source: Source,
+        target: SinglePartWriter,
+        schema: Schema,
+        out: BatchWriter,
+        progress: Callable[[Standing], None] | None,
+    ) -> None:
+        self._source, self._target, self._schema, self.out = source, target, schema, out
+        self._encoder, self._progress = RecordEncoder(schema, "error"), progress
         self.rows = 0
         self._starts: dict[int, int] = {}
         self._limit: int | None = None
 
-    def write(self, limit: int | None, tell: _Telling) -> None:
-        """Write at most ``limit`` rows."""
+    def write(self, limit: int | None) -> None:
+        """Write at most ``limit`` rows, and tell how far that is."""
         self._limit = limit
+        most = min((n for n in (limit, self._source.rows) if n is not None), default=None)
+        standing = Standing(all_rows=most, all_tasks=1, parts=[os.path.basename(self._target.path)])
         batches = self._source.numbered_batches()
         ahead = taken_ahead(batches) if self._source.reads_ahead and limit is None else batches
         row = at = 0
@@ -726,10 +706,16 @@ class _Writing:
             self._starts.setdefault(unit, self.rows)
             self.out.add(encoded, owned=False)
             self.rows += encoded.rows
-            tell.rows(self.rows)
+            standing.rows, standing.bytes = self.rows, self._target.written
+            self._tell(standing)
             if self.rows == limit:
                 break
-        tell.done()
+        standing.tasks, standing.parts = 1, []
+        self._tell(standing)
+
+    def _tell(self, standing: Standing) -> None:
+        if self._progress is not None:
+            self._progress(standing)
 
     def _encoded(self, unit: int, batch: RawBatch, first: int) -> ColumnBatch:
         source = self._source
@@ -770,4 +756,6 @@ class _Writing:
         except SchemaError as error:
             raise StaleError(f"{self._source.path} has changed since it was written: {error}") from None
         except CorruptionError as error:
-            raise CorruptionError(str(error).replace(path, self._path), path=self._path) from None
+            raise CorruptionError(
+                str(error).replace(path, self._target.path), path=self._target.path
+            ) from None

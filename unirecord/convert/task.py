@@ -28,7 +28,8 @@ from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
 from .steps import chosen_rows
 
 __all__ = [
-    "BatchesAhead",
+    "batches_ahead",
+    "of_next_task",
     "BegunTask",
     "Job",
     "RowsWritten",
@@ -118,36 +119,27 @@ def batches_of_units(source: Source, start: int, stop: int) -> Iterator[tuple[in
             yield number, batch
 
 
-class BatchesAhead:
-    """Batches of tasks that one process runs one after the other; at most one is read before it is asked for.
+TaskBatches = Generator[tuple[int, RawBatch] | None, None, None]
 
-    The first one of a task is read while the part before it is finished and the rest of it synced.
+
+def batches_ahead(source: Source, ranges: Iterable[tuple[int, int]]) -> TaskBatches:
+    """Yield the batches of tasks that one process runs one after the other, and None behind each task.
+
+    At most one batch is read before it is asked for: the first one of a task is read while the part before it is
+    finished and the rest of it synced. ``ranges``: the units [start, stop) of each task, in the order in which they are
+    asked for. To be closed: nobody waits then for what is being read.
     """
-
-    def __init__(self, source: Source, ranges: Iterable[tuple[int, int]]) -> None:
-        """``ranges``: the units [start, stop) of each task, in the order in which they are asked for."""
-        batches = _each(source, ranges)
-        self._batches = taken_ahead(batches) if source.reads_ahead else batches
-
-    def of_next_task(self) -> Iterator[tuple[int, RawBatch]]:
-        """Yield what is left of the next task; all of it is to be taken before the one behind it is asked for."""
-        while (found := next(self._batches, _END)) is not _END:
-            yield found
-
-    def __enter__(self) -> BatchesAhead:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Read no more; nobody waits for what is being read."""
-        self._batches.close()
+    batches = _each(source, ranges)
+    return taken_ahead(batches) if source.reads_ahead else batches
 
 
-def _each(
-    source: Source, ranges: Iterable[tuple[int, int]]
-) -> Generator[tuple[int, RawBatch] | None, None, None]:
+def of_next_task(batches: TaskBatches) -> Iterator[tuple[int, RawBatch]]:
+    """Yield what is left of the next task; all of it is to be taken before the one behind it is asked for."""
+    while (found := next(batches, _END)) is not _END:
+        yield found
+
+
+def _each(source: Source, ranges: Iterable[tuple[int, int]]) -> TaskBatches:
     for start, stop in ranges:
         yield from batches_of_units(source, start, stop)
         yield _END
@@ -364,7 +356,7 @@ def run_task(
     tell: TellProgress,
     most: int | None = None,
     settle: Settle = at_once,
-    ahead: BatchesAhead | None = None,
+    ahead: TaskBatches | None = None,
 ) -> dict[str, Any]:
     """Write the parts of a task, and then its record, which is returned; at most ``most`` rows.
 
@@ -377,10 +369,12 @@ def run_task(
     return record
 
 
-def batches_of_tasks(job: Job, tasks: Sequence[int]) -> BatchesAhead:
-    """Return what is left of the tasks, for `run_task` in this order; to be left as a ``with`` block."""
+def batches_of_tasks(job: Job, tasks: Sequence[int]) -> TaskBatches:
+    """Return what is left of the tasks, for `run_task` in this order; to be closed at the end."""
     journal = job.journal
-    return BatchesAhead(job.source, ((_begun(job, task, journal).unit, job.tasks[task][1]) for task in tasks))
+    return batches_ahead(
+        job.source, ((_begun(job, task, journal).unit, job.tasks[task][1]) for task in tasks)
+    )
 
 
 def finish_task(job: Job, task: int, record: dict[str, Any]) -> None:
@@ -397,7 +391,7 @@ def write_parts(
     journal: Journal | None = None,
     deliver: Delivery = stays,
     settle: Settle = at_once,
-    ahead: BatchesAhead | None = None,
+    ahead: TaskBatches | None = None,
 ) -> dict[str, Any]:
     """Write the parts of a task into a folder, under the names they have in the job's; their record.
 
@@ -418,10 +412,10 @@ def write_parts(
     told = parts.written
     if begun.rows:
         tell(begun.rows, told, parts.current)
-    batches = ahead or BatchesAhead(job.source, [(begun.unit, job.tasks[task][1])])
+    batches = ahead or batches_ahead(job.source, [(begun.unit, job.tasks[task][1])])
     try:
         writer = BatchWriter(parts, begun.content(job.content), begun.shape)
-        for batch in _rest(job, begun, done, batches.of_next_task()):
+        for batch in _rest(job, begun, done, of_next_task(batches)):
             if most is not None and done.rows + batch.rows > most:
                 batch = slice_batch(batch, 0, most - done.rows)
             writer.add(batch, owned=False)

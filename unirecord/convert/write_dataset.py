@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Literal
 
@@ -169,7 +169,7 @@ def write_dataset(
     place = check_path(path)
     is_read_there = isinstance(source, str) and "://" in source and not location_of(source).in_file_system
     storage = storage_of(storage_options) if is_read_there else storage_to_write_to(path, storage_options)
-    tell = _DroppedParts().tell
+    tell = _warned_of_dropped()
     listed = _report_path(report, place, on_error, overwrite=overwrite)
     if choice.split is not None:
         check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
@@ -246,18 +246,17 @@ class WrittenRows(int):
         return made
 
 
-class _DroppedParts:
-    """Warns once for each stage whose finished parts of an earlier run were given up."""
+def _warned_of_dropped() -> Callable[[Standing], None]:
+    """What warns once for each stage whose finished parts of an earlier run were given up."""
+    told: list[Standing] = []
 
-    def __init__(self) -> None:
-        self._told: list[Standing] = []
-
-    def tell(self, standing: Standing) -> None:
-        """Look whether there are any."""
+    def tell(standing: Standing) -> None:
         said = standing.said_of_dropped()
-        if said is not None and not any(one is standing for one in self._told):
-            self._told.append(standing)
+        if said is not None and not any(one is standing for one in told):
+            told.append(standing)
             warnings.warn(said, stacklevel=2)
+
+    return tell
 
 
 def _split(

@@ -20,7 +20,6 @@ from .system import Descriptor
 __all__ = [
     "HeldHereError",
     "Holder",
-    "Lease",
     "Place",
     "check_unclaimed",
     "clear_dead",
@@ -161,21 +160,11 @@ def _ask_holder(file: os.stat_result, target: str) -> None:
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class Lease:
-    """A shared lock on a file, until `close`, or until nobody has this object. A forked child has none."""
+def take_lease(paths: tuple[str, ...], mark: bytes) -> Descriptor | None:
+    """A lease on the first of the files whose content has ``mark`` in it: open, with a shared lock, until it is closed.
 
-    def __init__(self, file: Descriptor) -> None:
-        self._file = file
-
-    def close(self) -> None:
-        """Gives it up."""
-        self._file.close()
-
-
-def take_lease(paths: tuple[str, ...], mark: bytes) -> Lease | None:
-    """A lease on the first of the files whose content has ``mark`` in it.
-
-    None where there is none such, it may not be opened, somebody removes it now, or the file system has no locks.
+    A forked child has none. None where there is none such, it may not be opened, somebody removes it now, or the file
+    system has no locks.
     """
     for path in paths:
         try:
@@ -184,7 +173,7 @@ def take_lease(paths: tuple[str, ...], mark: bytes) -> Lease | None:
             continue
         try:
             if lock(file, path, shared=True) and mark in _content(file):
-                taken, file = Lease(file), None  # type: ignore[assignment]
+                taken, file = file, None  # type: ignore[assignment]
                 return taken
         except OSError:
             continue

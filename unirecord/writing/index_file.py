@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -177,10 +177,8 @@ MAX_NUMBERS = 1 << 22  # of a column's rows, that stay in memory from the first 
 MAX_SHOWN_BYTES = 256  # longer strings are left out of the statistics
 
 
-class Sink(Protocol):
-    """Takes the elements of a section in order."""
-
-    def __call__(self, kind: int, elements: Array | bytes) -> None: ...
+# Takes the elements of a section in order.
+Sink = Callable[[int, Array | bytes], None]
 
 
 Sections = dict[int, tuple[int, int, int]]  # section kind -> width, count, extra
@@ -467,23 +465,13 @@ _KEEP_BYTES = 64 << 20  # scalar pages kept in memory between the passes
 _READ_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
-class IndexInfo:
-    """What was indexed."""
-
-    id: bytes
-    rows: int
-    groups: int
-    index_bytes: int
-
-
-def build_index(data_path: str, out: StagedFile, zone_rows: Mapping[int, int] | None = None) -> IndexInfo:
+def build_index(data_path: str, out: StagedFile, zone_rows: Mapping[int, int] | None = None) -> None:
     """Writes the whole index of the data file at ``data_path`` to ``out``; syncing and publishing are the caller's.
 
     ``zone_rows``: rows of a zone by ordinal of the column, where they are not to be the usual number.
     """
     with DataFile(data_path) as data:
-        return _Builder(data, out, zone_rows or {}).build()
+        _Builder(data, out, zone_rows or {}).build()
 
 
 class _Pages:
@@ -539,7 +527,7 @@ class _Builder:
         self.sections: dict[tuple[int, int], Section] = {}
         self.written: dict[tuple[int, int], int] = {}
 
-    def build(self) -> IndexInfo:
+    def build(self) -> None:
         for block in self.pages:
             self._observe(block)
         self._plan()
@@ -551,7 +539,6 @@ class _Builder:
         self._write_sorted_rows()
         self._write_digests(header_bytes, body_end)
         self._write_head(body_end, index_bytes)
-        return IndexInfo(self.head.header.id, self.rows, self.groups, index_bytes)
 
     # first pass
 
@@ -634,9 +621,12 @@ class _Builder:
             self.out.write_at(entry.offset + done, content)
         self.written[kind, column] = done + len(content)
 
+    def _sink(self, ordinal: int) -> Sink:
+        return lambda kind, elements: self._put(kind, ordinal, elements)
+
     def _write_sections(self) -> None:
         for ordinal, column in self.columns.items():
-            column.start(lambda kind, elements, ordinal=ordinal: self._put(kind, ordinal, elements))
+            column.start(self._sink(ordinal))
         self._put(layout.SECTION_STATISTICS, layout.NO_COLUMN, self.statistics)
         for page in self.dictionaries:
             self._put(layout.SECTION_CODEC_DICTIONARY, page.column, page.content)
@@ -652,7 +642,7 @@ class _Builder:
                 else:
                     self._check_even(block)
             for (ordinal, column), values in zip(self.columns.items(), block.scalars, strict=True):
-                column.write(values, lambda kind, elements, p=ordinal: self._put(kind, p, elements), last)
+                column.write(values, self._sink(ordinal), last)
             for (ordinal, blob), valid in zip(self.blobs.items(), block.blob_valid, strict=True):
                 if blob is not None and valid is not None:
                     self._put(layout.SECTION_VALIDITY, ordinal, blob.packed(valid, last))

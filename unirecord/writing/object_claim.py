@@ -6,7 +6,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..errors import ExistsError, StaleError, UniRecordError
@@ -34,30 +34,23 @@ from .object_journal import (
     tag_of,
     uploaded,
 )
+from .part_writer import Delivery
 
 __all__ = [
     "ObjectClaim",
-    "Uploads",
+    "upload_part",
 ]
 
 
 # Takes parts that are complete in a folder of this machine to a directory of an object store.
 
 
-@dataclass(frozen=True)
-class Uploads:
-    """Takes parts that are complete in a folder of this machine to a directory of an object store."""
-
-    folder: str
-    url: str
-    writes: ObjectWrites
-
-    def __call__(self, name: str) -> None:
-        """Uploads both files of a part, the index first, and removes them here."""
-        for file in (name + ".idx", name):
-            here = os.path.join(self.folder, file)
-            self.writes.upload(here, posixpath.join(self.url, file))
-            store.clear(here)
+def upload_part(folder: str, url: str, writes: ObjectWrites, name: str) -> None:
+    """Uploads both files of a part that is complete in a folder of this machine, the index first, and removes them."""
+    for file in (name + ".idx", name):
+        here = os.path.join(folder, file)
+        writes.upload(here, posixpath.join(url, file))
+        store.clear(here)
 
 
 class ObjectClaim:
@@ -95,7 +88,7 @@ class ObjectClaim:
         self._taken_over: set[str] = set()  # parts of an earlier run
         self._spool = Spool(path)
         self.folder: str = self._spool.folder
-        self.deliver: Uploads = Uploads(self.folder, path, self._writes)
+        self.deliver: Delivery = partial(upload_part, self.folder, path, self._writes)
         self.journal: Journal = ObjectJournal(path, tag_of(dataset_id), self._writes)
 
     def _check_resumed(self, resumes: bool) -> None:

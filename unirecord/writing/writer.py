@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from ..core import WeakObjects
 from ..errors import ClosedError, SchemaError
@@ -44,27 +44,11 @@ __all__ = [
 # Writers that are open: one that is dropped, or alive when its process ends, is said on stderr and cleaned up.
 
 
-class OpenWriter(Protocol):
-    """What is asked of a Writer."""
-
-    path: str
-
-    @property
-    def rows(self) -> int:
-        """Rows that it has taken."""
-
-    def is_open(self) -> bool:
-        """Whether it is neither closed nor aborted, and this process's own."""
-
-    def abort(self) -> None:
-        """Gives up."""
-
-
-_open: WeakObjects[OpenWriter] = WeakObjects()
+_open: WeakObjects[Writer] = WeakObjects()
 _watching = 0  # the process that looks at its end
 
 
-def watch(writer: OpenWriter) -> None:
+def watch(writer: Writer) -> None:
     """Has the writer looked at when the process ends."""
     global _watching
     _open.add(writer)
@@ -78,7 +62,7 @@ def watch(writer: OpenWriter) -> None:
     atexit.register(_at_end)
 
 
-def say_dropped(writer: OpenWriter, how: str) -> None:
+def say_dropped(writer: Writer, how: str) -> None:
     """One line on stderr: a user who meets no error would take the rows for written."""
     count = many(writer.rows, "row")
     line = f"unirecord: {writer.path}: a Writer with {count} {how} without close(): nothing was published; "

@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final
@@ -109,24 +110,18 @@ def _in_child(make: type[Source], source: InputPath, options: Options, progress:
     found: Source = child.ask(("look", make, source, options), source.name, progress)
     found.input = source  # which keeps the copy of a pipe
     found.reads_ahead = True
-    found.reader = _ChildReader(child, pickle.dumps(found))
+    found.reader = partial(_read_in_child, child, pickle.dumps(found))
     return found
 
 
-class _ChildReader:
-    """Reads units of a source in a child, which is started anew where it has ended; with the source it is pickled."""
-
-    def __init__(self, child: _Child, source: bytes) -> None:
-        self._child, self._source = child, source
-
-    def __call__(self, unit: Unit, keeps_misfits: bool) -> Iterator[RawBatch]:
-        """Yield the batches of a unit."""
-        began, reading = self._child.ask(("read", unit, keeps_misfits), unit.name, source=self._source)
-        try:
-            while (packed := self._child.ask(("next", reading), unit.name, began=began)) is not None:
-                yield _unpacked(packed)
-        finally:
-            self._child.drop(began, reading)
+def _read_in_child(child: _Child, source: bytes, unit: Unit, keeps_misfits: bool) -> Iterator[RawBatch]:
+    """Yield the batches of a unit of a source, read in a child, which is started anew where it has ended."""
+    began, reading = child.ask(("read", unit, keeps_misfits), unit.name, source=source)
+    try:
+        while (packed := child.ask(("next", reading), unit.name, began=began)) is not None:
+            yield _unpacked(packed)
+    finally:
+        child.drop(began, reading)
 
 
 class _Child:
