@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 _UNITS = {
     "": 1,
@@ -57,10 +58,18 @@ def format_size(count: int) -> str:
     return f"{value:.1f} EB"
 
 
-def many(number: int, noun: str) -> str:
-    """A number of things: ``1 row``, ``2,000 rows``, ``3 batches``, ``2 copies``."""
+_OF_ONE: Final = {"are": "is", "were": "was", "have": "has", "do": "does", "go": "goes"}
+
+
+def many(number: int, noun: str, verb: str = "") -> str:
+    """A number of things: ``1 row``, ``2,000 rows``, ``3 batches``, ``2 copies``; with a verb, ``1 row is``.
+
+    ``verb``: in the form that goes with many, as ``are``.
+    """
     if number == 1:
-        return f"1 {noun}"
+        return f"1 {noun}" + (f" {_OF_ONE.get(verb, f'{verb}s')}" if verb else "")
     if noun.endswith("y") and noun[-2:-1] not in "aeou":
-        return f"{number:,} {noun[:-1]}ies"
-    return f"{number:,} {noun}{'es' if noun.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
+        noun = f"{noun[:-1]}ies"
+    else:
+        noun += "es" if noun.endswith(("s", "x", "sh", "tch", "nch")) else "s"
+    return f"{number:,} {noun}" + (f" {verb}" if verb else "")

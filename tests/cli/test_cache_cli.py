@@ -128,7 +128,7 @@ def test_a_cache_is_listed_checked_pinned_and_cleared(tmp_path: Path, capsys: An
     _, data = map(Path, paths_of(folder, "s3://b/a"))
     data.write_bytes(b"x" + data.read_bytes()[1:])
     assert main(["cache", "verify", folder]) == 1
-    assert "1 entries were damaged" in capsys.readouterr().err
+    assert "1 entry was damaged" in capsys.readouterr().err
     assert main(["cache", "verify", folder]) == 0
     assert main(["cache", "pin", folder, "s3://b/b/"]) == 0
     assert "s3://b/b: `clear` leaves it" in capsys.readouterr().out

@@ -73,7 +73,7 @@ def test_parts_without_an_index_are_named(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "a.urec.idx").unlink()
     assert main(["doctor", str(tmp_path)]) == 1
     said = capsys.readouterr().out
-    assert "1 parts have none, such as a.urec" in said
+    assert "1 part has none, such as a.urec" in said
     assert f"unirecord repair {tmp_path / 'a.urec'}" in said
 
 

@@ -481,7 +481,7 @@ def test_rows_that_a_step_leaves_out_are_named_by_file_and_line(
     ("name", "text", "reasons"),
     [
         ("t.jsonl", '{"n": 0}\nbroken\n{"n": 1}\n[3]\n{"n": 2}\n{"n": 3', ["line 2: not", "line 4: a", "line 6: not"]),
-        ("t.csv", "n,s\n0,a\n9\n1,b\n\n9,9,9\n2,c\n", ["line 3: 1 values", "line 6: 3 values"]),
+        ("t.csv", "n,s\n0,a\n9\n1,b\n\n9,9,9\n2,c\n", ["line 3: 1 value", "line 6: 3 values"]),
     ],
 )  # fmt: skip
 def test_a_line_that_is_no_row_is_left_out_alone(

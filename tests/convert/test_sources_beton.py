@@ -82,7 +82,7 @@ def test_a_place_beyond_the_end_is_named(beton: Path, tmp_path: Path) -> None:
     data[at : at + 8] = (1 << 60).to_bytes(8, "little")
     path = tmp_path / "y.beton"
     path.write_bytes(data)
-    with pytest.raises(SchemaError, match=r"y.beton, row 1, field 'raw': .* lie beyond the end of the file"):
+    with pytest.raises(SchemaError, match=r"y.beton, row 1, field 'raw': .* beyond the end of the file"):
         rows_at(path)
 
 

@@ -86,7 +86,7 @@ def test_masks_beside_pictures_are_no_class(tmp_path: Path, above: str) -> None:
     assert sorted((one.name, one.expected) for one in source.left_out) == [
         (f"{above}images/notes.txt", True), (f"{above}masks/d.png", False),
     ]  # fmt: skip
-    assert "1 pictures have no mask: null" in source.notes
+    assert "1 picture has no mask: null" in source.notes
     unirelated = folder(tmp_path / "q", {"images/a.png": picture(1, 1), "masks/b.png": picture(1, 1)})
     with pytest.raises(
         SchemaError, match="no picture has a mask of its name: --from images takes the folders"

@@ -45,7 +45,7 @@ def test_what_does_not_fit_is_named_with_its_file(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match=r"2.csv has the columns a, c, but .*1.csv has a, b"):
         open_source(str(tmp_path))
     (tmp_path / "2.csv").write_text("a,b\n1,2\n1\n")
-    with pytest.raises(SchemaError, match=r"2.csv, line 3: 1 values"):
+    with pytest.raises(SchemaError, match=r"2.csv, line 3: 1 value"):
         open_source(f"{tmp_path}/?.csv")
     (tmp_path / "1.jsonl").write_text('{"a": 1}\n')
     (tmp_path / "2.jsonl").write_text('{"a": 2}\n{')

@@ -132,7 +132,7 @@ def test_no_rows_are_strings(tmp_path: Path) -> None:
     [
         ("", "is empty"),
         ("1,2\n3,4\n", "holds the number '1'; add a header line, or name them: --names"),
-        ("a,b\n1\n", "line 2: 1 values, but the header names 2"),
+        ("a,b\n1\n", "line 2: 1 value, but the header names 2"),
         ("a,b\n1,2\n\n1,2,3\n", "line 4: 3 values"),
         ('a,b\n1,"x\n', "line 2: unexpected end"),
         ("a,a\n1,2\n", "'a' and 'a' both make"),
@@ -324,7 +324,7 @@ def test_a_tab_is_named_and_empty_files_without_a_header_have_no_rows(tmp_path: 
             {"quoting": "none"},
             r"values are parted at every ',', or .*: --delimiter C, --names A,B \(",
         ),
-        ("1,2,3\n", SPEECH, r"1 values, but --names has 3 columns; values are parted at every '\|'$"),
+        ("1,2,3\n", SPEECH, r"1 value, but --names has 3 columns; values are parted at every '\|'$"),
         ("a,b\n1,2\n", {"names": ["a", "b"]}, "the first line has these names already; leave out --names"),
         ("a\n", {"delimiter": "||"}, "--delimiter is one ASCII character .* got '||'"),
         ("a\n", {"delimiter": '"'}, "--delimiter is one ASCII character"),

@@ -158,7 +158,7 @@ def test_records_of_another_kind_are_bytes(tmp_path: Path) -> None:
     ("content", "said"),
     [
         (b"", "holds no records"),
-        (record(example(a=[1]))[:-1], r"x.tfrecord is cut off in record 0, by 1 bytes"),
+        (record(example(a=[1]))[:-1], r"x.tfrecord is cut off in record 0, by 1 byte"),
         (record(example(a=[1])) + b"abc", r"record 1: the file is cut off in its length"),
         (record(example(a=[1])) + bytes(12), r"record 1: its length is damaged"),
         (

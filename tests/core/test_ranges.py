@@ -102,7 +102,7 @@ def test_many_are_put_by_one_call_and_what_does_not_fit_is_refused() -> None:
         assert delivered.found == b"....."  # type: ignore[attr-defined]
     with pytest.raises(FetchError, match="none of 3 bytes came"):
         delivered(lambda _, put: put.many(answers, puts((0, 0, 0))), [2, 3])
-    with pytest.raises(FetchError, match="1 bytes came for 3"):
+    with pytest.raises(FetchError, match="1 byte came for 3"):
         delivered(lambda _, put: put(1, b"x"), [2, 3])
     with pytest.raises(FetchError, match="none of 2 bytes came"):
         delivered(lambda _, put: put.many([], puts()), [2, 3])

@@ -194,7 +194,7 @@ def test_the_parts_that_took_the_longest_are_shown(job: Path) -> None:
         "8 MB/s",
         "75.0%",
         "25.0%",
-        "and 1 parts that took less",
+        "and 1 part that took less",
     ):
         assert shown in text
     assert "Parts" not in saved_parts(job, [])

@@ -67,7 +67,7 @@ def test_a_bitmap_and_an_array_of_the_same_rows_are_the_same_selection(
 def test_numbers_that_are_not_there_are_refused() -> None:
     bitmap = bitmap_of([1, 5], 10)
     for wrong in ([2], [-1]):
-        with pytest.raises(IndexError, match="2 of 10 rows are selected"):
+        with pytest.raises(IndexError, match="of 10 rows, 2 are selected"):
             bitmap.select(np.array(wrong))
     with pytest.raises(IndexError, match="no row 2"):
         bitmap.one(2)

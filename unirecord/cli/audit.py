@@ -78,7 +78,7 @@ def _run_audit(args: argparse.Namespace) -> int:
 def _with_dataset(args: argparse.Namespace, report: AuditReport) -> AuditReport:
     if len(report.orders) != 1:
         raise UsageError(
-            f"{args.folder} holds receipts of {len(report.orders)} orders; --dataset compares one: "
+            f"{args.folder} holds receipts of {many(len(report.orders), 'order')}; --dataset compares one: "
             "give each its own folder"
         )
     try:

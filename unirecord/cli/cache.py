@@ -64,7 +64,10 @@ def _list(args: argparse.Namespace, directory: CacheDirectory) -> int:
         )
         return 0
     for segment in segments:
-        told = [format_size(segment.bytes), f"{segment.ranges:,} ranges of {many(segment.objects, 'file')}"]
+        told = [
+            format_size(segment.bytes),
+            f"{many(segment.ranges, 'range')} of {many(segment.objects, 'file')}",
+        ]
         told += ["pinned"] * segment.pinned + [f"{segment.damaged:,} damaged records"] * (segment.damaged > 0)
         say(f"{segment.url}  {', '.join([segment.problem] if segment.problem else told)}")
     say(f"{args.directory}: {format_size(directory.used())} in all")
@@ -78,11 +81,13 @@ def _verify(args: argparse.Namespace, directory: CacheDirectory) -> int:
         print_json(asdict(report), indent=2)
     elif report.damaged or report.problems:
         warn(
-            f"unirecord: {args.directory}: {report.damaged:,} entries were damaged, and have been dropped",
+            f"unirecord: {args.directory}: {many(report.damaged, 'entry', 'were')} damaged, and have been dropped",
             *(f"  {problem}" for problem in report.problems),
         )
     else:
-        say(f"{args.directory}: {report.ranges:,} ranges, {format_size(report.bytes)}, are as they were sent")
+        say(
+            f"{args.directory}: {many(report.ranges, 'range', 'are')} as sent, {format_size(report.bytes)} in all"
+        )
     return 1 if report.damaged or report.problems else 0
 
 
@@ -150,7 +155,7 @@ def _run_fetch(args: argparse.Namespace) -> int:
     if args.json:
         print_json({"rows": rows, "rows_in_all": total, **asdict(stats)})
         return code
-    left = f", so {total - rows:,} rows are left" if rows < total else ""
+    left = f", so {many(total - rows, 'row', 'are')} left" if rows < total else ""
     full = "; the disk takes no more" + left if stats.stopped else "; the cache is full" + left
     full = full if stats.stopped or (stats.full and left) else ""
     say(

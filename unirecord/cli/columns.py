@@ -135,16 +135,18 @@ def _function(named: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def _say(args: argparse.Namespace, found: ColumnsAdded) -> None:
-    parts = "1 column part" if found.parts == 1 else f"{found.parts:,} column parts"
+    parts = many(found.parts, "column part")
     resumed = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
     say(f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}")
     say(f"{many(found.rows, 'row')} in {parts}{resumed}")
     if found.without:
-        what = "keep their values" if args.keep else "are null"
+        lacking = many(found.without, "row", "keep" if args.keep else "are")
+        what = ("its values" if found.without == 1 else "their values") if args.keep else "null"
         way = "; --keep leaves them their values" if args.replace and not args.keep else ""
-        say(f"{many(found.without, 'row')} {what}, which the table has no row for{way}")
+        say(f"{lacking} {what}, which the table has no row for{way}")
     if found.unused:
-        say(f"{many(found.unused, 'row')} of the table go with no row of the dataset")
+        unused = f"{many(found.unused, 'row')} of the table"
+        say(f"{unused} {'goes' if found.unused == 1 else 'go'} with no row of the dataset")
     say(*found.said)
 
 

@@ -114,15 +114,15 @@ def _print_evicted(args: argparse.Namespace, found: Evicted) -> None:
     if not found.parts:
         say(f"{args.path}: {format_size(found.left)}, which is within the limit; nothing was published")
     else:
-        many = "1 part" if found.parts == 1 else f"{found.parts:,} parts"
         what = "would go" if args.dry_run else f"gone in version {found.version}"
         say(
-            f"{args.path}: {many} with {found.rows:,} rows, {format_size(found.bytes)}, {what}; "
+            f"{args.path}: {many(found.parts, 'part')} with {many(found.rows, 'row')}, "
+            f"{format_size(found.bytes)}, {what}; "
             f"{format_size(found.left)} stay"
         )
     if found.collected is not None:
         say(
-            f"  gc removed {len(found.collected.removed):,} versions and {format_size(found.collected.bytes)}"
+            f"  gc removed {many(len(found.collected.removed), 'version')} and {format_size(found.collected.bytes)}"
         )
         if found.collected.in_use or found.collected.unknown:
             say("  others stay: somebody reads them, or no lock could tell")
@@ -188,7 +188,7 @@ def _print_purged(args: argparse.Namespace, found: Purged) -> None:
     if args.dry_run:
         return
     say(
-        f"  looked for {found.looked_for:,} digests and pieces of values in all {many(found.files, 'file')}, "
+        f"  looked for {many(found.looked_for, 'digest')} and pieces of values in all {many(found.files, 'file')}, "
         f"{format_size(found.bytes)}: none is left of the erased rows"
     )
     if found.shared:

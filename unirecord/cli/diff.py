@@ -9,7 +9,7 @@ from typing import Final
 from ..errors import ExistsError, SchemaError, UniRecordError
 from ..inspect.diff import Diff, DiffExample, diff, diff_page
 from ..inspect.markup import write_page
-from ..sizes import format_size
+from ..sizes import format_size, many
 from .store_options import add_cache_options, add_storage_option
 from .terminal import ProgressBar, print_json, say, warn
 from .usage import CommandParser, UsageError, count, names
@@ -102,19 +102,17 @@ def _print(first: str, second: str, found: Diff) -> None:
         if parts and found.read < max(found.rows):
             say(f"parts {what}: {_listed(parts)}")
     for kind in _KINDS:
-        many = getattr(found, kind)
+        number = getattr(found, kind)
         shown = [one for one in found.examples if one.kind == kind]
-        if many:
-            say(
-                f"{many:,} {'row' if many == 1 else 'rows'} {kind}{_columns(found) if kind == 'changed' else ''}"
-            )
+        if number:
+            say(f"{many(number, 'row')} {kind}{_columns(found) if kind == 'changed' else ''}")
         for one in shown:
             say(f"  {_example(found, one)}")
-        if shown and many > len(shown):
-            say(f"  and {many - len(shown):,} more")
+        if shown and number > len(shown):
+            say(f"  and {number - len(shown):,} more")
     mine, theirs = found.rows
     said = "equal" if found.equal else "they differ"
-    say(f"{said}: {mine:,} and {theirs:,} rows, {found.read:,} of them read and compared")
+    say(f"{said}: {mine:,} and {many(theirs, 'row')}, {found.read:,} of them read and compared")
 
 
 def _columns(found: Diff) -> str:

@@ -26,7 +26,7 @@ from ..inspect.statistics import (
 from ..loading.samples import SampleReader
 from ..query import Query, compile_query
 from ..query.query import live_rows, live_rows_that_meet
-from ..sizes import format_size
+from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet, resolve
 from .cells import cell_json, cell_text
 from .store_options import add_cache_options, add_storage_option
@@ -515,7 +515,7 @@ def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bo
 def _number(parts: PartSet, row: int) -> int:
     """The number of a row as it was asked for: −1 is the last one that is there."""
     live = live_rows(parts)
-    there = f"there are {len(live):,} rows, numbered from 0"
+    there = f"there are {many(len(live), 'row')}, numbered from 0"
     if parts.live is not None:
         there += f" to {parts.rows - 1:,}, without those that have been deleted"
     if not -len(live) <= row < parts.rows:
@@ -614,7 +614,7 @@ def _print(groups: list[ValueCount], shown: list[ValueCount], by: list[str], fig
     head = [*by, *figures, "rows", "share", ""]
     print_table([head, *lines], "<" * len(by) + ">" * len(figures) + ">><")
     rest = "" if len(shown) == len(groups) else f", {len(shown):,} shown"
-    say(f"{len(groups):,} {'group' if len(groups) == 1 else 'groups'} of {total:,} rows{rest}")
+    say(f"{len(groups):,} {'group' if len(groups) == 1 else 'groups'} of {many(total, 'row')}{rest}")
 
 
 def _aggregate(value: Any) -> str:

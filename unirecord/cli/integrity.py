@@ -47,17 +47,19 @@ def _run_verify(args: argparse.Namespace) -> int:
 
 
 def _print_verified(report: Report) -> None:
-    parts = f"{report.parts:,} {'part' if report.parts == 1 else 'parts'}"
+    parts = many(report.parts, "part")
     if report.column_parts:
-        parts += f", {report.column_parts:,} column {'part' if report.column_parts == 1 else 'parts'}"
-    looked = f"{parts}, {report.rows:,} rows, {format_size(report.bytes)}, in {duration(report.seconds)}"
+        parts += f", {many(report.column_parts, 'column part')}"
+    looked = (
+        f"{parts}, {many(report.rows, 'row')}, {format_size(report.bytes)}, in {duration(report.seconds)}"
+    )
     if report.ok:
         say(
             f"{report.path}: {'headers and sizes are' if report.quick else 'every byte is'} as written ({looked})"
         )
         return
-    many = "1 problem" if len(report.problems) == 1 else f"{len(report.problems):,} problems"
-    warn(f"unirecord: {report.path}: {many} ({looked})", *(f"  {problem}" for problem in report.problems))
+    found = many(len(report.problems), "problem")
+    warn(f"unirecord: {report.path}: {found} ({looked})", *(f"  {problem}" for problem in report.problems))
 
 
 _REPAIR_DESCRIPTION: Final = """\
@@ -110,14 +112,18 @@ def _print_repaired(report: RepairReport) -> None:
             "a writer that died may have left some"
         )
     lost = f", {report.lost:,} lost" if report.lost else ""
-    say(f"{report.path}: {report.kept:,} rows can be read{lost} (in {duration(report.seconds)})")
+    say(f"{report.path}: {many(report.kept, 'row')} can be read{lost} (in {duration(report.seconds)})")
 
 
 def _told(part: Salvaged) -> str:
-    of = "" if part.rows is None else f" of {part.rows:,}"
     if part.action == "index":
-        return f"{part.path}: the index was rebuilt, {part.kept:,} rows"
+        return f"{part.path}: the index was rebuilt, {many(part.kept, 'row')}"
     if part.action == "salvaged":
-        return f"{part.path}: {part.kept:,}{of} rows were saved to {part.output}"
+        saved = (
+            many(part.kept, "row", "were")
+            if part.rows is None
+            else f"{part.kept:,} of {many(part.rows, 'row')} were"
+        )
+        return f"{part.path}: {saved} saved to {part.output}"
     copied = f" were copied to {part.output}" if part.output is not None else ""
-    return f"{part.path}: is sound, {part.kept:,} rows{copied}"
+    return f"{part.path}: is sound, {many(part.kept, 'row')}{copied}"

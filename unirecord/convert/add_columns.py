@@ -948,8 +948,8 @@ class _Run:
             return
         claim.suspend()
         kept = (
-            f"nothing was published, and {many(len(self._made), 'finished column part')} "
-            f"{'is' if len(self._made) == 1 else 'are'} kept: the same with --resume (resume=True in Python) goes on, "
+            f"nothing was published, and {many(len(self._made), 'finished column part', 'are')} "
+            "kept: the same with --resume (resume=True in Python) goes on, "
             "without it begins anew"
         )
         if isinstance(error, TransformError):

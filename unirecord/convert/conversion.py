@@ -410,7 +410,7 @@ def _give_up(target: DirectoryWriter, error: BaseException) -> None:
         return
     target.suspend()
     kept = (
-        f"nothing was published, and {many(done, 'finished part')} {'is' if done == 1 else 'are'} "
+        f"nothing was published, and {many(done, 'finished part', 'are')} "
         "kept: the same command with --resume goes on, without it begins anew"
     )
     say_kept(error, kept, target.path)
@@ -629,7 +629,7 @@ class _Run:
         )
         if stored != rows or rows != expected:
             raise StaleError(
-                f"{self.job.source.path}: {expected:,} rows were to be written, and {stored:,} were; "
+                f"{self.job.source.path}: {many(expected, 'row', 'were')} to be written, and {stored:,} were; "
                 "nothing was published"
             )
         if not self.job.source.read_once:
@@ -728,7 +728,7 @@ class _Writing:
             expected = known - sum(one.rows for one in self._source.left_out_in_units)
         if part.rows != self.rows or self.rows != expected:
             raise StaleError(
-                f"{self._source.path}: {expected:,} rows were to be written, and {part.rows:,} were; "
+                f"{self._source.path}: {many(expected, 'row', 'were')} to be written, and {part.rows:,} were; "
                 "nothing was published"
             )
         if not self._source.read_once:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from ..sizes import many
 from .fetching import Fetching
 from .handle import Handle, keeping
 from .library import ffi, lib
@@ -321,7 +322,7 @@ class BatchPool:
         """Lets batches lie in ``memory``, a multiple of 64 bytes at such an address; they keep it alive."""
         if lib.ur_pool_lend(self.pointer, ffi.from_buffer(memory), memory.nbytes, ffi.NULL) != lib.UR_OK:
             raise ValueError(
-                f"{memory.nbytes} bytes at {memory.ctypes.data:#x} cannot hold batches: not aligned, or too few"
+                f"{many(memory.nbytes, 'byte')} at {memory.ctypes.data:#x} cannot hold batches: not aligned, or too few"
             )
         self.lent.append(memory)
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import MissingError, StaleError, UniRecordError
+from ..sizes import many
 from .handle import Handle
 from .library import ffi, lib
 from .ranges import Answer, Put, Range, Ranges
@@ -148,7 +149,7 @@ class _Places:
         """One range, without letting others have Python's lock."""
         range_ = self._ranges[number]
         if len(found) != range_.bytes:
-            raise self._failure(number, f"{len(found)} bytes came for {range_.bytes}")
+            raise self._failure(number, f"{many(len(found), 'byte')} came for {range_.bytes}")
         to = ffi.buffer(range_.to, len(found))
         ffi.memmove(to, found, len(found))
         if range_.came:
@@ -183,7 +184,7 @@ class _Places:
         missing = np.flatnonzero(~self._is_there)
         if len(missing):
             number = int(missing[0])
-            raise self._failure(number, f"none of {self._asked.sizes[number]} bytes came")
+            raise self._failure(number, f"none of {many(self._asked.sizes[number], 'byte')} came")
 
     def _failure(self, number: int, why: str) -> FetchError:
         of = self._asked[number]

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..sizes import many
 from .handle import Handle
 from .library import ffi, lib
 
@@ -65,7 +66,9 @@ class Order:
         rows = np.empty(max(count, 0), np.int64)
         status = lib.ur_order_range(self.pointer, start, stride, count, ffi.from_buffer("int64_t[]", rows))
         if status != lib.UR_OK:
-            raise ValueError(f"no {count} positions {stride} apart from {start} on, in {self.rows} rows")
+            raise ValueError(
+                f"no {many(count, 'position')} {stride} apart from {start} on, in {many(self.rows, 'row')}"
+            )
         return rows
 
     def one(self, position: int) -> int:

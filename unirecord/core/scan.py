@@ -113,7 +113,9 @@ class Bitmap:
         given = np.ascontiguousarray(numbers, np.int64)
         found = np.empty_like(given)
         if function(self.pointer, _i64(given), given.size, _i64(found)) != lib.UR_OK:
-            raise IndexError(f"a number is out of range: {self.ones} of {self.bits} rows are selected")
+            raise IndexError(
+                f"a number is out of range: of {many(self.bits, 'row')}, {self.ones} are selected"
+            )
         return found
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError
+from ..sizes import many
 from .handle import Handle
 from .library import buffer_of, ffi, lib
 
@@ -104,7 +105,7 @@ def _strings(data: Any, ends: npt.NDArray[np.int64], valid: Bools | None) -> tup
     if int(ends[0]) < 0 or int(ends[-1]) > len(view) or (np.diff(ends) < 0).any():
         raise ValueError("the ends of strings fall, or lead out of the data")
     if valid is not None and len(valid) != count:
-        raise ValueError(f"{count} strings, but {len(valid)} flags")
+        raise ValueError(f"{many(count, 'string')}, but {many(len(valid), 'flag')}")
     flags = ffi.NULL if valid is None else ffi.from_buffer("uint8_t[]", np.ascontiguousarray(valid))
     places = ffi.from_buffer("uint64_t[]", np.ascontiguousarray(ends, np.int64))
     return ffi.from_buffer("uint8_t[]", buffer_of(view)), places, flags, count

@@ -104,7 +104,7 @@ def weighted(
         return ds._over(plan.drawn(Weighted(numbers, draws)))
     if draws > most:
         raise ValueError(
-            f"samples={draws}: without replacement, {most} rows can be drawn, which have a weight"
+            f"samples={draws}: without replacement, {many(most, 'row')} can be drawn, which have a weight"
         )
     return ds._over(plan.drawn(WeightedOnce(numbers, draws)))
 
@@ -190,7 +190,8 @@ def bucketed(
         if len(longer):
             row = int(plan.order.selection.row_ids(longer[:1])[0])
             raise ValueError(
-                f"{len(longer)} rows are longer than max_length={max_length}; row {row} has {lengths[longer[0]]}: "
+                f"{many(len(longer), 'row', 'are')} longer than max_length={max_length}; row {row} has "
+                f"{lengths[longer[0]]}: "
                 "leave them out with select, or allow more"
             )
     chosen = edges_of(lengths) if edges is None else [check_integer("an edge", edge, 0) for edge in edges]

@@ -22,6 +22,7 @@ from ..loading.plan import Plan
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.spec import REMAINDERS, JobSteps, Sharding, check_integer
+from ..sizes import many
 from ..storage.local import AppendedFile, make_directories
 from .state import ResumeState
 
@@ -139,7 +140,9 @@ class Head:
         }  # fmt: skip
         text = json.dumps(fields, sort_keys=True).encode()
         if len(text) > _MOST_JSON:
-            raise ValueError(f"the order takes {len(text):,} bytes to describe; receipts hold {_MOST_JSON:,}")
+            raise ValueError(
+                f"the order takes {many(len(text), 'byte')} to describe; receipts hold {_MOST_JSON:,}"
+            )
         return _START.pack(_MAGIC, len(text), crc32(text)) + text
 
     @classmethod
@@ -154,7 +157,7 @@ class Head:
             return None
         _, length, crc = _START.unpack_from(data)
         if length > _MOST_JSON:
-            raise FormatError(f"{path}: a head of {length:,} bytes; at most {_MOST_JSON:,} are written")
+            raise FormatError(f"{path}: a head of {many(length, 'byte')}; at most {_MOST_JSON:,} are written")
         text = data[_START.size : _START.size + length]
         if len(text) < length:
             return None

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD
 from ..errors import FormatError, SchemaError, did_you_mean
+from ..sizes import many
 from .layout import MAX_EXPANSION_BITS
 
 __all__ = [
@@ -392,7 +393,7 @@ def _name_problem(name: object) -> str | None:
     except UnicodeEncodeError:
         return "it has a lone surrogate, so it is not Unicode text"
     if not 1 <= size <= _MAX_NAME_BYTES:
-        return f"it has {size} bytes in UTF-8, and names have 1 to {_MAX_NAME_BYTES}"
+        return f"it has {many(size, 'byte')} in UTF-8, and names have 1 to {_MAX_NAME_BYTES}"
     return None
 
 

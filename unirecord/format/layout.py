@@ -221,7 +221,7 @@ def _refuse(problem: str) -> FormatError:
 def _check_head_size(part: int, metadata: int) -> int:
     size = align(part + metadata, PAGE_ALIGN)
     if size > MAX_HEAD_BYTES:
-        raise _refuse(f"schema and metadata take {size} bytes; at most {MAX_HEAD_BYTES} are allowed")
+        raise _refuse(f"schema and metadata take {many(size, 'byte')}; at most {MAX_HEAD_BYTES} are allowed")
     return size
 
 
@@ -269,7 +269,7 @@ def pack_file_head(
 def unpack_file_header(raw: bytes) -> FileHeader:
     """Reads the first 128 bytes of a data file; says what is wrong with them without naming the file."""
     if len(raw) < HEADER_BYTES:
-        raise _refuse(f"it has {len(raw)} bytes, fewer than the {HEADER_BYTES} of a UniRecord header")
+        raise _refuse(f"it has {many(len(raw), 'byte')}, fewer than the {HEADER_BYTES} of a UniRecord header")
     if raw[:8] != DATA_MAGIC:
         raise _refuse("it does not start like a UniRecord data file")
     (_, min_reader, writer, required, optional, size, part_id, columns, metadata_bytes, a, k, group, row, head_digest,
@@ -363,7 +363,7 @@ def unpack_index_header(raw: bytes) -> IndexHeader:
     """Reads the first 192 bytes of an index file; says what is wrong with them without naming the file."""
     if len(raw) < INDEX_HEADER_BYTES:
         raise _refuse(
-            f"it has {len(raw)} bytes, fewer than the {INDEX_HEADER_BYTES} of a UniRecord index header"
+            f"it has {many(len(raw), 'byte')}, fewer than the {INDEX_HEADER_BYTES} of a UniRecord index header"
         )
     if raw[:8] != INDEX_MAGIC:
         raise _refuse("it does not start like a UniRecord index file")

@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import CorruptionError, FormatError, SchemaError
+from ..sizes import many
 from . import layout
 from .column import Column
 from .schema import Schema
@@ -33,7 +34,9 @@ def pack_user(value: object) -> bytes:
     """The user's metadata as msgpack; SchemaError names what cannot be stored in it."""
     packed = pack_object(value, "metadata", level=2)  # it stands in a map
     if len(packed) > MAX_USER_BYTES:
-        raise SchemaError(f"metadata takes {len(packed)} bytes; at most {MAX_USER_BYTES} can be stored")
+        raise SchemaError(
+            f"metadata takes {many(len(packed), 'byte')}; at most {MAX_USER_BYTES} can be stored"
+        )
     return packed
 
 
@@ -90,7 +93,7 @@ def check_room(schema: Schema, index: Sequence[str], user: bytes) -> None:
     size = fixed + len(encode(schema, index, user))
     if size > layout.MAX_HEAD_BYTES - layout.PAGE_ALIGN:
         raise SchemaError(
-            f"schema and metadata take up to {size} bytes in a head, and {layout.MAX_HEAD_BYTES} fit; "
+            f"schema and metadata take up to {many(size, 'byte')} in a head, and {layout.MAX_HEAD_BYTES} fit; "
             f"use fewer columns, shorter names or less metadata"
         )
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..core import Digesting
 from ..errors import CorruptionError
+from ..sizes import many
 from . import layout
 from .column import Column
 from .layout import PageHeader, Shape
@@ -428,7 +429,9 @@ def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryv
             raw_lengths.append(cursor.take(rows, column.lengths_dtype).astype(np.uint64))
     digests = cursor.take(unit_count(schema, shape, rows), "<u8")
     if cursor.place != len(payload):
-        raise CorruptionError(f"a scalar page has {len(payload)} bytes where its rows need {cursor.place}")
+        raise CorruptionError(
+            f"a scalar page has {many(len(payload), 'byte')} where its rows need {cursor.place}"
+        )
     return ScalarPage(rows, scalars, lengths, raw_lengths, blob_valid, digests)
 
 

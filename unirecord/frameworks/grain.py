@@ -41,7 +41,7 @@ class Source:
         self._epochs = check_integer("epochs", epochs, 1)
         if len(ds) * self._epochs > sys.maxsize:
             raise ValueError(
-                f"{many(len(ds), 'sample')} in {epochs} epochs have more numbers than a length can say"
+                f"{many(len(ds), 'sample')} in {many(epochs, 'epoch', 'have')} more numbers than a length can say"
             )
 
     def __len__(self) -> int:
@@ -181,7 +181,7 @@ def _classes() -> tuple[Any, Any]:
                 self._first = state["epoch"]
             elif self._epochs and not self._first <= state["epoch"] < self._first + self._epochs:
                 raise ValueError(
-                    f"the state is of epoch {state['epoch']}, and these are the {self._epochs} epochs from "
+                    f"the state is of epoch {state['epoch']}, and these are the {many(self._epochs, 'epoch')} from "
                     f"{self._first} on: call ds.set_epoch() with the first one before batches()"
                 )
 

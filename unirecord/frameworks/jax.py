@@ -125,7 +125,7 @@ class _GlobalLoader(BatchLoader[Any]):
         try:
             jax.make_array_from_process_local_data(sharding, np.zeros((rows, *axes), np.uint8))
         except ValueError as error:
-            raise ValueError(f"the sharding over {devices} devices cannot divide {words}") from error
+            raise ValueError(f"the sharding over {many(devices, 'device')} cannot divide {words}") from error
 
 
 def _check_global(ds: UniRecordDataset, options: LoaderOptions) -> None:

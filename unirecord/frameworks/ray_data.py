@@ -19,7 +19,7 @@ from ..format.layout import Shape
 from ..format.metadata import check_room, pack_user
 from ..format.schema import Schema
 from ..format.values import RecordEncoder
-from ..sizes import parse_size
+from ..sizes import many, parse_size
 from ..snapshot import manifest
 from ..snapshot.manifest import PartEntry
 from ..storage.registry import location_of, path_on_disk
@@ -584,7 +584,8 @@ class _PartsJob:
         stored = sum(entry.rows for entry in entries)
         if rows != stored or len({entry.name for entry in entries}) != len(entries):
             raise UniRecordError(
-                f"{target.path}: {rows:,} rows were written, and the parts hold {stored:,}; nothing was published"
+                f"{target.path}: {many(rows, 'row', 'were')} written, and the parts hold {stored:,}; "
+                f"nothing was published"
             )
         target.publish(self._content, _empty_shape(self._content.schema), entries)
         self.rows = rows

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..loading.batch import RaggedArray
 from ..loading.loader import TrackedBatch
+from ..sizes import many
 
 if TYPE_CHECKING:
     import torch
@@ -172,7 +173,9 @@ class RaggedTensor:
         import torch
 
         if self.values.shape[0] > torch.iinfo(torch.int32).max:
-            raise ValueError(f"{self.values.shape[0]:,} elements are more than int32 offsets can count")
+            raise ValueError(
+                f"{many(self.values.shape[0], 'element', 'are')} more than int32 offsets can count"
+            )
         return self.offsets.to(torch.int32)
 
     def to(self, device: Any, non_blocking: bool = False) -> RaggedTensor:

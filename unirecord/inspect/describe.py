@@ -13,6 +13,7 @@ import numpy as np
 from ..format import layout
 from ..format.column import Column
 from ..query.columns import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
+from ..sizes import many
 from ..snapshot.part_set import Part, PartRef, PartSet, Snapshot, resolve
 from ..storage.registry import location_of
 from .statistics import column_statistics
@@ -125,8 +126,8 @@ class Description:
     @property
     def said_of_deleted(self) -> str:
         """How many rows have been deleted, and which of the figures are with those."""
-        many = "1 row has" if self.deleted == 1 else f"{self.deleted:,} rows have"
-        return f"{many} been deleted; parts and bytes are as they are stored, with those, and values without them"
+        deleted = many(self.deleted, "row", "have")
+        return f"{deleted} been deleted; parts and bytes are as they are stored, with those, and values without them"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON where the user's metadata is."""
@@ -272,7 +273,7 @@ def _string_bytes(column: Column, i: int, part: Part, columns: FlatColumns) -> t
     stride = max(1, len(codes) // _SUMMED_ROWS)
     if len(codes) and int(codes.max()) >= len(offsets) - 1:
         raise corrupt(
-            columns, column.name, f"a code exceeds the {len(offsets) - 1} strings of the dictionary"
+            columns, column.name, f"a code exceeds the {many(len(offsets) - 1, 'string')} of the dictionary"
         )
     counts = np.bincount(codes[::stride], minlength=len(offsets) - 1)[: len(offsets) - 1]
     statistics = _statistics(part, i) or {}

@@ -16,7 +16,7 @@ from .. import __version__
 from ..core import CODEC_ZSTD, check_codec, has_gil, has_jpeg, usable_cores
 from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError, UniRecordError
-from ..sizes import format_size
+from ..sizes import format_size, many
 from ..snapshot.part_set import Io
 from ..storage.staged import temporary_folder
 from ..writing.writer import Writer
@@ -203,7 +203,7 @@ def _indexes(place: str) -> Iterator[Fact]:
     if lacking:
         path = os.path.join(place, lacking[0])
         yield Fact(
-            "place", "indexes", "bad", f"{len(lacking):,} parts have none, such as {lacking[0]}",
+            "place", "indexes", "bad", f"{many(len(lacking), 'part', 'have')} none, such as {lacking[0]}",
             f"put them back, or make them anew from the data files: unirecord repair {path}",
         )  # fmt: skip
 

@@ -19,6 +19,7 @@ from ..dataset.state import ResumeState
 from ..errors import FormatError, MissingError
 from ..order.coverage import PositionRange, Stretch, stretches
 from ..order.permutation import EpochRun
+from ..sizes import many
 from ..storage.location import Readable
 from ..storage.registry import location_of
 
@@ -321,7 +322,7 @@ class _Reading:
             self._of_batch = 0
             steps = self._head.sharding(current.start).length
             if current.samples > steps:
-                raise self._wrong(number, f"a pass has {steps:,} samples of a rank, and this one more")
+                raise self._wrong(number, f"a pass has {many(steps, 'sample')} of a rank, and this one more")
 
     def _begin(self, number: int, record: Record) -> None:
         if self._of_batch or len(self.passes) >= _MOST_PASSES:

@@ -209,7 +209,7 @@ def _result(found: AuditReport) -> Markup:
         element("p", element("strong", verdict), class_=None if found.ok else "warn"),
         _scrolled("receipts", element("table", *listed)),
         element("ul", *problems) if problems else "",
-        _more(len(found.problems) - _PROBLEMS, "problems"),
+        _more(len(found.problems) - _PROBLEMS, "problem"),
     )
 
 
@@ -244,10 +244,10 @@ def _order(found: AuditedOrder) -> Markup:
         element("p", says, class_="soft"),
         element("h3", "Launches"),
         _table("launches", head, launches, {1, 2, 3, 4, 6}),
-        _more(len(found.launches) - _LAUNCHES, "earlier launches"),
+        _more(len(found.launches) - _LAUNCHES, "earlier launch"),
         element("h3", "Epochs"),
         _table("epochs", columns, epochs, {2, 3, 5}),
-        _more(len(found.epochs) - _EPOCHS, "earlier epochs"),
+        _more(len(found.epochs) - _EPOCHS, "earlier epoch"),
     )
 
 
@@ -310,7 +310,7 @@ def _waits(stats: Sequence[SavedStats]) -> Markup:
         _table("waits", [*head, "bound by"], rows, {1, 2, 3, 5, 6}) if rows else "",
         element("h3", "Stages") if stages else "",
         _table("stages", of_stages, stages[:_STAGES], {2, 3}) if stages else "",
-        _more(len(stages) - _STAGES, "stages"),
+        _more(len(stages) - _STAGES, "stage"),
         _parts(stats),
         element("ul", *wrong) if wrong else "",
     )
@@ -343,7 +343,7 @@ def _parts(stats: Sequence[SavedStats]) -> Markup:
         element("h3", "Parts"),
         element("p", says, class_="soft"),
         _table("parts", head, rows, {2, 3, 4, 5}),
-        _more(round(timed) - len(rows), "parts that took less"),
+        _more(round(timed) - len(rows), "part", " that took less"),
     )
 
 
@@ -386,5 +386,5 @@ def _scrolled(says: str, content: Markup) -> Markup:
     return element("div", content, class_="scroll", tabindex="0", role="region", aria_label=says)
 
 
-def _more(count: int, what: str) -> Markup:
-    return element("p", f"and {count:,} {what}", class_="soft") if count > 0 else join()
+def _more(count: int, noun: str, which: str = "") -> Markup:
+    return element("p", f"and {many(count, noun)}{which}", class_="soft") if count > 0 else join()

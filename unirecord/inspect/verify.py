@@ -291,7 +291,7 @@ def cell_places(head: DataHead, group: RowGroup) -> tuple[npt.NDArray[np.uint64]
 
 def _misfit(group: RowGroup) -> CorruptionError:
     return CorruptionError(
-        f"the blob page at {group.blob_offset} has {group.blob_bytes} bytes, which its rows do not add up to",
+        f"the blob page at {group.blob_offset} has {many(group.blob_bytes, 'byte')}, which its rows do not add up to",
         offset=group.blob_offset,
     )
 
@@ -327,7 +327,7 @@ def findings_for(
     """One finding for each of these rows of the part, which ascend; many are one."""
     if len(rows) > SHOWN:
         span = int(rows[0]), int(rows[-1]) + 1
-        yield Finding(offset, f"{what} ({len(rows)} times)", span, column, rows.astype(np.int64))
+        yield Finding(offset, f"{what} ({many(len(rows), 'time')})", span, column, rows.astype(np.int64))
         return
     for row in rows.tolist():
         yield Finding(offset, what, (row, row + 1), column)
@@ -439,7 +439,7 @@ def _check_blobs(
         column = blobs[number % len(blobs)][1].name if not k else None
         yield Finding(
             group.blob_payload + int(starts[bad]),
-            f"these {int(lengths[bad])} bytes do not have the digest stored with them",
+            f"these {many(int(lengths[bad]), 'byte', 'do')} not have the digest stored with them",
             (row, stop),
             column,
         )
@@ -564,7 +564,8 @@ class IndexFile:
         )
         if self.header.index_bytes != self.size:
             raise CorruptionError(
-                f"the file has {self.size} bytes, its header says {self.header.index_bytes}", offset=self.size
+                f"the file has {many(self.size, 'byte')}, its header says {self.header.index_bytes}",
+                offset=self.size,
             )
         rest = self.read(layout.INDEX_HEADER_BYTES, self.header.header_bytes - layout.INDEX_HEADER_BYTES)
         if (
@@ -616,7 +617,9 @@ class IndexFile:
     def read(self, offset: int, size: int) -> bytes:
         """Exactly these bytes; CorruptionError when the file ends before."""
         if min(offset, size) < 0 or offset + size > self.size:
-            raise CorruptionError(f"{size} bytes at {offset} are not in the file", offset=max(offset, 0))
+            raise CorruptionError(
+                f"{many(size, 'byte', 'are')} not in the file, at {offset}", offset=max(offset, 0)
+            )
         raw = self._file.read_at(offset, size)
         if len(raw) < size:
             raise CorruptionError(f"the file ends at {offset + len(raw)}", offset=offset + len(raw))
@@ -1033,7 +1036,7 @@ class _Part:
                 _RESTORE,
             )
         if entry.bytes != data.size:
-            what = f"the file has {data.size} bytes, the manifest says {entry.bytes}"
+            what = f"the file has {many(data.size, 'byte')}, the manifest says {entry.bytes}"
             self.problem(
                 what, "what was cut off" if data.size < entry.bytes else "nothing", _REPAIR, offset=data.size
             )

@@ -14,6 +14,7 @@ from ..core import NativeBatch
 from ..errors import CorruptionError
 from ..format.column import Column
 from ..format.values import array_in_cell, decode_cell
+from ..sizes import many
 
 if TYPE_CHECKING:
     import torch
@@ -88,7 +89,8 @@ class RaggedArray:
         if rest.any():
             value = int(np.flatnonzero(rest)[0]) - 1
             raise CorruptionError(
-                f"column {self.column.name!r}: value {value} of the batch has {self.lengths[value]:,} bytes, no whole "
+                f"column {self.column.name!r}: value {value} of the batch has "
+                f"{many(self.lengths[value], 'byte')}, no whole "
                 f"number of {size}-byte entries",
                 column=self.column.name,
             )
@@ -110,7 +112,7 @@ class RaggedArray:
         longest = int(lengths.max(initial=0))
         if length is not None and length < longest:
             raise ValueError(
-                f"column {self.column.name!r}: values of up to {longest} elements do not fit {length}"
+                f"column {self.column.name!r}: values of up to {many(longest, 'element', 'do')} not fit {length}"
             )
         within: NDArray[np.bool_] = np.arange(longest if length is None else length) < lengths[:, None]
         return within
@@ -214,7 +216,10 @@ class RaggedArray:
         return padded
 
     def __repr__(self) -> str:
-        return f"RaggedArray({self.column.name!r}: {len(self)} values of {self.column.spec!r}, {len(self.data)} bytes)"
+        size = many(len(self.data), "byte")
+        return (
+            f"RaggedArray({self.column.name!r}: {many(len(self), 'value')} of {self.column.spec!r}, {size})"
+        )
 
 
 # One batch as a dict of arrays that look into the C loader's memory; batches to samples and back.

@@ -77,7 +77,8 @@ class WeightedOrder(Vectorised):
         """(which of ``rows``, its position) for each time that one of them is drawn; every draw is looked at."""
         if self.rows > _MOST_LOOKED_AT:
             raise ValueError(
-                f"a draw by weight has no inverse: to say when a row comes, each of the {self.rows} draws of the epoch "
+                f"a draw by weight has no inverse: to say when a row comes, each of the "
+                f"{many(self.rows, 'draw')} of the epoch "
                 f"would be looked at, and {_MOST_LOOKED_AT} are the most: ask for the rows "
                 "of steps, with order.rows_of"
             )

@@ -14,6 +14,7 @@ from ..loading.loader import Stage, TrackedBatch, close_after, closed_at_exit
 from ..loading.loader import Stage as BatchStage
 from ..loading.options import check_callable
 from ..order.spec import check_integer
+from ..sizes import many
 from .budget import Budget
 from .chunk import Chunk, Note, Place, extended, inner_of, keeps_count, place_at, position_of, split_state
 from .graph import RULES, Draft, Graph, graph_of, rewritten, stage_queues_of
@@ -353,7 +354,7 @@ class Pipeline:
             raise TypeError(f"makes must be a list of functions that give iterables, got {makes!r:.100}")
         if check_integer("processes", processes, 0) not in (0, len(makes)):
             raise ValueError(
-                f"processes is 0, or one for each of the {len(makes)} generators; got {processes}"
+                f"processes is 0, or one for each of the {many(len(makes), 'generator')}; got {processes}"
             )
         if not isinstance(ordered, bool):
             raise TypeError(f"ordered must be True or False, got {ordered!r}")

@@ -410,7 +410,9 @@ class _Each:
     def _failure(self, error: Exception, rows: Any) -> TransformError:
         row = _first(rows)
         path, words = self._named.locate(row)
-        several = f"the batch of {len(rows)} samples that begins with " if isinstance(rows, list) else ""
+        several = (
+            f"the batch of {many(len(rows), 'sample')} that begins with " if isinstance(rows, list) else ""
+        )
         failure = TransformError(
             f"{self._operator} failed on {several}{words}: {error!r}", -1 if several else row, path
         )

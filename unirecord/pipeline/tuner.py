@@ -265,7 +265,9 @@ class Tuner:
         self.counts_reading = self.counts_reading or (too_many and not self._whole)
         if too_many and self.workers > self._cpus:
             self._change(max(self._cpus, int(self.workers * self._cpus / self.cores_used)))
-            self.reasons.append(f"{many(self.workers, 'thread')}: more would use over {self._cpus} cores")
+            self.reasons.append(
+                f"{many(self.workers, 'thread')}: more would use over {many(self._cpus, 'core')}"
+            )
         elif self._trial is not None:
             self._go_on(self._trial, rate, now)
         else:

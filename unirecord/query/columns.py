@@ -37,6 +37,7 @@ from ..format import layout
 from ..format.column import Column
 from ..order.selection import Selection
 from ..order.split import Cells
+from ..sizes import many
 from ..snapshot.part_set import PartSet
 from .tree import INTEGERS, PART, ROW, Between, Field, Like
 
@@ -257,7 +258,9 @@ def all_strings(columns: FlatColumns, column: int, name: str) -> NDArray[np.obje
         if len(entries) == 0:
             found = np.full(columns.rows, "", object)
         elif len(codes) and int(codes.max()) >= len(entries):
-            raise corrupt(columns, name, f"a code exceeds the {len(entries)} strings of the dictionary")
+            raise corrupt(
+                columns, name, f"a code exceeds the {many(len(entries), 'string')} of the dictionary"
+            )
         else:
             found = entries[codes]
     valid = all_valid(columns, column)

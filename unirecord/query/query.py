@@ -161,7 +161,8 @@ class PartExplanation:
         tried = self.zones - self.skipped - self.accepted
         if tried == 0:
             return f"zones alone: {self.skipped:,} of {self.zones:,} skipped, {self.accepted:,} taken whole"
-        return f"scan of {tried:,} zones of {self.zones:,}; {self.skipped:,} skipped, {self.accepted:,} taken whole"
+        rest = f"{self.skipped:,} skipped, {self.accepted:,} taken whole"
+        return f"scan of {tried:,} of {many(self.zones, 'zone')}; {rest}"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..format.metadata import Metadata
 from ..format.page import ScalarPage, decode_scalar_page, fixed_rows
 from ..format.schema import Schema
 from ..format.values import PackedStrings
+from ..sizes import many
 from ..storage.registry import location_of
 
 _BLOCK_ROWS = 1 << 18
@@ -90,7 +91,7 @@ class DataFile:
         """Exactly these bytes; CorruptionError when the file ends before."""
         if min(offset, size) < 0 or offset + size > self.size:
             raise CorruptionError(
-                f"{self.path}: the file ends at {self.size}; expected {size} bytes at {offset}",
+                f"{self.path}: the file ends at {self.size}; expected {many(size, 'byte')} at {offset}",
                 path=self.path,
                 offset=offset,
             )

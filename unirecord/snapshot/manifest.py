@@ -523,7 +523,7 @@ def _check_required(names: Any, path: str) -> None:
 
 def _load(text: bytes, path: str) -> dict[str, Any]:
     if len(text) > MAX_BYTES:
-        raise FormatError(f"{path}: {len(text)} bytes; a manifest has at most {MAX_BYTES}")
+        raise FormatError(f"{path}: {many(len(text), 'byte')}; a manifest has at most {MAX_BYTES}")
     try:
         content = json.loads(text.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -609,7 +609,7 @@ def _decode_deleted(part: dict[str, Any], name: str, part_rows: int) -> DeletedR
     )
     if rows > part_rows or size > 8 * part_rows + 64:
         raise ValueError(
-            f"{many(rows, 'row')} in {size} bytes cannot have been deleted of a part of "
+            f"{many(rows, 'row')} in {many(size, 'byte')} cannot have been deleted of a part of "
             f"{many(part_rows, 'row')}"
         )
     file = found["name"]

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ..core import PUT, Answer, FetchError, Locked, Put, Range, Ranges, result_of
 from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
+from ..sizes import many
 from ..storage.location import Location
 from ..storage.registry import location_of
 from .part import NEW, PartFiles, find_files, no_part
@@ -672,7 +673,7 @@ class Fetcher:
                 raise brought
             came = len(brought) if take is None else brought
             if came != run.stop - run.start:
-                why = f"{came} bytes came for {run.stop - run.start}: the object has been cut"
+                why = f"{many(came, 'byte')} came for {run.stop - run.start}: the object has been cut"
                 raise FetchError(run.part, run.in_index, why)
         return found
 

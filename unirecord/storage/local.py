@@ -11,6 +11,7 @@ from glob import glob, has_magic
 from typing import Any, Final
 
 from ..errors import FormatError
+from ..sizes import many
 from . import system
 from .location import Entry, Location, OpenFile
 from .system import Buffer, Descriptor
@@ -341,7 +342,7 @@ class AppendedFile:
             raise type(error)(error.errno, error.strerror, self.path) from error
         if written != len(data):
             self.close()
-            raise OSError(0, f"only {written} of {len(data)} bytes could be written", self.path)
+            raise OSError(0, f"only {written} of {many(len(data), 'byte')} could be written", self.path)
 
     def sync(self) -> None:
         """Makes what has been written durable."""

@@ -17,7 +17,7 @@ from ..format.column import Column
 from ..format.page import cell_lengths, padded
 from ..order.selection import Selection, each_once, row_numbers
 from ..progress import Progress
-from ..sizes import parse_size
+from ..sizes import many, parse_size
 from ..snapshot import manifest
 from ..snapshot.data_file import DataFile, DataHead, RowGroup
 from ..snapshot.dataset_path import deletion_of, resolve
@@ -262,7 +262,7 @@ def _planned_eviction(folder: str, before: Manifest, limit: int) -> tuple[Evicte
         gone += 1
     if left > limit:
         raise UniRecordError(
-            f"{folder}: its last part alone has {left:,} bytes, more than {limit:,}, and one part always stays; "
+            f"{folder}: its last part alone has {many(left, 'byte')}, more than {limit:,}, and one part always stays; "
             "`unirecord reshard` makes smaller parts"
         )
     parts = before.parts[:gone]

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
+from ..sizes import many
 from ..snapshot import manifest
 from ..snapshot.deletions import NAME as DELETION
 from ..snapshot.deletions import deletion_name
@@ -238,7 +239,7 @@ class DirectoryClaim:
         parts = len(journal.parts())
         if parts and self._unfinished == "refuse":
             raise ExistsError(
-                f"{self.path}: a conversion that was stopped has left {parts:,} finished part{'s' * (parts > 1)}: the "
+                f"{self.path}: a conversion that was stopped has left {many(parts, 'finished part')}: the "
                 "same `unirecord write` with --resume (resume=True in Python) goes on with it; pass overwrite=True to "
                 "give that up"
             )

@@ -16,6 +16,7 @@ from ..format import layout, metadata
 from ..format.column import Column
 from ..format.layout import IndexHeader, Section
 from ..format.page import row_sizes, unit_count
+from ..sizes import many
 from ..snapshot.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
 from ..storage.staged import StagedFile
 
@@ -673,7 +674,7 @@ class _Builder:
 
     def _refuse_blob_page(self, group: RowGroup) -> None:
         raise CorruptionError(
-            f"{self.data.path}: the blob page at {group.blob_offset} has {group.blob_bytes} bytes, "
+            f"{self.data.path}: the blob page at {group.blob_offset} has {many(group.blob_bytes, 'byte')}, "
             f"which its rows do not add up to",
             path=self.data.path,
             offset=group.blob_offset,

@@ -29,6 +29,7 @@ from ..format.page import (
 )
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
+from ..sizes import many
 from ..snapshot import manifest
 from ..snapshot.manifest import PartEntry
 from ..snapshot.part_set import ColumnResult, PartSet, Snapshot, check_values
@@ -262,7 +263,8 @@ class Compressor:
             joined, stored, raw = self._encoders[i].encode(cells)
             if len(raw) and int(raw.max()) >= _MOST_VALUE:
                 raise SchemaError(
-                    f"column {column.name!r}: a value has {int(raw.max()):,} bytes; those of a compressed column have "
+                    f"column {column.name!r}: a value has {many(int(raw.max()), 'byte')}; those of a "
+                    f"compressed column have "
                     f"less than 4 GiB: leave its codec out"
                 )
             ends = np.cumsum(stored).tolist()

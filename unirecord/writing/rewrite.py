@@ -194,7 +194,8 @@ class Rewrite:
         entry = self.made[-1]
         if entry.rows != new.rows:
             raise UniRecordError(
-                f"{self._folder}: {entry.rows} rows were written where {new.rows} belong, so nothing was published"
+                f"{self._folder}: {many(entry.rows, 'row', 'were')} written where {new.rows} belong, so "
+                f"nothing was published"
             )
         return entry
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ..errors import ExistsError
 from ..format.layout import Shape
 from ..format.values import ColumnBatch
+from ..sizes import many
 from ..snapshot.part import data_identity, index_identity
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
@@ -102,7 +103,7 @@ def check_target_folder(path: str) -> None:
         raise NotADirectoryError(20, "not a directory, so nothing can be written into it", folder)
     longest = os.pathconf(folder, "PC_NAME_MAX") - _LONGEST_SUFFIX
     if len(os.fsencode(name)) > longest:
-        raise ValueError(f"{path}: the file name is too long; at most {longest} bytes fit")
+        raise ValueError(f"{path}: the file name is too long; at most {many(longest, 'byte', 'fit')}")
 
 
 def check_part_free(path: str, overwrite: bool) -> None:

@@ -16,6 +16,7 @@ from ..format.page import StoredRows, cell_lengths, padded
 from ..format.schema import Schema
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import ColumnData, PackedStrings
+from ..sizes import many
 from ..snapshot.data_file import DataFile, DataHead, RowGroup
 from ..snapshot.manifest import Manifest, PartEntry
 from ..snapshot.part_set import CellValues, Decoders, refuse_value
@@ -131,7 +132,8 @@ def row_ends(data: DataFile, head: DataHead, group: RowGroup) -> U64:
     absurd = int(sizes.max()) > group.blob_bytes or (ends[1:] < ends[:-1]).any()
     if absurd or int(ends[-1]) != group.blob_bytes:
         raise CorruptionError(
-            f"{data.path}: the blob page at {group.blob_offset} has {group.blob_bytes} bytes, which its rows do not "
+            f"{data.path}: the blob page at {group.blob_offset} has {many(group.blob_bytes, 'byte')}, "
+            f"which its rows do not "
             "add up to",
             path=data.path,
             offset=group.blob_offset,

@@ -9,6 +9,7 @@ from typing import Any, Final
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
+from ...sizes import many
 from ...snapshot.snapshot import classes_of
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
@@ -194,8 +195,7 @@ class _Names:
             )
         if self._differ:
             said.append(
-                f"{self._differ:,} {'row has' if self._differ == 1 else 'rows have'} a class other than the label "
-                "says; folders are by class"
+                f"{many(self._differ, 'row', 'have')} a class other than the label says; folders are by class"
             )
         return said
 

@@ -12,6 +12,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, json_object
+from ...sizes import many
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, Sink, numbered, refuse_null
@@ -95,7 +96,7 @@ class _Shards:
             self._write()
         if self._bytes + length > _MOST_BYTES:
             raise SchemaError(
-                f"row {number} takes {length:,} bytes; a shard of MDS has at most {_MOST_BYTES:,}"
+                f"row {number} takes {many(length, 'byte')}; a shard of MDS has at most {_MOST_BYTES:,}"
             )
         self._samples.append(sizes.astype("<u4").tobytes() + b"".join(data))
         self._bytes += length

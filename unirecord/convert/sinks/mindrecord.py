@@ -20,6 +20,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
+from ...sizes import many
 from ...storage.local import located
 from ...storage.staged import StagedFile, StagedFolder
 from .base import Advance, Sink, numbered, refuse, refuse_null
@@ -258,7 +259,7 @@ class _Shard:
         for data in (payload, cells):
             if len(data) + 8 > _PAGE_BYTES:
                 raise SchemaError(
-                    f"row {row} takes {len(data):,} bytes; a page of MindRecord has {_PAGE_BYTES:,}"
+                    f"row {row} takes {many(len(data), 'byte')}; a page of MindRecord has {_PAGE_BYTES:,}"
                 )
         blob = self._page("BLOB_DATA", len(payload))
         raw = self._page("RAW_DATA", len(cells))
@@ -307,7 +308,7 @@ class _Shard:
         header = json.dumps(self._header(), sort_keys=True, separators=(",", ":")).encode()
         if len(header) + 8 > _HEADER_BYTES:
             raise SchemaError(
-                f"a header of {len(header):,} bytes, of {_HEADER_BYTES:,} that there are; write more parts"
+                f"a header of {many(len(header), 'byte')}, of {_HEADER_BYTES:,} that there are; write more parts"
             )
         self._file.write_at(0, struct.pack("<Q", len(header)) + header)
         if self._file.size < _HEADER_BYTES:

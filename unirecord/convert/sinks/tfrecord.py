@@ -14,6 +14,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
+from ...sizes import many
 from .base import Advance, Sink, refuse, samples
 from .jsonl import float32_of_bfloat16
 
@@ -67,7 +68,9 @@ def example(columns: Sequence[Column], sample: dict[str, Any]) -> bytes:
             entries.append(_entry(f"{column.name}_shape", _integers(np.array(value.shape))))
     message = _field(b"\x0a", b"".join(entries))
     if len(message) > _MOST:
-        raise SchemaError(f"a row takes {len(message):,} bytes; a tf.train.Example has at most {_MOST:,}")
+        raise SchemaError(
+            f"a row takes {many(len(message), 'byte')}; a tf.train.Example has at most {_MOST:,}"
+        )
     return message
 
 

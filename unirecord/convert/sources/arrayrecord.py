@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
+from ...sizes import many
 from .base import TRUST, AskedOption, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
@@ -65,7 +66,7 @@ class ArrayRecordFiles(ExampleRecords):
         with self._opened(file) as reader:
             found = reader.read(first, first + rows)
         if len(found) != rows:
-            raise SchemaError(f"{unit.name}: {len(found):,} of {rows:,} records can be read")
+            raise SchemaError(f"{unit.name}: {len(found):,} of {many(rows, 'record')} can be read")
         for i, record in enumerate(found, first):
             yield f"{file.name}, record {i}", record
 
@@ -74,7 +75,7 @@ class ArrayRecordFiles(ExampleRecords):
         module = needed("array_record.python.array_record_module", "an ArrayRecord file", "array-record")
         if file.size() < _TAIL:
             raise SchemaError(
-                f"{file.name} is no ArrayRecord file, or is cut off: it has {file.size():,} bytes"
+                f"{file.name} is no ArrayRecord file, or is cut off: it has {many(file.size(), 'byte')}"
             )
         with foreign_call("array_record", file.name):
             reader = module.ArrayRecordReader(file.local_path(), "readahead_buffer_size:0")

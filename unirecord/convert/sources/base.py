@@ -22,7 +22,7 @@ from ...core import LeavablePool, result_of
 from ...errors import SchemaError, StaleError
 from ...format.schema import Schema
 from ...progress import Progress
-from ...sizes import format_size
+from ...sizes import format_size, many
 from .input_path import InputPath
 from .left_out import LeftOut, reduced
 from .overrides import TypesThere, apply_overrides
@@ -98,7 +98,7 @@ def cut_cells(row: memoryview, sizes: Sequence[int | None], where: str) -> list[
         found.append(row[at : at + length])
         at += length
     if at != len(row):
-        raise SchemaError(f"{where} is damaged: {len(row):,} bytes where its cells say {at:,}")
+        raise SchemaError(f"{where} is damaged: {many(len(row), 'byte')} where its cells say {at:,}")
     return found
 
 
@@ -450,7 +450,8 @@ class Source(ABC):
             yield batch
         if unit.rows is not None and seen != unit.rows:
             raise StaleError(
-                f"{unit.name}: {seen:,} rows were read, but {unit.rows:,} were there when it was looked through; "
+                f"{unit.name}: {many(seen, 'row', 'were')} read, but {unit.rows:,} were there when it was "
+                f"looked through; "
                 f"it changes while it is read, so nothing was published: convert a copy that stays as it is"
             )
 
@@ -533,7 +534,8 @@ def refuse_claims(source: InputPath, options: Options, rows: int, width: int) ->
         return
     held = sum(file_sizes(source))
     if rows > _ROWS + _RATIO * held or rows * width > _BYTES + _RATIO * held:
+        of = f" of {many(width, 'byte')}" if width else ""
         raise SchemaError(
-            f"{source.name} claims {rows:,} rows{f' of {width:,} bytes' if width else ''}, and has "
+            f"{source.name} claims {many(rows, 'row')}{of}, and has "
             f"{format_size(held)}; --trust-sizes (trust_sizes=True) converts it all the same"
         )

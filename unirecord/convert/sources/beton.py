@@ -90,7 +90,7 @@ class BetonFile(Source):
         file.seek(0)
         head = file.read(_HEADER.size)
         if len(head) < _HEADER.size:
-            raise SchemaError(f"{self.path} is no .beton file: it has {len(head)} bytes")
+            raise SchemaError(f"{self.path} is no .beton file: it has {many(len(head), 'byte')}")
         version, fields, _, self._rows, self._table = _HEADER.unpack(head)
         if version != _VERSION:
             raise SchemaError(
@@ -111,7 +111,7 @@ class BetonFile(Source):
             raise SchemaError(
                 f"{self.path} is cut off or damaged: {many(self._rows, 'row')} and the list of "
                 f"their places do not fit "
-                f"into {self._size:,} bytes"
+                f"into {many(self._size, 'byte')}"
             )
 
     def _field(self, said: Any, number: int, options: Options) -> _Field:
@@ -260,7 +260,7 @@ class BetonFile(Source):
     def _bytes(self, file: BinaryIO, at: int, size: int) -> bytes:
         if at + size > self._size:
             raise ValueError(
-                f"{size:,} bytes at {at:,} lie beyond the end of the file ({self._size:,} bytes)"
+                f"{many(size, 'byte')} at {at:,} beyond the end of the file ({many(self._size, 'byte')})"
             )
         return os.pread(file.fileno(), size, at)
 

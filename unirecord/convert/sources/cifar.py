@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
 from .media_types import annotated
@@ -125,7 +126,7 @@ def _binary(data: bytes) -> tuple[Any, Any, Any]:
             rows = np.frombuffer(data, np.uint8).reshape(-1, labels + _PIXELS)
             coarse = rows[:, 0].astype(np.int32) if labels == 2 else None
             return rows[:, labels:], rows[:, labels - 1].astype(np.int32), coarse
-    raise ValueError(f"{len(data):,} bytes are no whole number of pictures")
+    raise ValueError(f"{many(len(data), 'byte', 'are')} no whole number of pictures")
 
 
 def _pickled(data: bytes) -> tuple[Any, Any, Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .input_path import InputPath
@@ -101,7 +102,7 @@ class CocoFile(Source):
                 f"{self.path}: there are annotations of the picture {stray!r}, which is not in its list"
             )
         self._folder = self._find_folder(options.get("pictures"))
-        self.notes.append(f"pictures from {self._folder}; {len(annotations):,} annotations")
+        self.notes.append(f"pictures from {self._folder}; {many(len(annotations), 'annotation')}")
         self.units = [
             Unit(f"{self.path}, picture {i}", i, min(_UNIT_PICTURES, len(self._images) - i))
             for i in range(0, len(self._images), _UNIT_PICTURES)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from ...errors import MissingError, SchemaError
+from ...sizes import many
 from .foreign_libraries import needed
 
 __all__ = ["SUFFIXES", "ZLIB_MARKS", "decompressed", "inner_name", "is_marked"]
@@ -163,7 +164,7 @@ def _snappy(file: BinaryIO) -> Iterator[bytes]:
         if byte < 0x80:
             break
     if size > _SNAPPY_RATIO * len(packed):  # else a few bytes would take gigabytes
-        raise ValueError(f"{len(packed):,} bytes are said to hold {size:,}")
+        raise ValueError(f"{many(len(packed), 'byte', 'are')} said to hold {size:,}")
     if packed:
         yield snappy.uncompress(packed)
 

@@ -16,6 +16,7 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from ...progress import Progress
+from ...sizes import many
 from .base import (
     AskedOption,
     LeftOut,
@@ -273,7 +274,7 @@ class CsvFile:
         whose = "the header names" if self.asked.names is None else "--names has"
         way = "quote values that hold" if self.dialect.quotes else "values are parted at every"
         delimiter = repr(self.dialect.delimiter)
-        return f"{values} values, but {whose} {width} columns; {way} {delimiter}{self.asked.ways()}"
+        return f"{many(values, 'value')}, but {whose} {many(width, 'column')}; {way} {delimiter}{self.asked.ways()}"
 
 
 def _text(data: bytes, path: str) -> TextIOWrapper:

@@ -126,7 +126,7 @@ def _header(file: InputPath) -> _Array:
     dtype = np.dtype(_TYPES[head[2]])
     wanted = 4 + 4 * dims + dtype.itemsize * math.prod(shape)
     if size != wanted or not all(shape[1:]) or dims > 32:
-        raise SchemaError(f"{file.name} has {size:,} bytes, but its header says {wanted:,}")
+        raise SchemaError(f"{file.name} has {many(size, 'byte')}, but its header says {wanted:,}")
     base = os.path.basename(file.name).removesuffix(".gz")
     found = _NAME.match(base)
     name = found[2] if found and found[2] else os.path.splitext(base)[0]

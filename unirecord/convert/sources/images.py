@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .coco import CocoFile
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
@@ -142,10 +143,10 @@ def _refuse_beside(
     if not (pictures and folders):
         return
     beside = ", ".join(sorted(map(utf8_name, folders))[:3]) if are_splits else "its class folders"
-    lack = "are of no part of the split" if are_splits else "have no class"
+    lack = "of no part of the split" if are_splits else "of no class"
     raise SchemaError(
-        f"{path} holds {len(pictures):,} pictures beside {beside} ({utf8_name(min(pictures))!r}, …): they {lack}. "
-        f"Move them into a folder or away"
+        f"{path} holds {many(len(pictures), 'picture')} beside {beside}, {lack} "
+        f"({utf8_name(min(pictures))!r}, …): move what is there into a folder or away"
     )
 
 
@@ -270,7 +271,7 @@ class ImageFolder(Source):
             null = "?" if layout.flat else ""
             columns["label"] = {"type": f"int32{null}", "annotations": {"classes": self.classes}}
             columns["class"] = f"string{null}"
-            self.notes.append(f"{len(self.classes):,} classes: {some(self.classes)}")
+            self.notes.append(f"{many(len(self.classes), 'class')}: {some(self.classes)}")
         columns |= {"path": "string", "width": "int32", "height": "int32"}
         self.notes += layout.notes()
         self.schema = apply_overrides(columns, options.overrides)

@@ -16,6 +16,7 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from ...writing.inference import ColumnEvidence
 from .base import Options, RawBatch, Source, Unit, add_cells, column_names, cut_cells, ranges
 from .foreign_libraries import needed
@@ -49,7 +50,7 @@ def nested_value(cell: memoryview) -> Any:
     reader = _Reader(cell)
     found = reader.value(reader.take(1)[0], 0)
     if reader.at != len(cell):
-        raise ValueError(f"{len(cell) - reader.at:,} bytes are left over")
+        raise ValueError(f"{many(len(cell) - reader.at, 'byte', 'are')} left over")
     return found
 
 
@@ -62,7 +63,7 @@ class _Reader:
     def take(self, size: int) -> memoryview:
         """The next bytes."""
         if size > len(self._data) - self.at:
-            raise ValueError(f"it is cut off: {size:,} bytes are said to follow")
+            raise ValueError(f"it is cut off: {many(size, 'byte', 'are')} said to follow")
         self.at += size
         return self._data[self.at - size : self.at]
 
@@ -70,7 +71,7 @@ class _Reader:
         """A number of things, each of which takes a byte at least."""
         count = int.from_bytes(self.take(4), "little")
         if count > len(self._data):
-            raise ValueError(f"{count:,} values are said to be in {len(self._data):,} bytes")
+            raise ValueError(f"{many(count, 'value', 'are')} said to be in {many(len(self._data), 'byte')}")
         return count
 
     def _text(self) -> str:
@@ -103,8 +104,8 @@ class _Reader:
 
     def _records(self, depth: int) -> list[dict[str, Any]]:
         """A list of dicts of one set of keys."""
-        rows, many = self._count(), self._count()
-        keys = [self._text() for _ in range(many)]
+        rows, items = self._count(), self._count()
+        keys = [self._text() for _ in range(items)]
         return [
             {key: self.value(_CELLS.get(self.take(1)[0], -1), depth + 1) for key in keys} for _ in range(rows)
         ]
@@ -177,7 +178,7 @@ class LitDataLeaf:
         if self.kind in _NUMBERS:
             dtype = np.dtype(_NUMBERS[self.kind])
             if len(cell) != dtype.itemsize:
-                raise ValueError(f"{len(cell)} bytes are no {dtype.name}")
+                raise ValueError(f"{many(len(cell), 'byte', 'are')} no {dtype.name}")
             return np.frombuffer(cell, dtype)[0]
         if column.type == "bytes" and not column.is_array:
             return cell
@@ -216,7 +217,9 @@ class LitDataLeaf:
         if (math.prod(shape) * dtype.itemsize if shape is not None else -1) not in (-1, len(cell) - at) or (
             (len(cell) - at) % dtype.itemsize
         ):
-            raise ValueError(f"{len(cell) - at:,} bytes are no {dtype.name} array of the shape {shape}")
+            raise ValueError(
+                f"{many(len(cell) - at, 'byte', 'are')} no {dtype.name} array of the shape {shape}"
+            )
         flat = np.frombuffer(cell, dtype, -1, at)
         return flat if shape is None else flat.reshape(shape)[()]
 
@@ -286,10 +289,10 @@ class LitDataChunks(Source):
             file.packed = file.head(4) == _ZSTD
             with file.open() as stream:
                 pieces = self._pieces(stream, file.name)
-                many = sum(len(piece.ends) - 1 for piece in pieces)
-                if not self._bare and many != one.get("chunk_size"):
+                items = sum(len(piece.ends) - 1 for piece in pieces)
+                if not self._bare and items != one.get("chunk_size"):
                     raise SchemaError(
-                        f"{file.name} holds {many:,} items, but its index says {one.get('chunk_size')}"
+                        f"{file.name} holds {many(items, 'item')}, but its index says {one.get('chunk_size')}"
                     )
                 looked += self._look(stream, file.name, pieces, row)
             first = 0
@@ -297,7 +300,7 @@ class LitDataChunks(Source):
                 rows = len(piece.ends) - 1
                 self.units.append(Unit(f"{file.name}, items from {first}", (number, i, first), rows))
                 first += rows
-            row += many
+            row += items
             file.release()
             if progress is not None:
                 progress(number + 1, len(self._files))
@@ -305,7 +308,7 @@ class LitDataChunks(Source):
         self.left_out += changed
         self._by_column = {column: i for i, column in enumerate(names)}
         if looked < row and any(leaf.is_array for leaf in self._leaves):
-            self.notes.append(f"the types are those of {looked:,} items; --schema replaces them")
+            self.notes.append(f"the types are those of {many(looked, 'item')}; --schema replaces them")
         kept = [leaf.name for leaf in self._leaves if leaf.kind in ("pickle", "graph")]
         if kept:
             self.notes.append(f"{', '.join(kept)}: pickles, written as they are")
@@ -347,14 +350,14 @@ class LitDataChunks(Source):
         head = stream.read(_PREFIX.size)
         if head[:8] == _FRAMED and len(head) == _PREFIX.size:
             return self._frames(stream, name, size, *_PREFIX.unpack(head)[3:])
-        many = int.from_bytes(head[:4], "little")
-        if len(head) < 8 or 4 * (many + 2) > size:
-            raise SchemaError(f"{name} is no LitData chunk, or is cut off: {size:,} bytes")
+        items = int.from_bytes(head[:4], "little")
+        if len(head) < 8 or 4 * (items + 2) > size:
+            raise SchemaError(f"{name} is no LitData chunk, or is cut off: {many(size, 'byte')}")
         stream.seek(4)
-        ends = np.frombuffer(stream.read(4 * (many + 1)), "<u4").astype(np.int64)
-        if ends[0] < 4 * (many + 2) or (np.diff(ends) < 0).any() or ends[-1] > size:
+        ends = np.frombuffer(stream.read(4 * (items + 1)), "<u4").astype(np.int64)
+        if ends[0] < 4 * (items + 2) or (np.diff(ends) < 0).any() or ends[-1] > size:
             raise SchemaError(
-                f"{name} is damaged or cut off: its items do not follow each other in {size:,} bytes"
+                f"{name} is damaged or cut off: its items do not follow each other in {many(size, 'byte')}"
             )
         pieces = []
         for first, stop in ranges(ends, _UNIT_BYTES):
@@ -363,23 +366,23 @@ class LitDataChunks(Source):
         return pieces
 
     def _frames(
-        self, stream: BinaryIO, name: str, size: int, many: int, _rows: int, frames: int
+        self, stream: BinaryIO, name: str, size: int, items: int, _rows: int, frames: int
     ) -> list[_Piece]:
-        tables = 4 * (many + 1) + _FRAME.size * frames
+        tables = 4 * (items + 1) + _FRAME.size * frames
         if _PREFIX.size + tables > size:
             raise SchemaError(f"{name} is cut off in the list of its items")
         data = stream.read(tables)
-        ends = np.frombuffer(data, "<u4", many + 1).astype(np.int64)
+        ends = np.frombuffer(data, "<u4", items + 1).astype(np.int64)
         pieces, row = [], 0
-        for first, rows, at, packed, unpacked in _FRAME.iter_unpack(data[4 * (many + 1) :]):
-            own = ends[first : first + rows + 1] - ends[min(first, many)]
+        for first, rows, at, packed, unpacked in _FRAME.iter_unpack(data[4 * (items + 1) :]):
+            own = ends[first : first + rows + 1] - ends[min(first, items)]
             fits = first == row and len(own) == rows + 1 and at + packed <= size and unpacked <= _MOST_FRAME
             if not fits or (np.diff(own) < 0).any() or own[-1] != unpacked:
                 raise SchemaError(f"{name} is damaged or cut off: its items do not follow each other")
             pieces.append(_Piece(at, packed, unpacked, own))
             row += rows
-        if row != many:
-            raise SchemaError(f"{name} is damaged: {row:,} of {many:,} items have a place")
+        if row != items:
+            raise SchemaError(f"{name} is damaged: {row:,} of {many(items, 'item', 'have')} a place")
         return pieces
 
     def _items(self, stream: BinaryIO, name: str, piece: _Piece) -> Iterator[memoryview]:
@@ -394,7 +397,9 @@ class LitDataChunks(Source):
             except zstd.ZstdError as error:
                 raise SchemaError(f"{name} is damaged: {error}") from None
         if len(data) != int(piece.ends[-1]):
-            raise SchemaError(f"{name} is damaged: {len(data):,} bytes where {piece.ends[-1]:,} were said")
+            raise SchemaError(
+                f"{name} is damaged: {many(len(data), 'byte')} where {piece.ends[-1]:,} were said"
+            )
         view = memoryview(data)
         for start, end in pairwise(piece.ends.tolist()):
             yield view[start:end]
@@ -406,7 +411,7 @@ class LitDataChunks(Source):
         return cut_cells(item, [None] * len(self._leaves), where)
 
     def _look(self, stream: BinaryIO, name: str, pieces: list[_Piece], row: int) -> int:
-        """Take the first items of a chunk into account, and return how many."""
+        """Take the first items of a chunk into account, and return how items."""
         for i, item in enumerate(self._items(stream, name, pieces[0]) if pieces else ()):
             if i >= _SAMPLE_ITEMS:
                 return i

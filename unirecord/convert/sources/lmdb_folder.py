@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .base import TRUST, AskedOption, Options, RawBatch, Source, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
@@ -123,7 +124,7 @@ class LmdbFolder(Source):
         there, page = os.path.getsize(path), self._guard(env.stat)["psize"]
         if there % page:
             wanted = (env.info()["last_pgno"] + 1) * page
-            raise SchemaError(f"{self.path} is cut off: it has {there:,} of {wanted:,} bytes")
+            raise SchemaError(f"{self.path} is cut off: it has {there:,} of {many(wanted, 'byte')}")
 
     def _guard(self, call: Any) -> Any:
         with foreign_call("lmdb", self.path):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .annotated_pictures import AnnotatedPictures, PicturePair
 from .base import LeftOut, Options
 from .folder_walk import natural_order, utf8_name, walk
@@ -76,7 +77,7 @@ class MaskFolders(AnnotatedPictures):
                 f"{self.path}: no picture has a mask of its name: --from images takes the folders as classes"
             )
         if len(paired) < len(self.pairs):
-            self.notes.append(f"{len(self.pairs) - len(paired):,} pictures have no mask: null")
+            self.notes.append(f"{many(len(self.pairs) - len(paired), 'picture', 'have')} no mask: null")
         mask_type = bytes_of(paired)
         types = {**self.columns_of_pictures(), "mask": {**mask_type, "type": "bytes?"}}
         self.schema = apply_overrides(types, options.overrides)

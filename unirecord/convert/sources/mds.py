@@ -212,7 +212,9 @@ class MdsField:
             at += 1 + dims * width
         kind = np.dtype(dtype).newbyteorder("<")
         if math.prod(shape) * kind.itemsize != len(cell) - at:
-            raise ValueError(f"{len(cell) - at:,} bytes are no {dtype} array of the shape {list(shape)}")
+            raise ValueError(
+                f"{many(len(cell) - at, 'byte', 'are')} no {dtype} array of the shape {list(shape)}"
+            )
         return np.frombuffer(cell, kind, -1, at).reshape(shape)
 
 
@@ -230,7 +232,7 @@ def listed_files(cell: memoryview, at: int) -> list[bytes]:
     count = int.from_bytes(cell[at : at + 4], "little")
     at += 4
     if at + 4 * count > len(cell):
-        raise ValueError(f"a list of {count:,} is said to be in {len(cell):,} bytes")
+        raise ValueError(f"a list of {count:,} is said to be in {many(len(cell), 'byte')}")
     sizes = np.frombuffer(cell, "<u4", count, at).tolist()
     at += 4 * count
     if at + sum(sizes) != len(cell):
@@ -260,7 +262,7 @@ def picture_pixels(cell: memoryview) -> Any:
     else:
         raise ValueError(f"a picture of the mode {mode[:20]!r}, which no column type holds")
     if expected != len(pixels):
-        raise ValueError(f"{len(pixels):,} bytes are no {mode} picture of {width} x {height}")
+        raise ValueError(f"{many(len(pixels), 'byte', 'are')} no {mode} picture of {width} x {height}")
     found = np.frombuffer(pixels, kind).reshape(shape)
     return np.unpackbits(found, axis=1)[:, :width].astype(bool) if mode == "1" else found
 
@@ -512,7 +514,7 @@ def _header(stream: BinaryIO, shard: _Shard) -> tuple[Any, Columns]:
     head = stream.read(4)
     rows = _COUNT.unpack(head)[0] if len(head) == 4 else 0
     if len(head) < 4 or 4 * (rows + 2) > size:
-        raise SchemaError(f"{name} is no MDS shard, or is cut off: {size:,} bytes")
+        raise SchemaError(f"{name} is no MDS shard, or is cut off: {many(size, 'byte')}")
     if shard.rows is not None and rows != shard.rows:
         raise SchemaError(f"{name} holds {many(rows, 'sample')}, but its index says {shard.rows:,}")
     ends = np.frombuffer(stream.read(4 * (rows + 1)), "<u4").astype(np.int64)
@@ -521,7 +523,7 @@ def _header(stream: BinaryIO, shard: _Shard) -> tuple[Any, Columns]:
         raise SchemaError(f"{name} is damaged: its samples do not follow each other")
     if ends[-1] != size:
         raise SchemaError(
-            f"{name} is cut off or damaged: {size:,} bytes, and its samples end at {ends[-1]:,}"
+            f"{name} is cut off or damaged: {many(size, 'byte')}, and its samples end at {ends[-1]:,}"
         )
     text = stream.read(int(ends[0]) - start)
     try:

@@ -54,11 +54,11 @@ def blob_cells(payload: memoryview, fields: int) -> list[memoryview]:
         (size,) = _CELL_SIZE.unpack_from(payload, at)
         at += 8
         if size > len(payload) - at:
-            raise DecodeError(f"a field is said to have {size:,} bytes, more than the row holds")
+            raise DecodeError(f"a field is said to have {many(size, 'byte')}, more than the row holds")
         cells.append(payload[at : at + size])
         at += size
     if at != len(payload) and fields:
-        raise DecodeError(f"{len(payload) - at:,} bytes are left over after the last field")
+        raise DecodeError(f"{many(len(payload) - at, 'byte', 'are')} left over after the last field")
     return cells
 
 
@@ -75,7 +75,7 @@ def decoder(column: Column, version: str) -> Callable[[memoryview], Any]:
         if packed:
             flat = _unpacked(cell, dtype)
         elif len(cell) % dtype.itemsize:
-            raise DecodeError(f"{len(cell):,} bytes are no whole number of {dtype} values")
+            raise DecodeError(f"{many(len(cell), 'byte', 'are')} no whole number of {dtype} values")
         else:
             flat = np.frombuffer(cell, dtype)
         if not flat.size and -1 in shape:
@@ -84,7 +84,7 @@ def decoder(column: Column, version: str) -> Callable[[memoryview], Any]:
             return flat.reshape(shape)
         except ValueError:
             raise DecodeError(
-                f"column {column.name!r}: {flat.size:,} values do not make {list(shape)}"
+                f"column {column.name!r}: {many(flat.size, 'value', 'do')} not make {list(shape)}"
             ) from None
 
     return decode
@@ -99,7 +99,7 @@ def _unpacked(cell: memoryview, dtype: Any) -> Any:
     (count,) = _COUNT.unpack_from(cell)
     start = 4 + (count + 3) // 4
     if start > len(cell):
-        raise DecodeError(f"{count:,} values are said to be in {len(cell):,} bytes")
+        raise DecodeError(f"{many(count, 'value', 'are')} said to be in {many(len(cell), 'byte')}")
     codes = _CODES[np.frombuffer(cell, np.uint8, start - 4, 4)].reshape(-1)[:count]
     widths = np.left_shift(1, codes, dtype=np.int64)
     ends = start + np.cumsum(widths)
@@ -328,7 +328,7 @@ def _checked(found: dict[str, Any], size: int) -> _Header:
         raise ValueError(f"version {version!r} is not known; {' and '.join(_VERSIONS)} are")
     header_size, page_size = int(found["header_size"]), int(found["page_size"])
     if header_size not in _HEADER_SIZES or page_size not in _PAGE_SIZES:
-        raise ValueError(f"a header of {header_size} bytes and pages of {page_size} bytes")
+        raise ValueError(f"a header of {many(header_size, 'byte')} and pages of {many(page_size, 'byte')}")
     (schema,) = found["schema"]
     fields, blob_fields = schema["schema"], sorted(schema["blob_fields"])
     types = {name: _type(name, entry) for name, entry in fields.items()}
@@ -349,10 +349,10 @@ def _checked(found: dict[str, Any], size: int) -> _Header:
     for page in pages:
         used, end = int(page["page_size"]), header_size + int(page["page_id"]) * page_size
         if not 0 <= used <= page_size or int(page["page_id"]) < 0:
-            raise ValueError(f"page {page['page_id']} holds {used} bytes of {page_size}")
+            raise ValueError(f"page {page['page_id']} holds {many(used, 'byte')} of {page_size}")
         if end + used > size:
             raise ValueError(
-                f"page {page['page_id']} lies beyond the end: the file is cut off by {end + used - size:,} bytes"
+                f"page {page['page_id']} lies beyond the end: the file is cut off by {many(end + used - size, 'byte')}"
             )
     starts = {
         int(one["id"]): (i, int(one["offset"]))
@@ -411,7 +411,7 @@ class _Pages:
             at += 8
             if size > len(data) - at:
                 raise SchemaError(
-                    f"{self._where}: a row is said to have {size:,} bytes, more than its page holds"
+                    f"{self._where}: a row is said to have {many(size, 'byte')}, more than its page holds"
                 )
             yield data[at : at + size]
             at += size
@@ -446,5 +446,5 @@ class _Pages:
 
     def _all_there(self, found: list[Any], rows: int, what: str) -> list[Any]:
         if len(found) != rows:
-            raise SchemaError(f"{self._where}: {len(found):,} {what} for {rows:,} rows")
+            raise SchemaError(f"{self._where}: {len(found):,} {what} for {many(rows, 'row')}")
         return found

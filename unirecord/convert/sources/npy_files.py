@@ -94,7 +94,7 @@ def npy_array(data: bytes | memoryview) -> Any:
     if header.dtype.kind not in _KINDS:
         raise ValueError(f"an array of {header.dtype}, not of numbers")
     if header.nbytes != len(data) - header.offset:
-        raise ValueError(f"{len(data) - header.offset:,} bytes where the header says {header.nbytes:,}")
+        raise ValueError(f"{many(len(data) - header.offset, 'byte')} where the header says {header.nbytes:,}")
     flat = np.frombuffer(data, header.dtype, math.prod(header.shape), header.offset)
     array = flat.reshape(header.shape, order="F" if header.fortran else "C")
     return array.astype(header.dtype.newbyteorder("<"), order="C", copy=False)
@@ -223,7 +223,9 @@ class _StoredColumn:
                     f"{array.name} is no array of a column {self.column}, as the archive calls it"
                 )
             if array not in (self.values, self.offsets) and array.length != self.length:
-                raise SchemaError(f"{array.name} has {array.length:,} entries for {many(self.length, 'row')}")
+                raise SchemaError(
+                    f"{array.name} has {many(array.length, 'entry')} for {many(self.length, 'row')}"
+                )
 
     @property
     def length(self) -> int:
@@ -499,7 +501,7 @@ class NpyFiles(Source):
                 self._spool.write(piece)
         self._spool.flush()
         if size != info.file_size:
-            raise SchemaError(f"{name} is said to have {info.file_size:,} bytes, but has others")
+            raise SchemaError(f"{name} is said to have {many(info.file_size, 'byte')}, but has others")
         self._spooled += size
         return (
             InputPath(name.replace(".", "_"), f"/proc/{os.getpid()}/fd/{self._spool.fileno()}"),
@@ -586,7 +588,7 @@ def _header(name: str, head: bytes, size: int) -> NpyHeader:
         raise SchemaError(f"{name} holds a single value, not one a row; --columns chooses the others")
     if header.nbytes != size - header.offset:
         raise SchemaError(
-            f"{name} holds {size - header.offset:,} bytes, but its header says {header.nbytes:,}"
+            f"{name} holds {many(size - header.offset, 'byte')}, but its header says {header.nbytes:,}"
         )
     return header
 

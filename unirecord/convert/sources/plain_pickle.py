@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sizes import many
+
 __all__ = ["plain_pickle"]
 
 # The numeric dtypes by the names that NumPy pickles them under.
@@ -76,7 +78,9 @@ class _Array:
         if not isinstance(kind, _Dtype) or not isinstance(data, bytes):
             raise ValueError("it holds an array of Python objects")
         if math.prod(sizes) * kind.dtype.itemsize != len(data):
-            raise ValueError(f"an array of the shape {list(sizes)} is said to be in {len(data):,} bytes")
+            raise ValueError(
+                f"an array of the shape {list(sizes)} is said to be in {many(len(data), 'byte')}"
+            )
         self.values = np.frombuffer(data, kind.dtype).reshape(sizes, order="F" if fortran else "C")
 
 

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from zlib import adler32
 
 from ...errors import SchemaError
+from ...sizes import many
 from .base import ReadAhead
 
 __all__ = ["Member", "tar_members"]
@@ -62,12 +63,12 @@ def tar_members(file: ReadAhead, where: str, start: int = 0, stop: int | None = 
         offset = at + _BLOCK
         if offset + length > size:
             raise SchemaError(
-                f"{where} is cut off in the member at byte {at:,}, by {offset + length - size:,} bytes"
+                f"{where} is cut off in the member at byte {at:,}, by {many(offset + length - size, 'byte')}"
             )
         at = offset + -(-length // _BLOCK) * _BLOCK
         if kind in _EXTENSIONS:
             if length > _MOST_EXTENSION:
-                raise SchemaError(f"{where}: a header at byte {offset - _BLOCK:,} has {length:,} bytes")
+                raise SchemaError(f"{where}: a header at byte {offset - _BLOCK:,} has {many(length, 'byte')}")
             content = bytes(file.at(offset, length)) if kind in (_LONG_NAME, _PAX) else b""
             if kind == _LONG_NAME:
                 long_name = _text(content.rstrip(b"\0"))

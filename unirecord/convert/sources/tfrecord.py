@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from ...core import BAD_CONTENT, BAD_LENGTH, crc32c, find_records
 from ...errors import SchemaError
+from ...sizes import many
 from .base import Unit
 from .compression import ZLIB_MARKS
 from .input_path import InputPath
@@ -70,7 +71,7 @@ class TFRecordFiles(ExampleRecords):
                 at += _HEADER.size + length + 4
                 if at > size:
                     raise SchemaError(
-                        f"{file.name} is cut off in record {row - first}, by {at - size:,} bytes"
+                        f"{file.name} is cut off in record {row - first}, by {many(at - size, 'byte')}"
                     )
                 rows, row = rows + 1, row + 1
                 if at - start >= _UNIT_BYTES or at == size:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
+from ...sizes import many
 from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
 from .base import LeftOut, Options
 from .folder_walk import natural_order, utf8_name, walk
@@ -82,7 +83,7 @@ class YoloFolder(AnnotatedPictures):
         self.classes = self._class_names()
         bare = sum(pair.annotations is None for pair in self.pairs)
         if bare:
-            self.notes.append(f"{bare:,} pictures have no labels, so they have no objects")
+            self.notes.append(f"{many(bare, 'picture', 'have')} no labels, so they have no objects")
         self._outlines = False
         for i, pair in enumerate(self.pairs, 1):
             objects = self._objects(pair)

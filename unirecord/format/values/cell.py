@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import CorruptionError, SchemaError
+from ...sizes import many
 from ..column import Column
 from .objects import pack_object, unpack_object
 from .tensors import array_of
@@ -268,7 +269,7 @@ def _encode_string(value: Any) -> bytes:
     encoded = _encode_text(value)
     if len(encoded) > MAX_STRING_BYTES:
         raise Refused(
-            f'got a string of {len(encoded):,} bytes; strings hold less than 4 GiB, use the type "text"'
+            f'got a string of {many(len(encoded), "byte")}; strings hold less than 4 GiB, use the type "text"'
         )
     return encoded
 
@@ -391,7 +392,7 @@ def array_in_cell(column: Column, data: memoryview) -> np.ndarray[Any, Any]:
         shape = _actual_shape(shape, dtype.itemsize, data)
         data = data[: math.prod(shape) * dtype.itemsize]
     elif len(data) != column.fixed_bytes:
-        raise CorruptionError(f"{column} takes {column.fixed_bytes:,} bytes, found {len(data):,}")
+        raise CorruptionError(f"{column} takes {many(column.fixed_bytes, 'byte')}, found {len(data):,}")
     try:
         if not len(data):
             return np.empty(shape, dtype)
@@ -407,17 +408,19 @@ def _actual_shape(shape: tuple[int, ...], itemsize: int, data: memoryview) -> tu
     if free == 1:
         count, rest = divmod(len(data), fixed_bytes)
         if rest:
-            raise CorruptionError(f"{len(data):,} bytes are no whole number of {fixed_bytes:,}-byte entries")
+            raise CorruptionError(
+                f"{many(len(data), 'byte', 'are')} no whole number of {fixed_bytes:,}-byte entries"
+            )
         return tuple(count if d == -1 else d for d in shape)
     suffix = 8 * free
     if len(data) < suffix:
         raise CorruptionError(
-            f"the cell has {len(data)} bytes, its {free} free dimensions alone take {suffix}"
+            f"the cell has {many(len(data), 'byte')}, its {free} free dimensions alone take {suffix}"
         )
     dims = struct.unpack(f"<{free}Q", data[len(data) - suffix :])
     if fixed_bytes * math.prod(dims) != len(data) - suffix:
         raise CorruptionError(
-            f"the stored dimensions {list(dims)} do not match the cell's {len(data):,} bytes"
+            f"the stored dimensions {list(dims)} do not match the cell's {many(len(data), 'byte')}"
         )
     left = iter(dims)
     return tuple(next(left) if d == -1 else d for d in shape)
