@@ -23,8 +23,8 @@ from image_folders import folder, picture
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.convert.sinks import mds, mindrecord
-from unirecord.convert.sinks.arrayrecord import ARRAY_RECORD
 from unirecord.convert.sinks.mindrecord import _packed
+from unirecord.convert.sinks.tf_example import ARRAY_RECORD
 from unirecord.convert.sources.mindrecord import _unpacked
 
 MDS_SCHEMA = {

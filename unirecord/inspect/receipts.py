@@ -239,51 +239,47 @@ def read_receipts(path: str) -> RankFile | None:
         if found is None:
             return None
         head, offset = found
-        reading, records = _Reading(path, head), _Records(file, offset, path)
-        for number, record in records:
+        reading, whole = _Reading(path, head), 0
+        for number, record in _records(file, offset, path):
             reading.take(number, record)
-    return RankFile(path, head, tuple(reading.passes), records.torn, offset)
+            whole = number + 1
+        torn = file.size - offset - whole * RECORD_BYTES
+    return RankFile(path, head, tuple(reading.passes), torn, offset)
 
 
 def records_of(file: RankFile) -> Iterator[tuple[int, Record]]:
     """The records of a file that has been read, with their numbers."""
     with location_of(file.path).open(file.path) as opened:
-        yield from _Records(opened, file.head_bytes, file.path)
+        yield from _records(opened, file.head_bytes, file.path)
 
 
-class _Records:
-    """The records of an open file; ``torn`` is the number of bytes behind the last whole one."""
+def _records(file: Readable, offset: int, path: str) -> Iterator[tuple[int, Record]]:
+    """The whole records of an open file, with their numbers.
 
-    def __init__(self, file: Readable, offset: int, path: str) -> None:
-        self._file, self._offset, self._path = file, offset, path
-        self._whole, self.torn = divmod(file.size - offset, RECORD_BYTES)
+    What a power cut leaves at the end of a file, zeros, is taken for a torn tail; all else that is damaged is refused.
+    """
+    whole, number = (file.size - offset) // RECORD_BYTES, 0
+    while number < whole:
+        data = _raw_records(file, offset, path, number, whole)
+        for at in range(0, len(data), RECORD_BYTES):
+            record = unpacked(data[at : at + RECORD_BYTES], number)
+            if record is None:
+                for behind in range(number, whole, _AT_ONCE // RECORD_BYTES):
+                    if any(_raw_records(file, offset, path, behind, whole)):
+                        place = f"record {number:,} of {whole:,}"
+                        raise FormatError(f"{path}: {place} is damaged: something else was written there")
+                return
+            yield number, record
+            number += 1
 
-    def __iter__(self) -> Iterator[tuple[int, Record]]:
-        number = 0
-        while number < self._whole:
-            asked = min(_AT_ONCE, (self._whole - number) * RECORD_BYTES)
-            data = memoryview(self._read(number, asked))
-            for at in range(0, asked, RECORD_BYTES):
-                record = unpacked(data[at : at + RECORD_BYTES], number)
-                if record is None:
-                    self._end_at(number)
-                    return
-                yield number, record
-                number += 1
 
-    def _end_at(self, number: int) -> None:
-        """Takes what a power cut leaves at the end of a file, zeros, for a torn tail; all else is refused."""
-        for at in range(number, self._whole, _AT_ONCE // RECORD_BYTES):
-            if any(self._read(at, min(_AT_ONCE, (self._whole - at) * RECORD_BYTES))):
-                place = f"record {number:,} of {self._whole:,}"
-                raise FormatError(f"{self._path}: {place} is damaged: something else was written there")
-        self.torn += (self._whole - number) * RECORD_BYTES
-
-    def _read(self, number: int, size: int) -> bytes:
-        data = self._file.read_at(self._offset + number * RECORD_BYTES, size)
-        if len(data) < size:
-            raise FormatError(f"{self._path} became shorter while it was read")
-        return data
+def _raw_records(file: Readable, offset: int, path: str, number: int, whole: int) -> memoryview:
+    """The bytes of some records from ``number`` on, of as many as there are."""
+    size = min(_AT_ONCE, (whole - number) * RECORD_BYTES)
+    data = file.read_at(offset + number * RECORD_BYTES, size)
+    if len(data) < size:
+        raise FormatError(f"{path} became shorter while it was read")
+    return memoryview(data)
 
 
 class _Reading:

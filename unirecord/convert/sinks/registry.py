@@ -6,17 +6,15 @@ from importlib import import_module
 from typing import Final
 
 from ...errors import SchemaError, did_you_mean
-from .arrayrecord import ARRAY_RECORD
-from .arrow import ARROW, PARQUET
+from .arrow import ARROW, LANCE, PARQUET
 from .base import Sink
 from .csv import CSV
 from .images import IMAGES
 from .jsonl import JSON_LINES
-from .lance import LANCE
 from .mds import MDS
 from .mindrecord import MINDRECORD
 from .npz import NPZ
-from .tfrecord import TFRECORD
+from .tf_example import ARRAY_RECORD, TFRECORD
 from .webdataset import WEBDATASET
 
 __all__ = ["SINKS", "SINK_KINDS", "find_sink"]

@@ -1,7 +1,8 @@
-"""TFRecord files of ``tf.train.Example``, without TensorFlow: length, its CRC, the message, its CRC."""
+"""Files of ``tf.train.Example``: TFRecord, without TensorFlow, and ArrayRecord, by array_record."""
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Sequence
 from typing import Any, BinaryIO, Final
@@ -19,10 +20,14 @@ from .base import Advance, Sink, refuse, samples
 from .jsonl import float32_of_bfloat16
 
 __all__ = [
+    "ARRAY_RECORD",
     "TFRECORD",
     "check_example",
     "example",
 ]
+
+
+# TFRecord files of ``tf.train.Example``, without TensorFlow: length, its CRC, the message, its CRC.
 
 
 # A row as a serialized ``tf.train.Example``, without TensorFlow: protocol buffers written by hand.
@@ -160,3 +165,38 @@ def _masked(data: bytes) -> bytes:
     """The CRC as TFRecord stores it: rotated, with a constant added (tensorflow/core/lib/hash/crc32c.h)."""
     crc = crc32c(data)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+# ArrayRecord files of ``tf.train.Example``, by array_record: what TFDS writes and Grain reads.
+
+
+def _check_array_record(columns: Sequence[Column], metadata: Any) -> list[str]:
+    """Return what becomes of float64, shapes and objects; complex numbers are refused."""
+    return check_example(columns, "arrayrecord")
+
+
+def _write_array_record(rows: UniRecordDataset, path: str, advance: Advance) -> None:
+    """Write the rows."""
+    from array_record.python import array_record_module
+
+    columns = [rows.schema[name] for name in rows.column_names]
+    try:
+        writer = array_record_module.ArrayRecordWriter(path, "group_size:1")
+        for sample in samples(rows):
+            writer.write(example(columns, sample))
+            advance(1)
+        writer.close()
+    except RuntimeError as error:  # all that it raises, such as of a full disk
+        raise OSError(errno.EIO, str(error), path) from error
+
+
+# Each row as a ``tf.train.Example``, and alone in its group, so that any row is read by itself.
+ARRAY_RECORD: Final = Sink(
+    kind="arrayrecord",
+    about="ArrayRecord (tf.train.Example)",
+    suffix=".arrayrecord",
+    requires="array_record",
+    imports="array_record.python.array_record_module",
+    check=_check_array_record,
+    write_path=_write_array_record,
+)
