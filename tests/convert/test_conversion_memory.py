@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import unirecord
-from unirecord.convert.sources import npy_files, text_files, tf_example, tfrecord, webdataset
+from unirecord.convert.sources import npy_files, text_files, tfrecord, webdataset
 from unirecord.writing import batch_writer, index_file
 
 BLOB = bytes(range(256)) * 40
@@ -53,7 +53,7 @@ def test_ten_times_the_rows_take_no_more_memory(
     for module, name in (
         (batch_writer, "TARGET_BYTES"), (index_file, "_KEEP_BYTES"), (text_files, "BLOCK_BYTES"),
         (webdataset, "_UNIT_BYTES"), (webdataset, "_BATCH_BYTES"), (npy_files, "_UNIT_BYTES"),
-        (tfrecord, "_UNIT_BYTES"), (tf_example, "_BATCH_BYTES"), (tf_example, "_SAMPLE_BYTES"),
+        (tfrecord, "_UNIT_BYTES"), (tfrecord, "_BATCH_BYTES"), (tfrecord, "_SAMPLE_BYTES"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, small)
     for rows in (SMALL, LARGE):

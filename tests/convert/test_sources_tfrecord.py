@@ -20,8 +20,7 @@ from sources import DATA, refusals, rows_at
 
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import Options, open_source, tfrecord
-from unirecord.convert.sources.tf_example import WireError, floats, integers, parse_example
-from unirecord.convert.sources.tfrecord import masked_crc32c
+from unirecord.convert.sources.tfrecord import WireError, floats, integers, masked_crc32c, parse_example
 from unirecord.errors import SchemaError
 
 FOLDER = DATA / "tfrecord"
@@ -178,7 +177,7 @@ def test_what_is_damaged_or_mixed_is_refused(tmp_path: Path, content: bytes, sai
 
 
 def test_a_late_record_that_does_not_fit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unirecord.convert.sources.tf_example._SAMPLE_RECORDS", 1)
+    monkeypatch.setattr("unirecord.convert.sources.tfrecord._SAMPLE_RECORDS", 1)
     for late, said in (
         ({"a": [1, 2]}, r"record 1, feature 'a': 2 values; --schema a=int64\[-1\] takes any number"),
         ({}, r"record 1, feature 'a': the feature is missing"),

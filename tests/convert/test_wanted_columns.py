@@ -21,7 +21,8 @@ from sources import shard
 
 import unirecord
 from unirecord import UniRecordDataset
-from unirecord.convert.sources import Options, open_source, tf_example, webdataset
+from unirecord.convert.sources import Options, open_source, webdataset
+from unirecord.convert.sources import tfrecord as tfrecord_source
 from unirecord.convert.sources.base import WantedColumns
 from unirecord.convert.sources.tfrecord import masked_crc32c
 from unirecord.errors import SchemaError
@@ -178,7 +179,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 def test_columns_that_nobody_asked_for_refuse_no_conversion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
-    monkeypatch.setattr(tf_example, "_SAMPLE_RECORDS", 2)
+    monkeypatch.setattr(tfrecord_source, "_SAMPLE_RECORDS", 2)
     monkeypatch.setattr(webdataset, "_SAMPLE_ROWS", 2)
     (tmp_path / "in").mkdir()
     source, out = SOURCES[case](tmp_path / "in"), tmp_path / "out.urec"

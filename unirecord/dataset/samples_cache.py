@@ -19,8 +19,7 @@ from ..errors import BusyError, ClosedError, StaleError, UniRecordError
 from ..order.randomness import seed_globals
 from ..sizes import many, parse_size
 from ..storage.claim import lock
-from ..storage.own_directory import own_directory, own_file
-from ..storage.samples_folder import SamplesFolder
+from ..storage.own_directory import SamplesFolder, own_directory, own_file
 from ..writing.writer import Writer
 from .dataset import UniRecordDataset
 

@@ -21,7 +21,9 @@ from ..storage.claim import HeldHereError
 from ..storage.local import temporary_name
 from ..storage.registry import location_of
 from ..storage.staged import StagedFolder, is_being_written
-from .append_folder import (
+from .directory_claim import (
+    DirectoryClaim,
+    check_directory_free,
     clear_dead_appends,
     clear_parts,
     new_folder,
@@ -30,7 +32,6 @@ from .append_folder import (
     take_append,
     with_target,
 )
-from .directory_claim import DirectoryClaim, check_directory_free
 from .journal import Journal
 from .part_writer import Delivery, stays
 

@@ -12,7 +12,7 @@ from ...sizes import many
 from .base import TRUST, AskedOption, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
-from .tf_example import ExampleRecords
+from .tfrecord import ExampleRecords
 
 __all__ = ["ArrayRecordFiles"]
 

@@ -11,7 +11,7 @@ from ...errors import SchemaError
 from .base import Unit, ranges
 from .foreign_libraries import needed
 from .input_path import InputPath
-from .tf_example import ExampleRecords
+from .tfrecord import ExampleRecords
 
 __all__ = ["BagzFiles"]
 

@@ -1,21 +1,519 @@
-"""TFRecord files as records: tf.train.Example and SequenceExample, every checksum checked; TensorFlow is not needed."""
+"""Records of ``tf.train.Example``: TFRecord files, and what other files of such records share."""
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from ...core import BAD_CONTENT, BAD_LENGTH, crc32c, find_records
 from ...errors import SchemaError
+from ...format.column import Column
+from ...format.schema import Schema
+from ...progress import Progress
 from ...sizes import many
-from .base import Unit
+from .arrow_columns import nullable
+from .base import Options, RawBatch, Source, Unit, column_names
 from .compression import ZLIB_MARKS
 from .input_path import InputPath
-from .tf_example import ExampleRecords
+from .overrides import refuse_split_files
+from .text_values import Misfit
 
-__all__ = ["TFRecordFiles", "masked_crc32c"]
+__all__ = [
+    "ExampleRecords",
+    "FeatureEvidence",
+    "TFRecordFiles",
+    "WireError",
+    "feature_value",
+    "fields",
+    "floats",
+    "integers",
+    "masked_crc32c",
+    "parse_example",
+]
+
+
+# The wire format of Protocol Buffers, as far as tf.train.Example needs it: fields of a message, packed numbers.
+
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+_MOST_BYTES: Final = 10  # of a varint
+_FEW: Final = 24  # bytes of varints that are faster read one by one
+
+
+class WireError(ValueError):
+    """The bytes are no message."""
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    try:
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value & 0xFFFF_FFFF_FFFF_FFFF, at
+            shift += 7
+            if shift >= 7 * _MOST_BYTES:
+                raise WireError("a number has more than 64 bits")
+    except IndexError:
+        raise WireError("it is cut off within a number") from None
+
+
+def fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
+    """Yield the number, wire type and value of each field: a view for bytes, an int for a varint, 4 or 8 bytes."""
+    at, end = 0, len(data)
+    while at < end:
+        key = data[at]
+        if key < 0x80:
+            at += 1
+        else:
+            key, at = _varint(data, at)
+        kind = key & 7
+        if kind == _LENGTH:
+            size = data[at] if at < end else 0x80
+            if size < 0x80:
+                at += 1
+            else:
+                size, at = _varint(data, at)
+            value: Any = data[at : at + size]
+            at += size
+        elif kind == _VARINT:
+            value, at = _varint(data, at)
+        elif kind in (_FIXED64, _FIXED32):
+            size = 8 if kind == _FIXED64 else 4
+            value = data[at : at + size]
+            at += size
+        else:
+            raise WireError(f"a field has the wire type {kind}, which is none")
+        if at > end:
+            raise WireError("it is cut off within a field")
+        if not key >> 3:
+            raise WireError("a field has the number 0")
+        yield key >> 3, kind, value
+
+
+def floats(data: memoryview) -> Any:
+    """Return the float32 values of a FloatList, packed or not."""
+    found = []
+    for number, kind, value in fields(data):
+        if number != 1:
+            continue
+        if kind not in (_LENGTH, _FIXED32) or len(value) % 4:
+            raise WireError("a list of floats holds something else")
+        found.append(np.frombuffer(value, "<f4"))
+    if len(found) == 1:
+        return found[0]
+    return np.concatenate(found) if found else np.zeros(0, np.float32)
+
+
+def integers(data: memoryview) -> Any:
+    """Return the int64 values of an Int64List, packed or not."""
+    found: list[Any] = []
+    for number, kind, value in fields(data):
+        if number != 1:
+            continue
+        if kind == _VARINT:
+            found.append(np.array([_signed(value)], np.int64))
+        elif kind == _LENGTH:
+            found.append(_packed(value))
+        else:
+            raise WireError("a list of integers holds something else")
+    if len(found) == 1:
+        return found[0]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _packed(data: memoryview) -> Any:
+    if len(data) <= _FEW:
+        values, at = [], 0
+        while at < len(data):
+            value, at = _varint(data, at)
+            values.append(_signed(value))
+        return np.array(values, np.int64)
+    raw = np.frombuffer(data, np.uint8)
+    last = raw < 0x80
+    if not last[-1]:
+        raise WireError("it is cut off within a number")
+    if last.all():
+        return raw.astype(np.int64)
+    ends = np.flatnonzero(last)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    if (ends - starts >= _MOST_BYTES).any():
+        raise WireError("a number has more than 64 bits")
+    place = np.arange(len(raw)) - np.repeat(starts, ends - starts + 1)
+    pieces = (raw & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
+    return np.add.reduceat(pieces, starts).view(np.int64)
+
+
+_KINDS: Final = {1: "bytes", 2: "float32", 3: "int64"}
+_LONG_TEXT: Final = 4096
+
+Feature = tuple[str, Any]  # kind and values: a list of views, or an array
+Steps = list[Feature | None]
+
+
+def parse_example(data: memoryview) -> dict[str, Feature | Steps | None]:
+    """Return a record's features by name; those of a SequenceExample's lists are lists of features, step by step.
+
+    Raises `WireError` when the bytes are no such message.
+    """
+    found: dict[str, Feature | Steps | None] = {}
+    for number, kind, value in fields(data):
+        if kind != 2 or number not in (1, 2):
+            raise WireError("it is no tf.train.Example or SequenceExample")
+        for inner, inner_kind, entry in fields(value):
+            if inner != 1 or inner_kind != 2:
+                raise WireError("it is no tf.train.Example or SequenceExample")
+            name, content = _entry(entry)
+            if name in found and number == 2:
+                raise WireError(f"the feature {name!r} is in the context and in the lists")
+            found[name] = _feature(content) if number == 1 else _steps(content)
+    return found
+
+
+def _entry(data: memoryview) -> tuple[str, memoryview]:
+    """The key and value of a map's entry."""
+    name, content = "", memoryview(b"")
+    for number, kind, value in fields(data):
+        if kind != 2:
+            raise WireError("it is no tf.train.Example or SequenceExample")
+        if number == 1:
+            try:
+                name = str(value, "utf-8")
+            except UnicodeDecodeError:
+                raise WireError("a feature's name is not UTF-8") from None
+        elif number == 2:
+            content = value
+    return name, content
+
+
+def _feature(data: memoryview) -> Feature | None:
+    found: Feature | None = None
+    for number, kind, value in fields(data):
+        if kind != 2 or number not in _KINDS:
+            raise WireError("a feature is no list of bytes, floats or integers")
+        if number == 1:
+            found = "bytes", [cell for n, k, cell in fields(value) if n == 1 and k == 2]
+        else:
+            found = _KINDS[number], floats(value) if number == 2 else integers(value)
+    return found
+
+
+def _steps(data: memoryview) -> Steps:
+    found: Steps = []
+    for number, kind, value in fields(data):
+        if number != 1 or kind != 2:
+            raise WireError("a list of features holds something else")
+        found.append(_feature(value))
+    return found
+
+
+@dataclass
+class FeatureEvidence:
+    """What the values of one feature seen so far allow."""
+
+    name: str
+    kind: str | None = None
+    first: str = ""  # the record that has the kind
+    steps: bool = False
+    text: bool = True
+    longest: int = 0
+    seen: int = 0
+    sizes: set[int] = field(default_factory=set)
+    inner: set[int] = field(default_factory=set)
+
+    def add(self, value: Feature | Steps | None, record: str) -> None:
+        """Take in the value of one record."""
+        if isinstance(value, list):
+            self.steps = True
+            _few(self.sizes, len(value))
+            self.seen += 1
+            for step in value:
+                self._add(step, record, self.inner)
+        elif value is not None:
+            self.seen += 1
+            self._add(value, record, self.sizes)
+
+    def _add(self, value: Feature | None, record: str, sizes: set[int]) -> None:
+        if value is None:
+            _few(sizes, 0)
+            return
+        kind, values = value
+        if not len(values):
+            pass  # a list of nothing is one of any kind
+        elif self.kind is None:
+            self.kind, self.first = kind, record
+        elif self.kind != kind:
+            raise SchemaError(
+                f"{record}: the feature {self.name!r} holds {kind}, but {self.kind} in {self.first}; "
+                f"write such records to datasets of their own"
+            )
+        _few(sizes, len(values))
+        if kind == "bytes":
+            self.text = self.text and all(_is_text(cell) for cell in values)
+            self.longest = max(self.longest, max(map(len, values), default=0))
+
+    def spec(self, records: int) -> Any:
+        """The column's type in the user's form, where ``records`` have been seen."""
+        missing = self.seen < records or (self.sizes <= {0, 1} and len(self.sizes) == 2)
+        if self.steps:
+            return self._spec_of_steps(missing)
+        if self.kind is None:
+            return "string?"
+        if self.sizes <= {0, 1}:
+            return self._scalar(missing or self.sizes == {0})
+        if self.kind == "bytes":
+            return "object"
+        size = next(iter(self.sizes)) if len(self.sizes) == 1 and self.seen == records else -1
+        return {"type": self.kind, "shape": [size]}
+
+    def _scalar(self, missing: bool) -> str:
+        name = self.kind or "string"
+        if name == "bytes" and self.text:
+            name = (
+                "text"
+                if self.longest > _LONG_TEXT and not (missing and nullable("text") is None)
+                else "string"
+            )
+        return (nullable(name) or name) if missing else name
+
+    def _spec_of_steps(self, missing: bool) -> Any:
+        if missing or self.kind in (None, "bytes") or len(self.inner) > 1:
+            return "object"
+        inner = next(iter(self.inner), 1)
+        size = next(iter(self.sizes)) if len(self.sizes) == 1 else -1
+        return {"type": self.kind, "shape": [size or -1] if inner == 1 else [size or -1, inner or -1]}
+
+
+def _few(sizes: set[int], size: int) -> None:
+    """Remember that there are two sizes, and not all of them."""
+    if len(sizes) < 3:
+        sizes.add(size)
+
+
+def _is_text(cell: memoryview) -> bool:
+    try:
+        text = str(cell, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return text.isprintable() or not any(ord(c) < 32 and c not in "\t\n\r\f" for c in text)
+
+
+def feature_value(value: Feature | Steps | None, column: Column) -> Any:
+    """Return a record's value for a column; ``ValueError`` says why there is none."""
+    if value is None:
+        return _nothing(column)
+    if isinstance(value, list):
+        return _step_values(value, column)
+    kind, values = value
+    if column.is_array:
+        return values if len(values) else _nothing(column)
+    if column.type == "object":
+        return [bytes(v) for v in values] if kind == "bytes" else values.tolist()
+    if len(values) != 1:
+        if not len(values) and column.nullable:
+            return None
+        raise ValueError(
+            f"{many(len(values), 'value')}; --schema {column.name}={_list_type(kind)} takes any number"
+        )
+    if kind != "bytes":
+        return values[0]
+    if column.type in ("string", "text"):
+        try:
+            return str(values[0], "utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"bytes that are not UTF-8; --schema {column.name}=bytes takes them") from None
+    return values[0]
+
+
+def _nothing(column: Column) -> Any:
+    """What stands for a feature that a record lacks: null, or an empty array."""
+    if column.nullable or column.type == "object":
+        return None
+    if column.is_array and -1 in (column.shape or ()):
+        return np.zeros([0 if d == -1 else d for d in column.shape or ()], column.dtype)
+    raise ValueError("the feature is missing")
+
+
+def _list_type(kind: str) -> str:
+    return "object" if kind == "bytes" else f"{kind}[-1]"
+
+
+def _step_values(steps: Steps, column: Column) -> Any:
+    rows: list[Any] = [[] if step is None else step[1] for step in steps]
+    if not column.is_array:
+        return [
+            [
+                bytes(v) if isinstance(v, memoryview) else v
+                for v in (row if isinstance(row, list) else row.tolist())
+            ]
+            for row in rows
+        ]
+    shape = column.shape or ()
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError(f"steps of different lengths; --schema {column.name}=object takes them")
+    if not rows:
+        return np.zeros([0 if d == -1 else d for d in shape], column.dtype)
+    stacked = np.stack(rows)
+    return stacked.reshape(-1) if len(shape) == 1 and stacked.shape[1] == 1 else stacked
+
+
+# What sources of records of bytes share: tf.train.Examples become columns, anything else one column of bytes.
+
+
+_BATCH_BYTES: Final = 8_000_000
+_BATCH_ROWS: Final = 4_096
+_SAMPLE_RECORDS: Final = 2_000
+_SAMPLE_BYTES: Final = 64_000_000
+_RAW: Final = "record"
+
+
+class ExampleRecords(Source):
+    """Files of records. A feature with one value in every record is a scalar, one with several an array.
+
+    Types are those of the first records of each file. ``--schema record=bytes`` keeps Examples as they are, too.
+    """
+
+    units: Sequence[Unit]
+    schema: Schema
+
+    notes: list[str]
+
+    @abstractmethod
+    def record_files(self) -> list[InputPath]:
+        """The files, in order."""
+
+    @abstractmethod
+    def walk(self, number: int, file: InputPath, row: int) -> Iterable[Unit]:
+        """The units of a file; ``row`` is the number of its first record in the dataset."""
+
+    @abstractmethod
+    def records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
+        """Yield what a message calls each record, and its bytes, checked."""
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Find where all records lie, and look at the content of some."""
+        self._files = self.record_files()
+        refuse_split_files(self.path, [file.name for file in self._files])
+        self.units = []
+        self._takes_all = options.wanted is None
+        evidence: dict[str, FeatureEvidence] = {}
+        seen = row = 0
+        self._raw = False
+        asked_raw = set(options.overrides) == {_RAW}
+        sampled = False
+        for number, file in enumerate(self._files):
+            units = list(self.walk(number, file, row))
+            self.units += units
+            rows = sum(unit.rows or 0 for unit in units)
+            row += rows
+            seen_here = self._look(units, evidence, asked_raw)
+            seen += seen_here
+            sampled = sampled or seen_here < rows
+            file.release()
+            if progress is not None:
+                progress(number + 1, len(self._files))
+        if not row:
+            raise SchemaError(f"{self.path} holds no records")
+        if not evidence or (asked_raw and _RAW not in evidence):
+            self._raw = True
+        if self._raw:
+            self.notes.append("its records are no tf.train.Example, so they are written as they are")
+        found = {_RAW: "bytes"} if self._raw else self._types(evidence, seen, options)
+        if sampled and not self._raw:
+            self.notes.append(f"the types are those of {many(seen, 'record')}; --schema replaces them")
+        self.schema = options.schema(found)
+
+    def _types(self, evidence: dict[str, FeatureEvidence], seen: int, options: Options) -> dict[str, Any]:
+        names, changed = column_names(sorted(evidence), self.path, options)
+        self.left_out += changed
+        self._features = dict(zip(names, sorted(evidence), strict=True))
+        return {name: evidence[feature].spec(seen) for name, feature in self._features.items()}
+
+    def _look(self, units: list[Unit], evidence: dict[str, FeatureEvidence], asked_raw: bool) -> int:
+        """Take the first records of a file into account, and return how many."""
+        seen = size = 0
+        for unit in units:
+            for where, data in self.records(unit):
+                if seen >= _SAMPLE_RECORDS or size >= _SAMPLE_BYTES:
+                    return seen
+                seen, size = seen + 1, size + len(data)
+                if self._raw:
+                    continue
+                try:
+                    features = parse_example(memoryview(data))
+                except WireError as error:
+                    if evidence and not asked_raw:
+                        raise SchemaError(
+                            f"{where} is no tf.train.Example, as those before it are: {error}; "
+                            f"--schema {_RAW}=bytes keeps all as they are"
+                        ) from None
+                    self._raw = True
+                    continue
+                for name, value in features.items():
+                    evidence.setdefault(name, FeatureEvidence(name)).add(value, where)
+        return seen
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the records of a part of a file."""
+        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
+        rows = size = 0
+        for where, data in self.records(unit):
+            if self._raw:
+                columns[_RAW].append(data)
+            else:
+                self._add(columns, where, memoryview(data))
+            rows, size = rows + 1, size + len(data)
+            if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                yield RawBatch(columns, rows)
+                columns, rows, size = {name: [] for name in self.schema.names}, 0, 0
+        if rows:
+            yield RawBatch(columns, rows)
+
+    def _add(self, columns: dict[str, list[Any]], where: str, data: memoryview) -> None:
+        try:
+            values = self._values(where, data)
+        except SchemaError as error:
+            if not self.keeps_misfits:
+                raise
+            values = [Misfit(str(error))] * len(self.schema)
+        for column, value in zip(self.schema.names, values, strict=True):
+            columns[column].append(value)
+
+    def _values(self, where: str, data: memoryview) -> list[Any]:
+        try:
+            features = parse_example(data)
+        except WireError as error:
+            raise SchemaError(f"{where} is no tf.train.Example: {error}") from None
+        values = []
+        for column in self.schema:
+            name = self._features[column.name]
+            try:
+                values.append(feature_value(features.pop(name, None), column))
+            except ValueError as error:
+                raise SchemaError(f"{where}, feature {name!r}: {error}") from None
+        unknown = features.keys() - set(self._features.values()) if self._takes_all else ()
+        if unknown:
+            raise SchemaError(
+                f"{where} has the feature {min(unknown)!r}, which the records that were looked at have not"
+            )
+        return values
+
+
+# TFRecord files as records: tf.train.Example and SequenceExample, every checksum checked; TensorFlow is not
+# needed.
+
 
 _HEADER: Final = struct.Struct("<QI")
 _UNIT_BYTES: Final = 32_000_000
