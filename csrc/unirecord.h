@@ -152,6 +152,45 @@ typedef enum {
   UR_VERIFY_NEVER = 2   /* no digest of rows or of index blocks is checked (bounds always are) */
 } ur_verify;
 
+/* ---- datasets: what a path names, as Python reads it -------------------------------------------------------------- */
+
+typedef struct ur_dataset ur_dataset;
+
+typedef struct {
+  int32_t io;     /* ur_io, of files: UR_IO_AUTO suits nearly always */
+  int32_t verify; /* ur_verify */
+} ur_dataset_options;
+
+/* Opens the dataset at `path`: a directory with a manifest.json, or one part. Its rows and columns are those that Python
+ * sees: rows that have been deleted are left out, columns that have been added are read from where they are, those that
+ * have been dropped or renamed are gone or have their new name. options: NULL for all 0. While it is open, a writer keeps
+ * the files of this version.
+ *
+ * The manifest and what it names are checked as any file is; a feature that this library does not have is refused by its
+ * name. In errors, `what` begins with the name of the file, where that is not one of a part's own. Files of parts are
+ * opened when a row of theirs is first read. UR_NOT_FOUND names what is missing. */
+UR_API ur_status ur_dataset_open(const char *path, const ur_dataset_options *options, ur_dataset **dataset,
+                                 ur_error *error);
+UR_API void ur_dataset_close(ur_dataset *dataset);   /* later calls answer UR_CLOSED; calls in flight finish */
+UR_API void ur_dataset_release(ur_dataset *dataset); /* NULL is allowed; its loaders stay good */
+
+UR_API int64_t ur_dataset_rows(const ur_dataset *dataset);    /* that have not been deleted */
+UR_API int32_t ur_dataset_columns(const ur_dataset *dataset); /* how many there are */
+
+/* The column of this name, from 0 in the order of the schema; -1 when there is none. */
+UR_API int32_t ur_dataset_column(const ur_dataset *dataset, const char *name);
+
+/* Name and type of a column; the name is borrowed until the dataset is released, NULL is allowed for either. UR_ARGUMENT. */
+UR_API ur_status ur_dataset_describe(const ur_dataset *dataset, int32_t column, const char **name, ur_column_info *info);
+
+/* Reads rows[0..n), each in [0, ur_dataset_rows): row i is Python's dataset[i], unshuffled. As ur_set_read does. */
+UR_API ur_status ur_dataset_read(ur_dataset *dataset, const int64_t *rows, int64_t n, ur_output *outputs,
+                                 int32_t output_count, ur_error *error);
+
+/* The path of the data file of the part that an error of this dataset, or of its loaders, speaks of; NULL when it speaks of
+ * none. Borrowed until the dataset is released. */
+UR_API const char *ur_dataset_file(const ur_dataset *dataset, const ur_error *error);
+
 /* ---- order: which row stands at a position of an epoch (pure, no I/O, immutable, O(1) memory in rows) -------------- */
 
 typedef enum {
@@ -359,6 +398,38 @@ UR_API void ur_loader_statistics(ur_loader *loader, ur_loader_stats *stats);
 UR_API void ur_loader_stop(ur_loader *loader);    /* ends the threads; ur_loader_next answers UR_CLOSED from then on */
 UR_API void ur_loader_release(ur_loader *loader); /* NULL is allowed; implies ur_loader_stop; batches stay good */
 UR_API void ur_batch_release(ur_batch *batch);    /* NULL is allowed */
+
+/* ---- epochs of a dataset -------------------------------------------------------------------------------------------- */
+
+/* What becomes of the last round of an epoch, where the shards do not divide the rows. */
+typedef enum {
+  UR_REMAINDER_PAD = 0,   /* it is filled from the front of the epoch: some rows come twice */
+  UR_REMAINDER_DROP = 1,  /* it is left out */
+  UR_REMAINDER_UNEVEN = 2 /* the first shards have one row more */
+} ur_remainder;
+
+/* An epoch of a dataset, as one shard of a job reads it; docs/order.md says which rows that are. */
+typedef struct {
+  int32_t shuffle;        /* ur_order_mode */
+  int32_t remainder;      /* ur_remainder */
+  uint64_t seed, epoch;
+  int64_t shard, shards;  /* 0 <= shard < shards, no more than there are rows; shards 0: 1 */
+  int64_t start;          /* samples that all shards together have had before, of a job that goes on; 0 from the front */
+  int64_t block_rows;     /* of UR_ORDER_BLOCK, and 0 for others; 0: chosen from the files, as in Python */
+  int64_t window_blocks;
+  int64_t batch_size;     /* >= 1 */
+  const int32_t *columns; /* column_count of them, in the order wanted; copied */
+  int32_t column_count;
+  int32_t drop_last;      /* 1: the last batch is left out when it is not full */
+  int32_t skip_corrupt;   /* 1: corrupt rows are left out and counted, 0: they fail their batch */
+  int32_t prefetch;       /* batches read ahead; 0: 4 */
+  int32_t threads;        /* 0: 2 */
+} ur_epoch;
+
+/* A loader of these batches, in this order: that of Python for the same dataset, shuffle, seed, epoch and shards.
+ * pool: NULL for one of its own. The rows of ur_batch_info.row_ids_at count deleted rows too: numbers as they are stored. */
+UR_API ur_status ur_dataset_loader(ur_dataset *dataset, ur_pool *pool, const ur_epoch *epoch, ur_loader **loader,
+                                   ur_error *error);
 
 /* cdef end */
 

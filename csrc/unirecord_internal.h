@@ -315,6 +315,9 @@ void ur_pool_keep(ur_pool *pool, int32_t spare); /* from now on `spare`, if that
 
 int64_t ur_pool_allocations(const ur_pool *pool); /* pieces of memory taken from the system so far */
 
+/* Has the loader call let_go(owner) when it is freed: what lends it memory stays until then. Once a loader. */
+void ur_loader_keep(ur_loader *loader, void *owner, void (*let_go)(void *owner));
+
 /* How long reading rows of a part took, of those batches that were timed: those slow enough for it to cost nothing, which
  * the time of the batch before tells. Threads' times add up. */
 typedef struct {

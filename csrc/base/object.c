@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/object.h"
+#include "base/utf8.h"
 #include "base/check.h"
 #include "base/fail.h"
 #include "unirecord_internal.h"
@@ -229,6 +230,29 @@ ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error) 
   return status;
 }
 
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+static bool is_utf8(const uint8_t *at, const uint8_t *end) {
+  while (at < end) {
+    int bytes = ur_utf8_bytes(at, end);
+    if (bytes == 0) return false;
+    at += bytes; /* exact: the character is whole */
+  }
+  return true;
+}
+
+bool ur_object_is_text(const uint8_t *bytes, uint64_t size) {
+  const uint8_t *at = bytes, *end = bytes + size; /* exact: the caller's memory */
+  while (at < end) { /* what is inside of an array or map follows its head */
+    item one = item_at(at);
+    at = one.content;
+    if (!has_bytes(one.kind)) continue;
+    at += one.size; /* exact: ur_object_check() has looked */
+    if (one.kind == STRING && !is_utf8(one.content, at)) return false;
+  }
+  return true;
+}
+
 /* ---- what a value says ------------------------------------------------------------------------------------------- */
 
 /* One number of two, in this order. */
@@ -288,6 +312,23 @@ bool ur_schema_meaning(const uint8_t *schema, uint64_t *meaning) {
     *meaning = joined(*meaning, ur_object_meaning(&at, SAID));
   }
   return true;
+}
+
+bool ur_schema_entries(const uint8_t *schema, const uint8_t **at, uint64_t *count) {
+  item columns = item_at(schema);
+  *at = columns.content;
+  *count = columns.size;
+  return columns.kind == ARRAY;
+}
+
+bool ur_schema_next_name(const uint8_t **at, const uint8_t **name, uint64_t *bytes) {
+  item entry = item_at(*at);
+  if (entry.kind != ARRAY || entry.size == 0) return false;
+  item first = item_at(entry.content);
+  *name = first.content;
+  *bytes = first.size;
+  (void)ur_object_meaning(at, 0); /* passes over it */
+  return first.kind == STRING;
 }
 
 const uint8_t *ur_object_first(const uint8_t *map, const char *name) {

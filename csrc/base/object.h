@@ -12,6 +12,14 @@ uint64_t ur_object_meaning(const uint8_t **at, uint64_t most);
 /* The same of the "schema" of a part's metadata, of which further elements of an entry say nothing; false: it is none. */
 bool ur_schema_meaning(const uint8_t *schema, uint64_t *meaning);
 
+/* Whether all strings of an object that has been checked are UTF-8. */
+bool ur_object_is_text(const uint8_t *bytes, uint64_t size);
+
+/* The name of a column in the "schema" of a part's metadata, of whose first entry *at is the place, and then of the next;
+ * false: that is none. ur_schema_entries() gives the place, and their number. */
+bool ur_schema_entries(const uint8_t *schema, const uint8_t **at, uint64_t *count);
+bool ur_schema_next_name(const uint8_t **at, const uint8_t **name, uint64_t *bytes);
+
 /* The value of the first key of a map, if that is called `name`; else NULL. */
 const uint8_t *ur_object_first(const uint8_t *map, const char *name);
 

@@ -37,6 +37,8 @@ struct ur_loader {
   atomic_llong references; /* the caller's one; one for each ur_loader_next in flight */
   ur_filler filler;
   uint64_t owner; /* ur_forks() of the process that made it */
+  void *kept;     /* what lends it memory, and how that is let go */
+  void (*let_go)(void *kept);
 
   pthread_mutex_t consumer; /* held by the one consumer at a time that takes a batch */
   ur_scratch own;              /* the consumer's, for batches that it fills itself */
@@ -201,7 +203,13 @@ static void free_loader(ur_loader *loader) {
   free(loader->ring);
   free(loader->threads);
   ur_filler_free(&loader->filler);
+  if (loader->let_go != NULL) loader->let_go(loader->kept);
   free(loader);
+}
+
+void ur_loader_keep(ur_loader *loader, void *owner, void (*let_go)(void *owner)) {
+  loader->kept = owner;
+  loader->let_go = let_go;
 }
 
 static ur_status make_places(ur_loader *loader, ur_error *error) {

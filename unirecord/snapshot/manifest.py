@@ -391,6 +391,7 @@ _MAY_BE = {"optional", "required", _LAYOUTS}  # left out when empty
 _KNOWN = frozenset({COLUMNS, DELETIONS})  # what "required" may name
 _DELETION_KEYS = {"name", "rows", "bytes", "digest"}
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
+_MOST_LEVELS = 64  # of objects and arrays, the whole one too
 _STAND_IN = b"0"  # for parts that were found without it, where the rest of the text is read
 
 
@@ -628,7 +629,17 @@ def _optional(content: dict[str, Any]) -> dict[str, Any]:
     value = content.get("optional", {})
     if not isinstance(value, dict) or ("optional" in content and not value):
         raise ValueError(f"optional is {value!r}; expected an object that is not empty")
+    _check_depth(value, _MOST_LEVELS - 1)
     return value
+
+
+def _check_depth(value: Any, levels: int) -> None:
+    if not isinstance(value, (dict, list)):
+        return
+    if levels == 0:
+        raise ValueError(f"it is nested more than {_MOST_LEVELS} deep")
+    for item in value.values() if isinstance(value, dict) else value:
+        _check_depth(item, levels - 1)
 
 
 def _metadata(text: Any) -> bytes | None:

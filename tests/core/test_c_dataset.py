@@ -1,0 +1,521 @@
+"""A dataset as a C program reads it: rows, columns and orders of Python, and the same manifests are refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unirecord
+from unirecord import UniRecordDataset, Writer
+from unirecord.core import xxh3_64
+from unirecord.errors import UniRecordError
+from unirecord.order.spec import MODES
+from unirecord.snapshot import manifest, versions
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "csrc").glob("*/*.c"))
+SANITIZED = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+WARNED = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-Icsrc"]
+SCHEMA = {
+    "id": {"type": "int64", "annotations": {"unit": "s", "scale": 0.1, "few": [1, -1, None, 1e-300]}},
+    "name": "string?",
+    "box": {"type": "float32", "shape": [4]},
+    "text": "text",
+    "gone": "int8",
+}
+
+
+def compiled(target: Path, source: str, *flags: str) -> Path:
+    command = [
+        shutil.which("cc") or "cc",
+        *WARNED,
+        *flags,
+        source,
+        *map(str, SOURCES),
+        "-lpthread",
+        "-o",
+        str(target),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return target
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("c") / "read_dataset", "tests/c/read_dataset.c", *SANITIZED)
+
+
+def told(reader: Path, *arguments: object) -> list[str]:
+    done = subprocess.run(
+        [str(reader), *map(str, arguments)], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert not done.stderr
+    return done.stdout.splitlines()
+
+
+def row(i: int) -> dict[str, Any]:
+    name = None if i % 3 == 0 else f"näme {i}"
+    return {"id": i, "name": name, "box": np.full(4, i, np.float32), "text": "t" * (i % 50), "gone": i % 7}
+
+
+def written(path: Path, parts: Sequence[int] = (30, 20, 40)) -> Path:
+    first = 0
+    for count in parts:
+        with (
+            Writer(path, SCHEMA, index=["id"], metadata={"classes": ["a", "b"]})
+            if first == 0
+            else unirecord.append(path) as writer
+        ):
+            for i in range(first, first + count):
+                writer.write(row(i))
+        first += count
+    return path
+
+
+def with_deletions(path: Path) -> None:
+    unirecord.delete(path, where="id % 5 == 1")
+
+
+def with_columns(path: Path) -> None:
+    def made(batch: Any) -> dict[str, Any]:
+        return {"twice": batch["id"] * 2, "note": [None if i % 2 else str(i) for i in batch["id"]]}
+
+    unirecord.add_columns(path, {"twice": "int64", "note": "string?"}, made)
+    unirecord.drop_columns(path, ["gone"])
+    unirecord.rename_columns(path, {"text": "words"})
+
+
+def with_all(path: Path) -> None:
+    with_columns(path)
+    with_deletions(path)
+    with unirecord.append(path) as writer:  # a part that has all columns in its own file
+        for i in range(90, 110):
+            more = {"twice": 2 * i, "note": None, "words": "w"}
+            writer.write(
+                {name: {**row(i), **more}[name] for name in ("id", "name", "box", "words", "twice", "note")}
+            )
+    unirecord.delete(path, rows=[95, 96, 97])
+
+
+def laid_out_anew(path: Path) -> None:
+    with_deletions(path)
+    unirecord.compact(path, rows_per_part=25, drop_deleted=True)
+
+
+CHANGES: dict[str, Callable[[Path], None]] = {
+    "as written": lambda path: None,
+    "rows deleted": with_deletions,
+    "columns added, dropped, renamed": with_columns,
+    "all of it": with_all,
+    "laid out anew": laid_out_anew,
+}
+
+
+def value_bytes(value: Any) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else np.asarray(value).tobytes()
+
+
+def shown(sample: dict[str, Any]) -> str:
+    found = map(value_bytes, sample.values())
+    return "".join(" null" if value is None else f" {len(value)}:{xxh3_64(value):016x}" for value in found)
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("datasets")
+    made = {}
+    for i, (name, change) in enumerate(CHANGES.items()):
+        made[name] = written(folder / str(i))
+        change(made[name])
+    return made
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_c_has_the_rows_and_columns_of_python(reader: Path, datasets: dict[str, Path], name: str) -> None:
+    with UniRecordDataset(datasets[name]) as ds:
+        expected = ["\t".join([f"{len(ds)} rows", *ds.column_names])]
+        expected += [f"{i}{shown(ds[i])}" for i in range(len(ds))]
+        assert len(ds) > 50
+        assert told(reader, "rows", datasets[name], *ds.column_names) == expected
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("shuffle", [False, True, "block", "parts", "within-parts"])
+def test_c_has_the_order_of_python(reader: Path, datasets: dict[str, Path], name: str, shuffle: Any) -> None:
+    mode = {False: 0, True: 1}.get(shuffle, MODES.get(shuffle))
+    for shards, remainder in ((1, "pad"), (3, "pad"), (4, "drop"), (7, "uneven")):
+        for shard in {0, shards - 1}:
+            with UniRecordDataset(
+                datasets[name],
+                shard,
+                shards,
+                shuffle=shuffle,
+                seed=42,
+                remainder=remainder,
+                columns=["id", "name"],
+            ) as ds:
+                ds.set_epoch(5)
+                rows = ds.order.row_ids().tolist()
+                expected = [f"{number}{shown(sample)}" for number, sample in zip(rows, ds, strict=True)]
+            number = ("pad", "drop", "uneven").index(remainder)
+            found = told(
+                reader, "epoch", datasets[name], mode, number, 42, 5, shard, shards, 0, 0, 0, "id", "name"
+            )
+            assert found[1:] == expected
+
+
+def test_c_goes_on_where_a_job_stood_and_takes_sizes_of_blocks(
+    reader: Path, datasets: dict[str, Path]
+) -> None:
+    path = datasets["all of it"]
+    with UniRecordDataset(
+        path, 1, 2, shuffle="block", seed=7, block_rows=3, window_blocks=2, columns=["id"]
+    ) as ds:
+        samples = iter(ds)
+        for _ in range(10):
+            next(samples)
+        rest = [shown(sample) for sample in samples]
+    found = told(reader, "epoch", path, MODES["block"], 0, 7, 0, 1, 2, 20, 3, 2, "id")
+    assert [line.partition(" ")[2] for line in found[1:]] == [line.strip() for line in rest]
+
+
+def test_c_opens_a_single_part(reader: Path, tmp_path: Path) -> None:
+    with Writer(tmp_path / "a.urec", SCHEMA) as writer:
+        for i in range(20):
+            writer.write(row(i))
+    with UniRecordDataset(tmp_path / "a.urec", shuffle="block") as ds:
+        rows = ds.order.row_ids().tolist()
+        expected = [f"{number}{shown(sample)}" for number, sample in zip(rows, ds, strict=True)]
+    found = told(reader, "epoch", tmp_path / "a.urec", MODES["block"], 0, 0, 0, 0, 1, 0, 0, 0, *SCHEMA)
+    assert found == ["20 rows\tid\tname\tbox\ttext\tgone", *expected]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((0, 0, 0, 0, 0, 200, 0, 0, 0), "200 shards are more than"),
+        ((0, 0, 0, 0, 3, 3, 0, 0, 0), "shard 3 of 3"),
+        ((1, 0, 0, 0, 0, 1, 0, 8, 0), "for UR_ORDER_BLOCK alone"),
+        ((0, 3, 0, 0, 0, 1, 0, 0, 0), "remainder 3"),
+        ((9, 0, 0, 0, 0, 1, 0, 0, 0), "9"),
+        ((0, 0, 0, 0, 0, 1, -1, 0, 0), "start -1"),
+    ],
+)
+def test_c_refuses_an_epoch_that_cannot_be(
+    reader: Path, datasets: dict[str, Path], arguments: tuple[int, ...], said: str
+) -> None:
+    found = told(reader, "epoch", datasets["rows deleted"], *arguments, "id")
+    assert found[-1].startswith("error 3 ")
+    assert said in found[-1]
+
+
+def changed(path: Path, name: str, content: bytes | None) -> Path:
+    if content is None:
+        (path / name).unlink()
+    else:
+        (path / name).write_bytes(content)
+    return path
+
+
+def deletion_of(path: Path) -> str:
+    return json.loads((path / "manifest.json").read_text())["parts"][0]["deletions"]["name"]
+
+
+def column_part_of(path: Path) -> str:
+    return json.loads((path / "manifest.json").read_text())["parts"][0]["column_files"][0]["name"]
+
+
+@pytest.mark.parametrize("which", ["manifest", "part", "index", "deletions", "column part"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "empty", "flipped"])
+def test_c_names_the_file_that_is_missing_or_wrong(
+    reader: Path, datasets: dict[str, Path], tmp_path: Path, which: str, damage: str
+) -> None:
+    path = tmp_path / "copy"
+    shutil.copytree(datasets["all of it"], path)
+    part = json.loads((path / "manifest.json").read_text())["parts"][0]["name"]
+    name = {
+        "manifest": "manifest.json",
+        "part": part,
+        "index": f"{part}.idx",
+        "deletions": deletion_of(path),
+        "column part": column_part_of(path),
+    }[which]
+    whole = (path / name).read_bytes()
+    flipped = bytearray(whole)
+    for i in range(len(flipped) // 2, len(flipped), 64):
+        flipped[i] ^= 0x40
+    changed(
+        path, name, {"missing": None, "cut": whole[:-70], "empty": b"", "flipped": bytes(flipped)}[damage]
+    )
+    found = told(reader, "rows", path, "id", "twice", "words")
+    assert "error" in found[-1]
+    assert name.removesuffix(".idx") in found[-1]
+
+
+def test_c_follows_links_as_python_does_and_reads_no_pipe(
+    reader: Path, datasets: dict[str, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "links"
+    path.mkdir()
+    for file in datasets["rows deleted"].iterdir():
+        (path / file.name).symlink_to(file)
+    with UniRecordDataset(path) as ds:
+        assert told(reader, "rows", path, "id")[0] == "\t".join([f"{len(ds)} rows", *ds.column_names])
+    (path / "manifest.json").unlink()
+    os.mkfifo(path / "manifest.json")
+    assert "manifest.json: this is not a regular file" in told(reader, "rows", path)[0]
+
+
+# Manifests: what is taken is what Python takes.
+
+
+def texts(reader: Path, given: Sequence[bytes]) -> list[tuple[int, str]]:
+    data = b"".join(struct.pack("<Q", len(text)) + text for text in given)
+    done = subprocess.run(
+        [str(reader), "manifests"], input=data, capture_output=True, check=False, timeout=600
+    )
+    assert done.stderr == b""
+    assert done.returncode == 0
+    lines = done.stdout.decode(errors="replace").split("\n")[:-1]
+    assert len(lines) == len(given)
+    return [(int(line.split(" ", 1)[0]), line) for line in lines]
+
+
+def python_takes(text: bytes) -> bool:
+    try:
+        found = manifest.decode(text, "manifest.json")
+        versions.block_facts(found, "manifest.json")
+    except UniRecordError:
+        return False
+    return True
+
+
+def disagreements(reader: Path, given: Sequence[bytes]) -> tuple[list[tuple[bytes, str]], int]:
+    """Texts that one takes and the other refuses, and how many both take."""
+    wrong, taken = [], 0
+    for text, (status, line) in zip(given, texts(reader, given), strict=True):
+        takes = python_takes(text)
+        taken += takes
+        if takes != (status == 0):
+            wrong.append((text, line))
+        assert status in (0, 5, 6), line
+    return wrong, taken
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """The text of a manifest with this content, with its right digest."""
+    content = {**content, "digest": ""}
+    return manifest._dump({**content, "digest": f"{xxh3_64(manifest._dump(content)):016x}"}) + b"\n"
+
+
+@pytest.fixture(scope="module")
+def whole(datasets: dict[str, Path]) -> dict[str, Any]:
+    """A manifest of every feature, with few parts."""
+    content: dict[str, Any] = json.loads((datasets["all of it"] / "manifest.json").read_text())
+    anew = json.loads((datasets["laid out anew"] / "manifest.json").read_text())
+    content["optional"] = {
+        **content.get("optional", {}),
+        **anew["optional"],
+        "x": [1.5, 1e16, -0.0, {"é": "\x01\n\u2028"}],
+    }
+    assert "same_rows" in content["optional"]
+    return content
+
+
+def test_a_whole_manifest_is_taken(reader: Path, whole: dict[str, Any]) -> None:
+    assert disagreements(reader, [sealed(whole)]) == ([], 1)
+
+
+def test_manifests_with_a_byte_changed_or_cut_off_are_refused_as_in_python(
+    reader: Path, whole: dict[str, Any]
+) -> None:
+    text = sealed(whole)
+    given = [text[:i] for i in range(len(text))]
+    for i in range(len(text)):
+        given += [text[:i] + bytes([text[i] ^ flip]) + text[i + 1 :] for flip in (1, 0x10, 0x80)]
+    given += [
+        text + b"\n",
+        text + b"x",
+        b" " + text,
+        b"\xef\xbb\xbf" + text,
+        text[:-1],
+        b"",
+        b"\0",
+        b"{}\n",
+        b"[]\n",
+        b"null\n",
+    ]
+    assert disagreements(reader, given) == ([], 0)
+
+
+HOSTILE: list[Any] = [
+    None, True, False, 0, 1, -1, 2, 7, 1 << 31, 1 << 32, (1 << 62) - 1, 1 << 62, (1 << 63) - 1, 1 << 63,
+    (1 << 64) - 1, 1 << 64,
+    10**4299, 0.0, -0.0, 1.5, 1e308, 5e-324, 2.0**-44, 9007199254740993.0, 1e22, 123456789012345680.0,
+    0.0001, 0.00001, [], {},
+    [[]], {"a": 1}, [0, 0], [1, 0], ["id"], ["id", "id"], ["words"], "", "0" * 16, "f" * 32, "F" * 16, "é",
+    "a\x7fb", "a\x85b",
+    "a\0b", "../x", "/etc/passwd", "part-000000-00000000.urec", "part-000000-00000000.urec\0",
+    "part-1-00000000.urec",
+    "int32", "int32?", "?", "string", "bfloat16", "complex64", "AAAA", "wA==", "wA=", "=", "wMA=", "oYA=",
+    "gaGAAQ==", "wP==",
+    "AAAA====", "A===", "x" * 255, "x" * 256, "\ud7ff\uffff\U0010ffff", "columns", "deletions",
+    ["columns", "later"], [-1], [0],
+    [3, -1, 4], [1 << 61], [1 << 40, 1 << 40], [1] * 32, [1] * 33, ["deletions", "columns", "columns"],
+]  # fmt: skip
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each container with each of its keys, inside out."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in list(items):
+        yield from places(item)
+        yield value, key
+
+
+def resealed(whole: dict[str, Any]) -> Iterator[bytes]:
+    content = copy.deepcopy(whole)
+    for container, key in list(places(content)):
+        before = container[key]
+        for value in HOSTILE:
+            container[key] = value
+            yield sealed(content)
+        if isinstance(before, str) and before:
+            for value in (
+                before[:-1],
+                before + "0",
+                before[:-1] + "\0",
+                "../" + before,
+                before.upper(),
+                before + "\n",
+            ):
+                container[key] = value
+                yield sealed(content)
+        container[key] = before
+        if isinstance(container, dict):
+            del container[key]
+            yield sealed(content)
+            container[key + "x"] = before
+            yield sealed(content)
+            del container[key + "x"]
+            container[key] = before
+        else:
+            container.insert(key, before)
+            yield sealed(content)
+            del container[key]
+            removed = container.pop(key)
+            yield sealed(content)
+            container.insert(key, removed)
+
+
+def test_manifests_of_other_content_with_a_right_digest_are_taken_where_python_takes_them(
+    reader: Path, whole: dict[str, Any]
+) -> None:
+    given = list(resealed(whole))
+    wrong, taken = disagreements(reader, given)
+    assert wrong == []
+    assert len(given) > 10_000
+    assert taken > 500
+
+
+def nested(depth: int, value: Any = 1) -> Any:
+    for i in range(depth):
+        value = [value] if i % 2 else {"a": value}
+    return value
+
+
+def test_nesting_is_bounded_alike(reader: Path, whole: dict[str, Any]) -> None:
+    given = [sealed({**whole, "optional": {"a": nested(depth)}}) for depth in range(80)]
+    schema = copy.deepcopy(whole["schema"])
+    for depth in range(20):
+        schema[0] = [*schema[0][:3], {"a": nested(depth)}]
+        given.append(sealed({**whole, "schema": schema}))
+    wrong, taken = disagreements(reader, given)
+    assert wrong == []
+    assert 70 < taken < 90
+    deep = b"".join([b'{"created_by":', b"[" * 1_000_000, b"]" * 1_000_000, b"}\n"])
+    assert texts(reader, [deep, b'{"a":' * 1_000_000])[0][0] == 6
+
+
+def test_text_in_another_form_is_refused_with_its_own_digest_too(reader: Path, whole: dict[str, Any]) -> None:
+    """The same content with other spaces, orders, escapes and numbers is not what a writer makes."""
+
+    def of(text: str) -> bytes:
+        blank = text.replace(whole["digest"], "")
+        return text.replace(whole["digest"], f"{xxh3_64(blank.encode()):016x}").encode() + b"\n"
+
+    text = manifest._dump(whole).decode()
+    forms = [
+        json.dumps(whole, sort_keys=True),
+        json.dumps(whole, separators=(",", ":"), sort_keys=True),
+        json.dumps(dict(reversed(whole.items())), separators=(",", ":"), ensure_ascii=False),
+        text.replace('"version":1', '"version":1.0'),
+        text.replace('"version":1', '"version":01'),
+        text.replace('"version":1', '"version":1,"version":1'),
+        text.replace('"few":[1,-1', '"few":[1,-01'),
+        text.replace('"few":[1,-1', '"few":[1,-0'),
+        *(text.replace('"scale":0.1', f'"scale":{number}') for number in
+          ("0.10", "0.1000000000000000055511151231257827", "1e-1", ".1", "0.1e0", "1E-1", "NaN",
+           "Infinity", "1e400", "1e5", "1e-5",
+           "1e+05", "1e+16", "1e-400", "0.10000000000000002", "0.10000000000000001", "00.1", "0e0", "-0.0",
+           "0.00", "1.0e+16",
+           "5.684341886080802e-14", "5.684341886080801e-14", "9007199254740992.0", "9007199254740993.0",
+           "1.7976931348623157e+308",
+           "1.7976931348623159e+308", "5e-324", "4e-324", "2.2250738585072014e-308", "1e22", "1e+22",
+           "10000000000000000.0")),
+        text.replace('"x":', '"\\u0078":'),
+        text.replace("\\n", "\\u000a"),
+        text.replace("é", "\\u00e9"),
+        text.replace("\\u0001", "\\u0001\\ud800"),
+        text.replace("\\u0001", "\x01"),
+        text.replace("\\u0001", "\\/"),
+        text.replace("\\u0001", "\\u001F"),
+        text.replace("\\u0001", "\\u001f"),
+    ]  # fmt: skip
+    assert len({text, *forms}) > 40
+    wrong, taken = disagreements(reader, [of(form) for form in [text, *forms]])
+    assert wrong == []
+    assert 5 < taken < 20
+
+
+def test_a_newer_feature_is_refused_by_its_name(reader: Path, whole: dict[str, Any]) -> None:
+    (first, version) = texts(
+        reader,
+        [
+            sealed({**whole, "required": ["columns", "deletions", "time travel"]}),
+            sealed({**whole, "version": 2}),
+        ],
+    )
+    assert first[0] == version[0] == 5
+    assert 'manifest.json: it needs "time travel"' in first[1]
+    assert "manifest.json: it needs a reader of version 2" in version[1]
+
+
+def test_the_floats_of_manifests_are_read_as_python_reads_them(reader: Path, whole: dict[str, Any]) -> None:
+    rng = np.random.default_rng(3)
+    numbers = rng.integers(0, 1 << 64, 20_000, np.uint64).view(np.float64)
+    numbers = (
+        numbers[np.isfinite(numbers)].tolist()
+        + [2.0**e for e in range(-1074, 1024)]
+        + [10.0**e for e in range(-30, 30)]
+    )
+    given = [sealed({**whole, "optional": {"x": numbers[i : i + 100]}}) for i in range(0, len(numbers), 100)]
+    assert disagreements(reader, given) == ([], len(given))
+    longer = [
+        sealed({**whole, "optional": {"x": [number]}}).replace(repr(number).encode(), b"%.17g" % number)
+        for number in numbers[:500]
+    ]
+    assert not disagreements(reader, longer)[0]
