@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from .convert.write_dataset import split, write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
-    from .dataset.draws import DrawnBatches, balanced, bucketed, mix, weighted
+    from .dataset.draws import DrawnBatches, balanced, bucketed, mix, packed, weighted, windows
     from .dataset.order_queries import OrderQueries
     from .dataset.samples_cache import SamplesCache, samples_cache
-    from .dataset.streams import packed, windows
     from .errors import (
         BusyError,
         ClosedError,
@@ -172,8 +171,8 @@ _HOMES = {
     "weighted": "dataset.draws",
     "balanced": "dataset.draws",
     "bucketed": "dataset.draws",
-    "windows": "dataset.streams",
-    "packed": "dataset.streams",
+    "windows": "dataset.draws",
+    "packed": "dataset.draws",
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
     "RaggedArray": "loading.batch",

@@ -58,7 +58,7 @@ BENEATH = {
     *("valid_names",),
 }
 # What runs on a cluster: tests/slow/ray_reading_jobs.py compares its rows with those of the dataset (`make ray`).
-ON_A_CLUSTER = {"ray_data", "ray_engine"}
+ON_A_CLUSTER = {"ray_data"}
 
 
 def test_every_method_of_a_dataset_that_delivers_samples_has_a_consumer() -> None:

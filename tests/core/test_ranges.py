@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from unirecord._core import ffi
 from unirecord.core import PUT, Answer, FetchError, Put, Range, Ranges
-from unirecord.core.fetching import Fetching
+from unirecord.core.fetch import Fetching
 from unirecord.snapshot import prefetch
 from unirecord.snapshot.prefetch import RUN_BYTES, ReadAhead, Run, join
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.core import Put, Range
-from unirecord.core.fetching import Fetching
+from unirecord.core.fetch import Fetching
 from unirecord.core.library import ffi
 from unirecord.loading.stats import PartTimes
 

@@ -29,8 +29,7 @@ from unirecord.convert import task as task_module
 from unirecord.convert.conversion import Conversion
 from unirecord.format.schema import Schema
 from unirecord.frameworks import ray_data
-from unirecord.frameworks import ray_engine as ray_engine_module
-from unirecord.frameworks.ray_engine import ray_engine
+from unirecord.frameworks.ray_data import ray_engine
 from unirecord.storage.staged import ORPHAN_SECONDS
 
 N = 1000
@@ -244,7 +243,7 @@ def test_two_attempts_at_one_task_that_both_end_count_once(
 
     convert(tmp_path / "one")
     (tmp_path / "raced").touch()
-    monkeypatch.setattr(ray_engine_module, "import_ray", AllTold)
+    monkeypatch.setattr(ray_data, "import_ray", AllTold)
     convert(tmp_path / "ray", engine=ray_engine(str(tmp_path / "ray")))
     assert len(set(ended)) == 2
     assert len({Path(folder).name.rpartition("-")[0] for folder in ended}) == 1  # of one task

@@ -19,8 +19,7 @@ from unirecord.convert import task as task_module
 from unirecord.convert.conversion import Conversion
 from unirecord.convert.task import Job, finish_task
 from unirecord.format.schema import Schema
-from unirecord.frameworks.ray_data import _PartsJob
-from unirecord.frameworks.ray_engine import attempt
+from unirecord.frameworks.ray_data import _PartsJob, attempt
 from unirecord.storage.staged import ORPHAN_SECONDS, Attempts
 
 ID = bytes(range(16))

@@ -39,7 +39,7 @@ from ..format.column import Codec, Column
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
-from ..frameworks.ray_engine import ray_engine
+from ..frameworks.ray_data import ray_engine
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.snapshot import class_difference, classes_of

@@ -26,10 +26,9 @@ from ..progress import Progress, Tracker
 from ..sizes import many
 from ..snapshot import manifest
 from ..snapshot.layouts import ColumnFile, column_part_metadata
-from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.manifest import Manifest, PartEntry, rearranged, state_of_entry
 from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.readable import check_readable
-from ..snapshot.rearranging import rearranged, state_of_entry
 from ..snapshot.snapshot import classes_of, state_of_part
 from ..snapshot.versions import no_directory
 from ..storage.registry import location_of, path_of_dataset

@@ -1,6 +1,5 @@
 """The C core as typed classes and functions; nothing else imports unirecord._core."""
 
-from .append import append as append
 from .batches import APART as APART
 from .batches import DOCUMENTS as DOCUMENTS
 from .batches import ELEMENTS as ELEMENTS
@@ -22,25 +21,32 @@ from .codec import Decoder as Decoder
 from .codec import Encoder as Encoder
 from .codec import check_codec as check_codec
 from .codec import train_dictionary as train_dictionary
-from .digests import Digesting as Digesting
-from .digests import crc32c as crc32c
-from .digests import digest_ranges as digest_ranges
-from .digests import xxh3_64 as xxh3_64
-from .fetching import CACHE_RANGE as CACHE_RANGE
-from .fetching import CACHE_STRETCH as CACHE_STRETCH
-from .fetching import Fetch as Fetch
-from .fetching import FetchError as FetchError
-from .fetching import NativeCache as NativeCache
+from .fetch import CACHE_RANGE as CACHE_RANGE
+from .fetch import CACHE_STRETCH as CACHE_STRETCH
+from .fetch import PUT as PUT
+from .fetch import Answer as Answer
+from .fetch import Fetch as Fetch
+from .fetch import FetchError as FetchError
+from .fetch import NativeCache as NativeCache
+from .fetch import Put as Put
+from .fetch import Range as Range
+from .fetch import Ranges as Ranges
 from .foreign import BAD_CONTENT as BAD_CONTENT
 from .foreign import BAD_LENGTH as BAD_LENGTH
 from .foreign import ColumnLook as ColumnLook
 from .foreign import FoundRecords as FoundRecords
 from .foreign import find_records as find_records
 from .foreign import look_through_csv as look_through_csv
-from .interpreter import has_gil as has_gil
 from .library import failure_of as failure_of
+from .library import has_gil as has_gil
 from .library import raise_for as raise_for
 from .order import Order as Order
+from .output import Digesting as Digesting
+from .output import append as append
+from .output import crc32c as crc32c
+from .output import digest_ranges as digest_ranges
+from .output import start_writeback as start_writeback
+from .output import xxh3_64 as xxh3_64
 from .parts import IO_CODES as IO_CODES
 from .parts import IO_NAMES as IO_NAMES
 from .parts import VERIFY_CODES as VERIFY_CODES
@@ -67,11 +73,6 @@ from .process import left_at_work as left_at_work
 from .process import result_of as result_of
 from .process import usable_cores as usable_cores
 from .process import wait_for as wait_for
-from .ranges import PUT as PUT
-from .ranges import Answer as Answer
-from .ranges import Put as Put
-from .ranges import Range as Range
-from .ranges import Ranges as Ranges
 from .scan import AND as AND
 from .scan import BITS as BITS
 from .scan import BYTES as BYTES
@@ -98,4 +99,3 @@ from .scan import take_marked as take_marked
 from .strings import DistinctStrings as DistinctStrings
 from .strings import check_object as check_object
 from .strings import extreme_strings as extreme_strings
-from .writeback import start_writeback as start_writeback

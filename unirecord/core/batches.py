@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..sizes import many
-from .fetching import Fetching
+from .fetch import Fetching
 from .handle import Handle, keeping
 from .library import ffi, lib
 from .order import Order

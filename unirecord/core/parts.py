@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CorruptionError, MissingError, StaleError
-from .fetching import Fetch, Fetching, NativeCache
+from .fetch import Fetch, Fetching, NativeCache, Range
 from .handle import Handle, view_of
 from .library import ffi, lib, raise_for
-from .ranges import Range
 
 IO_CODES = {
     "auto": lib.UR_IO_AUTO,

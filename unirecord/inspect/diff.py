@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import cached_property
-from ..core.digests import digest_ranges
+from ..core.output import digest_ranges
 from ..core.process import usable_cores
 from ..errors import SchemaError, UniRecordError
 from ..format.column import Column

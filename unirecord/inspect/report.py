@@ -11,8 +11,7 @@ from ..format.layout import DATA_MAGIC
 from ..format.schema import Schema
 from ..snapshot import manifest
 from ..snapshot.dataset_path import explain_missing, meant_instead
-from ..snapshot.manifest import Manifest, PartEntry
-from ..snapshot.rearranging import files_of_part, layout_of
+from ..snapshot.manifest import Manifest, PartEntry, files_of_part, layout_of
 from ..snapshot.versions import located_version, read_version
 from ..storage.registry import location_of, read_file
 

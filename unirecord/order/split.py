@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core.digests import digest_ranges
+from ..core.output import digest_ranges
 from ..sizes import many
 from .randomness import mixed
 from .spec import check_integer

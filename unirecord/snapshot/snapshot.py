@@ -14,9 +14,8 @@ from ..sizes import many
 from ..storage.storage_options import StorageOptions
 from .deletions import Deletion
 from .layouts import Layout
-from .manifest import ListedParts
+from .manifest import ListedParts, state_of
 from .prefetch import Beginnings
-from .rearranging import state_of
 from .versions import BlockFacts
 
 __all__ = [

@@ -17,8 +17,7 @@ from ..errors import FormatError, MissingError, UniRecordError
 from ..storage.registry import location_of
 from . import manifest
 from .layouts import encode_layouts
-from .manifest import ListedParts, Manifest
-from .rearranging import pruned
+from .manifest import ListedParts, Manifest, pruned
 
 __all__ = [
     "BlockFacts",

@@ -12,9 +12,8 @@ from typing import Any
 
 from ..errors import BusyError, ExistsError, StaleError, UniRecordError
 from ..snapshot import manifest
-from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.manifest import Manifest, PartEntry, files_with_rows
 from ..snapshot.part import is_whole
-from ..snapshot.rearranging import files_with_rows
 from ..snapshot.versions import kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import HeldHereError

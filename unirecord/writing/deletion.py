@@ -22,9 +22,8 @@ from ..snapshot import manifest
 from ..snapshot.data_file import DataFile, DataHead, RowGroup
 from ..snapshot.dataset_path import deletion_of, resolve
 from ..snapshot.deletions import encode_deletion, rows_deleted
-from ..snapshot.manifest import DeletedRows, Manifest, PartEntry
+from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, bytes_of_part, files_of_part
 from ..snapshot.part_set import ColumnResult, PartSet
-from ..snapshot.rearranging import bytes_of_part, files_of_part
 from ..snapshot.versions import (
     files_of,
     kept_name,

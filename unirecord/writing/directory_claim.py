@@ -14,9 +14,8 @@ from ..sizes import many
 from ..snapshot import manifest
 from ..snapshot.deletions import NAME as DELETION
 from ..snapshot.deletions import deletion_name
-from ..snapshot.manifest import PART_NAME, Manifest, PartEntry
+from ..snapshot.manifest import PART_NAME, Manifest, PartEntry, files_with_rows
 from ..snapshot.part import is_whole
-from ..snapshot.rearranging import files_with_rows
 from ..snapshot.versions import (
     KEPT_NAME,
     files_of,

@@ -13,9 +13,8 @@ from ..errors import MissingError, SchemaError
 from ..format.schema import Schema
 from ..snapshot import manifest
 from ..snapshot.dataset_path import resolve
-from ..snapshot.manifest import Manifest
+from ..snapshot.manifest import Manifest, rearranged
 from ..snapshot.part_set import PartSet
-from ..snapshot.rearranging import rearranged
 from ..snapshot.versions import (
     BlockFacts,
     block_facts,

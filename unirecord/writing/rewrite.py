@@ -27,9 +27,8 @@ from ..snapshot.data_file import DataFile, DataHead
 from ..snapshot.dataset_path import deletion_of
 from ..snapshot.deletions import deletion_name, encode_deletion, rows_deleted
 from ..snapshot.layouts import ColumnFile, Layout, PartColumns
-from ..snapshot.manifest import DeletedRows, Manifest, PartEntry
+from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, pruned
 from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
-from ..snapshot.rearranging import pruned
 from ..snapshot.snapshot import join_snapshots
 from ..snapshot.versions import begun_by, no_directory, published_as
 from ..storage import local as store

@@ -18,9 +18,8 @@ from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import ColumnData, PackedStrings
 from ..sizes import many
 from ..snapshot.data_file import DataFile, DataHead, RowGroup
-from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.manifest import Manifest, PartEntry, files_of_part, layout_of
 from ..snapshot.part_set import CellValues, Decoders, refuse_value
-from ..snapshot.rearranging import files_of_part, layout_of
 
 __all__ = [
     "compressed_as",

@@ -1,7 +1,8 @@
-"""Digests: XXH3-64 of one piece of memory and of many, at once or while the caller goes on; CRC-32C."""
+"""What writes a part in C: bytes appended to a file, digested on threads while they are copied, and written back."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,6 +11,26 @@ import numpy.typing as npt
 
 from .handle import Handle
 from .library import buffer_of, ffi, lib
+
+# Many buffers to the end of a file.
+
+
+def append(fd: int, buffers: Sequence[Any]) -> int:
+    """Write the buffers where the file stands, and return how many bytes it took; others run meanwhile.
+
+    Fewer than all when a call took fewer, or failed after others had not; the first one's failure is an OSError.
+    """
+    pieces = [ffi.from_buffer(buffer_of(buffer)) for buffer in buffers]
+    written = ffi.new("uint64_t *")
+    lengths = ffi.new("uint64_t[]", list(map(len, pieces)))
+    code = lib.ur_append(fd, ffi.new("void *[]", pieces), lengths, len(pieces), written)
+    if code:
+        raise OSError(code, os.strerror(code))
+    return int(written[0])
+
+
+# Digests: XXH3-64 of one piece of memory and of many, at once or while the caller goes on; CRC-32C.
+
 
 U64 = npt.NDArray[np.uint64]
 
@@ -84,3 +105,14 @@ class Digesting:
         """Wait for the digests."""
         self._thread = None  # which waits for it
         return self._found
+
+
+# The kernel's own writing of a file to the disk, begun early.
+
+
+def start_writeback(fd: int, offset: int, size: int) -> None:
+    """Have the kernel begin to write these bytes of a file to the disk; others run meanwhile.
+
+    A hint that nothing depends on: it may be refused, it waits for no byte, and an error stays for fsync to report.
+    """
+    lib.ur_start_writeback(fd, offset, size)
