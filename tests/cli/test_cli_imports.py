@@ -24,7 +24,7 @@ LIGHT = {
     *(f"unirecord.cli{name}" for name in ("", ".main", ".commands", ".usage", ".terminal")),
 }
 # Command modules that stand on another: an audit reads the states and the paths that a trace reads.
-STANDS_ON = {"audit": {"trace"}}
+STANDS_ON = {"audit": {"trace"}, "columns": {"write"}}
 MODULES = {command.module for command in COMMANDS}
 INSTALLED = {"numpy", "cffi", "msgpack", "_cffi_backend", "unirecord"}
 

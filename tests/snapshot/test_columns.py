@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,7 @@ from reference_directory import read_directory
 from writing import files
 
 import unirecord
-from unirecord import MissingError, SchemaError, StaleError, TransformError, UniRecordDataset
+from unirecord import MissingError, SchemaError, StaleError, TransformError, UniRecordDataset, Writer
 from unirecord.cli.main import main
 from unirecord.format.layout import SECTION_ORDER
 from unirecord.snapshot.part_set import PartSet, resolve
@@ -380,3 +381,32 @@ def test_added_columns_are_looked_up_by_value(tmp_path: Path) -> None:
     with faults.unsynced():
         unirecord.add_columns(path, {"n": "text"}, lambda b: {"n": b["name"]}, replace=True)
     assert unirecord.describe(path).index == ["square"]
+
+
+@pytest.mark.parametrize("in_python", [False, True])
+def test_a_table_is_read_as_write_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], in_python: bool
+) -> None:
+    path = tmp_path / "x"
+    with Writer(path, {"id": "string"}) as writer:
+        writer.write_batch({"id": ["a", "b"]})
+    table = tmp_path / "said.what"
+    table.write_text('b|he said "no|6\na|yes|7\n')
+    command = ["add-columns", str(path), str(table), "--key", "id"]
+    assert main(command) == 2
+    assert re.search("say so with --from .*csv", capsys.readouterr().err)
+    if in_python:
+        options = {"kind": "csv", "delimiter": "|", "names": ["id", "said", "n"], "quoting": "none"}
+        unirecord.add_columns(path, None, table, key="id", **options)
+        with pytest.raises(ValueError, match="names= is of a table, and a function was given"):
+            unirecord.add_columns(path, {"m": "int8"}, len, names=["a"])
+    else:
+        options = ["--delimiter", "|", "--names", "id,said,n", "--quoting", "none"]
+        assert main([*command, "--from", "csv", *options]) == 0
+        function = ["add-columns", str(path), "--function", "os:listdir", "--schema", "m=int8"]
+        assert main([*function, "--names", "a"]) == 2
+        assert "names= is of a table, and a function was given" in capsys.readouterr().err
+        assert main([*command, "--replace", "--from", "csv", "--pictures", "y"]) == 2
+        assert "--pictures is for coco" in capsys.readouterr().err
+    assert column(path, "said") == ["yes", 'he said "no']
+    assert column(path, "n") == [7, 6]

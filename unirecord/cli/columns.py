@@ -12,6 +12,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from ..convert.add_columns import ColumnsAdded, add_columns
+from ..convert.sources import WrongSourceError
 from ..convert.sources.overrides import parse_overrides
 from ..errors import SchemaError, UniRecordError
 from ..sizes import many
@@ -19,6 +20,7 @@ from ..writing.manifest_changes import ColumnsChanged, drop_columns, rename_colu
 from .store_options import add_storage_option
 from .terminal import ProgressBar, print_json, say
 from .usage import CommandParser, UsageError, count, names, pairs
+from .write import add_kind_option, add_options_of_sources, options_of_sources
 
 __all__ = ["add_columns_command", "drop_columns_command", "rename_columns_command"]
 
@@ -31,6 +33,7 @@ _ADD_COLUMNS_EXAMPLES: Final = """examples:
   unirecord add-columns pictures captions.parquet --key name
   unirecord add-columns pictures labels.csv --key name --columns label --replace
   unirecord add-columns pictures corrected.csv --key name --replace --keep
+  unirecord add-columns speech metadata.csv --key id --delimiter '|' --names id,text --quoting none
   unirecord add-columns pictures --function describing:describe --schema caption=text --workers 8"""
 
 
@@ -56,6 +59,7 @@ def add_columns_command(parser: CommandParser) -> None:
     parser.add_argument(
         "--schema", metavar="TYPES", help="column types: name=type,…, JSON text, or a JSON file"
     )
+    add_kind_option(parser, "TABLE")
     parser.add_argument("--reads", type=names, metavar="A,B", help="columns that the function is given")
     parser.add_argument("--batch-size", type=count, metavar="N", help="rows that it is called with at a time")
     parser.add_argument(
@@ -75,6 +79,7 @@ def add_columns_command(parser: CommandParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print as JSON")
     add_storage_option(parser)
+    add_options_of_sources(parser)
     parser.set_defaults(run=_run_add_columns)
 
 
@@ -82,6 +87,9 @@ def _run_add_columns(args: argparse.Namespace) -> int:
     if (args.table is None) == (args.function is None):
         raise UsageError("name a TABLE, or --function MODULE:NAME")
     types = dict(parse_overrides(args.schema)) if args.schema else None
+    options = {name: value for name, value in options_of_sources(args).items() if value}
+    if args.kind is not None:
+        options["kind"] = args.kind
     try:
         columns, values = _asked(args, types)
         with ProgressBar("adding columns", 0, "{:,} rows".format) as bar, warnings.catch_warnings():
@@ -90,8 +98,10 @@ def _run_add_columns(args: argparse.Namespace) -> int:
             found = add_columns(
                 args.path, columns, values, key=args.key, reads=args.reads, index=args.index, replace=args.replace,
                 keep=args.keep, batch_size=args.batch_size, workers=args.workers, resume=args.resume,
-                progress=bar.update,
+                progress=bar.update, **options,
             )  # fmt: skip
+    except WrongSourceError as error:
+        raise UsageError(str(error)) from None
     except ValueError as error:
         if isinstance(error, UniRecordError):
             raise

@@ -15,6 +15,7 @@ _unirecord() {
     "trace --shuffle") COMPREPLY=($(compgen -W 'yes no block parts within-parts' -- "$cur")); return ;;
     "trace --remainder") COMPREPLY=($(compgen -W 'pad drop uneven' -- "$cur")); return ;;
     "trace --stop") COMPREPLY=($(compgen -W 'first all' -- "$cur")); return ;;
+    "add-columns --from") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz tfrecord webdataset masks images parquet arrow npy files' -- "$cur")); return ;;
     "bench --io") COMPREPLY=($(compgen -W 'auto mmap pread uring uring-direct memory' -- "$cur")); return ;;
     "bench --verify") COMPREPLY=($(compgen -W 'first always never' -- "$cur")); return ;;
   esac
@@ -33,7 +34,7 @@ _unirecord() {
     restore) words='-h --help --debug --version --storage-option --quiet' ;;
     gc) words='-h --help --debug --keep --older-than --dry-run --json --storage-option --quiet' ;;
     delete) words='-h --help --debug --where --rows --json --storage-option --quiet' ;;
-    add-columns) words='-h --help --debug --function --key --columns --schema --reads --batch-size --index --replace --keep --workers --resume --json --storage-option --quiet' ;;
+    add-columns) words='-h --help --debug --function --key --columns --schema --from --reads --batch-size --index --replace --keep --workers --resume --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
     drop-columns) words='-h --help --debug --json --storage-option --quiet' ;;
     rename-columns) words='-h --help --debug --json --storage-option --quiet' ;;
     evict) words='-h --help --debug --max-bytes --gc --dry-run --json --quiet' ;;

@@ -78,9 +78,7 @@ def write_command(parser: CommandParser) -> None:
     parser.add_argument(
         "target", metavar="DST", type=target, help="NAME.urec for one part, any other name for a directory"
     )
-    parser.add_argument(
-        "--from", dest="kind", choices=KINDS, help="what SRC is, when its name does not say so"
-    )
+    add_kind_option(parser, "SRC")
     parser.add_argument(
         "--schema", metavar="TYPES", help="column types: name=type,…, JSON text, or a JSON file"
     )
@@ -136,12 +134,19 @@ def write_command(parser: CommandParser) -> None:
         parser,
         "each row is read once; to read them again, `unirecord fetch` fills a cache",
     )
-    _add_options_of_sources(parser)
+    add_options_of_sources(parser)
     too_many = "it takes one SRC and one DST: a pattern in quotes names several files, such as 'folder/*.csv'"
     parser.set_defaults(run=_run_write, too_many=too_many)
 
 
-def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:
+def add_kind_option(parser: argparse.ArgumentParser, source: str) -> None:
+    """Add the option; ``source`` is the word for what is read."""
+    parser.add_argument(
+        "--from", dest="kind", choices=KINDS, help=f"what {source} is, when its name does not say so"
+    )
+
+
+def add_options_of_sources(parser: argparse.ArgumentParser) -> None:
     """Add what only some sources obey; several may obey the same option."""
     seen: set[str] = set()
     for source in SOURCES:
@@ -154,6 +159,11 @@ def _add_options_of_sources(parser: argparse.ArgumentParser) -> None:
                 group.add_argument(name, action="store_true", help=option.help)
             else:
                 group.add_argument(name, metavar=option.metavar, help=option.help)
+
+
+def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
+    """What was asked of the kind of source that is read; None or False where it was not."""
+    return {option.name: getattr(args, option.name) for one in SOURCES for option in one.options}
 
 
 def _run_write(args: argparse.Namespace) -> int:
@@ -259,7 +269,7 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
     lines = lines_of(args)
     with Looking("copying", lines) as tell:
         found = open_input(args.source, args.max_spool_bytes, tell)
-    asked = {option.name: getattr(args, option.name) for one in SOURCES for option in one.options}
+    asked = options_of_sources(args)
     try:
         takes_classes = source_type(found, args.kind).takes_classes
         if args.classes_from and not takes_classes:

@@ -9,7 +9,7 @@ import pickle
 import secrets
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -268,15 +268,22 @@ class JoinedTable:
 
 
 def join_table(
-    parts: PartSet, columns: Any, given: Any, key: str | Sequence[str] | None, *, keep: bool = False
+    parts: PartSet,
+    columns: Any,
+    given: Any,
+    key: str | Sequence[str] | None,
+    *,
+    keep: bool = False,
+    options: Mapping[str, Any],
 ) -> JoinedTable:
     """Reads the table, and finds its row for each row of the dataset. SchemaError where they do not go together.
 
-    ``keep``: in columns that are there already, rows without one keep their values.
+    ``keep``: in columns that are there already, rows without one keep their values. ``options``: what is asked of the
+    kind of source that the table is.
     """
     keys = [] if key is None else [key] if isinstance(key, str) else list(key)
     overrides = dict(columns) if isinstance(columns, Mapping) else None
-    table = _as_source(given, overrides)
+    table = _as_source(given, overrides, options)
     names = _chosen(table, columns, keys)
     for name in keys:
         parts.schema.ordinal(name)
@@ -364,14 +371,14 @@ def _bytes_of(values: list[Any]) -> bytes:
         return b"".join(map(pickle.dumps, values))
 
 
-def _as_source(given: Any, overrides: dict[str, Any] | None) -> Source:
+def _as_source(given: Any, overrides: dict[str, Any] | None, options: Mapping[str, Any]) -> Source:
     if isinstance(given, Mapping):
         lengths = {name: len(values) for name, values in given.items()}
         if len(set(lengths.values())) > 1:
             raise SchemaError(f"the columns of the table have different lengths: {lengths}")
         names, values = list(given), list(given.values())
         given = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
-    return source_of(given, schema=overrides)
+    return source_of(given, schema=overrides, **options)
 
 
 def _chosen(table: Source, columns: Any, keys: Sequence[str]) -> list[str]:
@@ -517,6 +524,7 @@ class ColumnsSpec:
     replace: bool
     batch_size: int | None
     keep: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def is_function(self) -> bool:
@@ -542,7 +550,9 @@ class ColumnsSpec:
                 )
             parts = PartSet(snapshot, knows_deletions=True)
             try:
-                joined = join_table(parts, self.columns, self.values, self.key, keep=self.keep)
+                joined = join_table(
+                    parts, self.columns, self.values, self.key, keep=self.keep, options=self.options
+                )
             finally:
                 parts.close()
             schema, maker, values = joined.schema, joined.maker, joined.digest
@@ -678,6 +688,7 @@ def add_columns(
     resume: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
 ) -> ColumnsAdded:
     """Adds columns to the directory at ``path``, as the next version; its files stay as they are (docs/growing.md).
 
@@ -703,6 +714,7 @@ def add_columns(
         resume: go on with what the same call has left when it was stopped.
         progress: called with (rows done, rows in all).
         storage_options: how an object store is reached, as for `UniRecordDataset`.
+        **options: of a table: what its kind of source obeys, as for `write_dataset`, and that ``kind``.
 
     Raises:
         SchemaError: a column is there already, values do not fit, or the table lacks a key of a column without nulls.
@@ -723,6 +735,8 @@ def add_columns(
         raise ValueError("key= is of a table, and a function was given")
     if not is_function and reads is not None:
         raise ValueError("reads= is of a function, and a table was given")
+    if is_function and options:
+        raise ValueError(f"{next(iter(options))}= is of a table, and a function was given")
     if keep and (not replace or key is None):
         raise ValueError(
             "keep=True is of a table with key=, whose columns replace those that are there: replace=True"
@@ -730,7 +744,9 @@ def add_columns(
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only those can have columns added")
-        spec = ColumnsSpec(folder, columns, values, key, reads, tuple(index), replace, batch_size, keep)
+        spec = ColumnsSpec(
+            folder, columns, values, key, reads, tuple(index), replace, batch_size, keep, options
+        )
         run = _Run(spec, workers, progress)
         added = run.run(resume=resume)
     for said in added.said:
