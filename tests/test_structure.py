@@ -59,6 +59,7 @@ MOST_FILES = 288
 # storage are known to their registries alone.
 ONE_NEIGHBOUR = {
     "cli/commands": "the table of commands, which is read before any of them",
+    "cli/write": "a command, whose options of a source another one has",
     "cli/trace": "a command, whose positions of a job another one uses",
     "convert/sources/plain_pickle": "reads hostile bytes, and is judged by itself",
     "convert/sources/tar_members": "reads hostile bytes, and is judged by itself",

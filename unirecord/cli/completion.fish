@@ -15,7 +15,7 @@ complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l resume -
 complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l id -r -d '32 hex digits: the same rows then make the same bytes'
 complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l dry-run -d 'show types, rows, size and time, and write nothing'
 complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l progress -x -a 'json' -d 'tell how far it is on stderr, one JSON object a line'
-complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l max-spool-bytes -r -d 'copy at most this much of pipes and compressed files to temporary files at a time'
+complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l max-spool-bytes -r -d 'copy at most this much of pipes and compressed files to temporary files at a time, in each of --workers'
 complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l classes-from -r -d 'number the classes as this dataset does: for val, test'
 complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l report -r -d 'list what was left out, and why, in a JSON Lines file'
 complete -c unirecord -n '__fish_seen_subcommand_from write convert' -l columns -r -d 'write these columns only, in this order'

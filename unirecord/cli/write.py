@@ -120,7 +120,8 @@ def write_command(parser: CommandParser) -> None:
         type=size,
         default=MAX_SPOOL_BYTES,
         metavar="SIZE",
-        help="copy at most this much of pipes and compressed files to temporary files at a time (default 16GB)",
+        help="copy at most this much of pipes and compressed files to temporary files at a time, in each of --workers; "
+        "what --sort writes beside DST is not counted (default 16GB)",
     )
     parser.add_argument(
         "--classes-from", metavar="DATASET", help="number the classes as this dataset does: for val, test"
