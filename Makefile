@@ -20,7 +20,7 @@ FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open clos
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
-.PHONY: help venv build frameworks lint docs test-c tsan test slow demo bench wheel release release-check check test-core clean
+.PHONY: help venv build frameworks lint docs test-c tsan libunirecord install test slow demo bench wheel release release-check check test-core clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name says; do \
@@ -97,6 +97,36 @@ build/tsan/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/tsan/core/%.o) $(C_HEADERS)
 
 tsan: $(TSAN_TESTS:%=build/tsan/%) ## the C core under ThreadSanitizer
 	@for test in $^; do echo $$test; ./$$test || exit 1; done
+
+# The library for C programs: csrc/unirecord.h is all that it exports. `make install` puts it, its header and what pkg-config
+# says of it below PREFIX. Its name changes where programs must be compiled anew.
+PREFIX ?= /usr/local
+LIBRARY_NAME := libunirecord.so.0
+VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' unirecord/__init__.py)
+
+build/$(LIBRARY_NAME): $(C_SOURCES) $(C_HEADERS)
+	@mkdir -p $(@D)
+	@echo "cc -shared $@" && $(CC) -std=c11 -O3 -fPIC -fvisibility=hidden -pthread -Icsrc $(CFLAGS) -shared \
+		-Wl,-soname,$(LIBRARY_NAME) $(C_SOURCES) $(LDFLAGS) -o $@
+
+build/libunirecord.so: build/$(LIBRARY_NAME)
+	@ln -sf $(LIBRARY_NAME) $@
+
+build/unirecord.pc: Makefile unirecord/__init__.py
+	@mkdir -p $(@D)
+	@printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' 'Name: unirecord' \
+		'Description: reads datasets of UniRecord, a record format for training data' 'Version: $(VERSION)' \
+		'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lunirecord' 'Libs.private: -pthread' >$@
+
+libunirecord: build/libunirecord.so build/unirecord.pc ## the C library, shared, and its file for pkg-config
+
+install: build/libunirecord.so ## that below PREFIX, with its header
+	@rm -f build/unirecord.pc && $(MAKE) --no-print-directory build/unirecord.pc
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 build/$(LIBRARY_NAME) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf $(LIBRARY_NAME) $(DESTDIR)$(PREFIX)/lib/libunirecord.so
+	install -m 644 csrc/unirecord.h $(DESTDIR)$(PREFIX)/include/
+	install -m 644 build/unirecord.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
 
 # The tests in C are compiled, and types checked, while the frameworks are installed.
 test: venv ## lint and all tests but the slow ones: what CI runs

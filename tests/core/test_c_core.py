@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -133,6 +134,95 @@ def test_the_contract_is_small_and_nothing_internal_is_exported() -> None:
     assert 20 <= len(re.findall(r"^UR_API ", contract, re.M)) <= 40
     assert not re.findall(r"^(?!UR_API|typedef|static)\w[\w ]*[ *]ur_\w+\(", contract, re.M)
     assert "UR_API" not in internal
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dataset of several parts, of which rows have been deleted, and that has got a column."""
+    path = tmp_path_factory.mktemp("changed") / "train"
+    for first in range(0, 300, 100):
+        with Writer(path, {"image": "bytes"}) if first == 0 else unirecord.append(path) as writer:
+            for i in range(first, first + 100):
+                writer.write({"image": bytes([i % 100] * (i % 60))})
+    unirecord.add_columns(
+        path, {"label": "int64"}, lambda batch: {"label": [len(image) for image in batch["image"]]}
+    )
+    unirecord.delete(path, where="label == 7")
+    return path
+
+
+def rows_in_python(path: Path, seed: int, epoch: int, shard: int, shards: int) -> list[str]:
+    with UniRecordDataset(path, shard, shards, shuffle=True, seed=seed) as ds:
+        ds.set_epoch(epoch)
+        return [
+            f"{number} {sample['label']} {len(sample['image'])} {sample['image'][0] if sample['image'] else 0}"
+            for number, sample in zip(ds.order.row_ids().tolist(), ds, strict=True)
+        ]
+
+
+def loader_on_the_page(folder: Path) -> Path:
+    page = (ROOT / "docs" / "c-api.md").read_text(encoding="utf-8")
+    program = page.partition("```c\n")[2].partition("```")[0]
+    assert 40 <= len(program.splitlines()) <= 55
+    (folder / "loader.c").write_text(program)
+    return folder / "loader.c"
+
+
+def test_the_loader_on_the_page_has_the_order_of_python(changed: Path, tmp_path: Path) -> None:
+    source = loader_on_the_page(tmp_path)
+    strict = ["-Wall", "-Wextra", "-Werror"]
+    done = run(
+        COMPILER,
+        "-std=c11",
+        "-O2",
+        *strict,
+        "-Icsrc",
+        source,
+        *SOURCES,
+        "-lpthread",
+        "-o",
+        tmp_path / "loader",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for shard, shards in ((0, 1), (0, 3), (2, 3)):
+        done = run(tmp_path / "loader", changed, "42", "5", str(shard), str(shards))
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.splitlines() == rows_in_python(changed, 42, 5, shard, shards)
+    assert len(rows_in_python(changed, 42, 5, 0, 1)) == 295
+    missing = run(tmp_path / "loader", tmp_path / "none", "42", "5", "0", "1")
+    assert missing.returncode == 1
+    assert "there is no such dataset" in missing.stderr
+
+
+@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="there is no pkg-config here")
+def test_the_shared_library_is_found_by_pkg_config_and_exports_the_contract_alone(
+    changed: Path, tmp_path: Path
+) -> None:
+    prefix = tmp_path / "prefix"
+    tree = tmp_path / "tree"  # what is built stays out of the checkout
+    for name in ("csrc", "unirecord/__init__.py", "Makefile", "tests/slow/targets.mk", "pyproject.toml"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).symlink_to(ROOT / name)
+    done = run("make", "-C", tree, "-s", "libunirecord", "install", f"PREFIX={prefix}", "CFLAGS=-O0")
+    assert done.returncode == 0, done.stderr
+    library = prefix / "lib" / "libunirecord.so"
+    exported = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).stdout.splitlines()}
+    contract = (ROOT / "csrc" / "unirecord.h").read_text()
+    assert exported == set(re.findall(r"^UR_API [\w *]*?\b(ur_\w+)\(", contract, re.M))
+    assert "[libunirecord.so.0]" in run("readelf", "-d", library).stdout
+    env = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "lib" / "pkgconfig")}
+    version, flags = (
+        subprocess.run(
+            ["pkg-config", *asked, "unirecord"], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        for asked in (["--modversion"], ["--cflags", "--libs"])
+    )
+    assert version.strip() == unirecord.__version__
+    source = loader_on_the_page(tmp_path)
+    done = run(COMPILER, source, *flags.split(), f"-Wl,-rpath,{prefix}/lib", "-o", tmp_path / "loader")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run(tmp_path / "loader", changed, "1", "2", "1", "2")
+    assert done.stdout.splitlines() == rows_in_python(changed, 1, 2, 1, 2)
 
 
 def test_sources_without_linux_are_whole() -> None:
