@@ -110,7 +110,7 @@ def test_long_requests_wait_for_each_other_and_short_ones_overtake(made: Request
     assert found == [[1000]]  # while twelve long ones wait
     assert asked.most == 5  # of 32 MiB: four, and the short one
     end.set()
-    assert [each.wait() for each in long] == [10 * i for i in range(12)]
+    assert [each() for each in long] == [10 * i for i in range(12)]
     assert asked.most == 5
 
 

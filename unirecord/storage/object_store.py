@@ -18,7 +18,7 @@ from ..errors import StaleError
 from .local import LocalFile
 from .location import Entry, Location, OpenFile, matching_names
 from .pacing import LinkSpeed
-from .requests import Begun, Read, requests
+from .requests import Read, requests
 from .storage_options import StorageOptions
 from .store import Store, client_module, failure, is_past_the_end
 
@@ -238,8 +238,8 @@ class ObjectStore(Location):
         begun = requests().begin(calls)
         return [partial(self._awaited, path, each) for (path, _, _), each in zip(wanted, begun, strict=True)]
 
-    def _awaited(self, path: str, begun: Begun) -> Any:
-        data, said = self._answer(path, begun.wait(), self._versions)
+    def _awaited(self, path: str, begun: Callable[[], Any]) -> Any:
+        data, said = self._answer(path, begun(), self._versions)
         return said if data is None else data
 
     def gap(self, path: str) -> int:

@@ -24,7 +24,6 @@ from .store import Store, in_short, is_silence, let_go, not_after_fork, verdict_
 
 __all__ = [
     "Batch",
-    "Begun",
     "Call",
     "InFlight",
     "MOST_IN_FLIGHT",
@@ -123,20 +122,14 @@ _LEAVING: Final = 5.0  # seconds that the client's threads have to leave the int
 _LOG = logging.getLogger("unirecord")
 
 
-class Begun:
-    """A request that has been asked for, and may be waited for by any number of threads."""
-
-    def __init__(self, batch: Batch) -> None:
-        self._batch, self._process = batch, os.getpid()
-
-    def wait(self) -> Any:
-        """What comes of it, or the exception that it raises."""
-        if self._process != os.getpid():  # nobody is there who would make it come
-            raise not_after_fork()
-        try:
-            return result_of(self._batch.done)[0]
-        except CancelledError:
-            return _given_up()
+def _awaited(batch: Batch, process: int) -> Any:
+    """What comes of a request that ``process`` has asked for, or the exception that it raises, in any thread."""
+    if process != os.getpid():  # nobody is there who would make it come
+        raise not_after_fork()
+    try:
+        return result_of(batch.done)[0]
+    except CancelledError:
+        return _given_up()
 
 
 class _Loop(asyncio.SelectorEventLoop):
@@ -212,8 +205,8 @@ class Requests:
                 answers[i] = call.made_of(answers[i]) if isinstance(call, Read) else answers[i]
         return answers
 
-    def begin(self, calls: Sequence[Read]) -> list[Begun]:
-        """Makes requests that nobody waits for yet."""
+    def begin(self, calls: Sequence[Read]) -> list[Callable[[], Any]]:
+        """Makes requests that nobody waits for yet; what waits for each, and gives what comes of it."""
         batches = [Batch(1) for _ in calls]
         with self._starting.lock:
             for batch, call in zip(batches, calls, strict=True):
@@ -221,7 +214,7 @@ class Requests:
                     batch.done.cancel()
                 else:
                     self._loop.call_soon_threadsafe(self._begin, batch, [call])
-        return [Begun(batch) for batch in batches]
+        return [partial(_awaited, batch, os.getpid()) for batch in batches]
 
     # ---- in the loop -------------------------------------------------------------------------------------
 

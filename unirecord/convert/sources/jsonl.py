@@ -23,7 +23,7 @@ from .input_path import InputPath
 from .overrides import apply_overrides
 from .partitions import Partitions
 from .text_files import BlockPlace, TextFiles, line_blocks, line_places, read_block
-from .text_values import OutOfRangeError, converted, json_converter, numbers, parse_json
+from .text_values import InexactError, converted, json_converter, numbers, parse_json
 
 __all__ = [
     "ArrowLines",
@@ -541,7 +541,7 @@ class _KeyEvidence:
 def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
         record = parse_json(line.decode(), around=1)  # the line's object is no level of a value
-    except OutOfRangeError as error:
+    except InexactError as error:
         raise SchemaError(f"{where}{_key_of(line)}: {error}") from None
     except json.JSONDecodeError as error:
         raise SchemaError(f"{where}: not valid JSON ({error})") from None

@@ -293,11 +293,9 @@ class _StoredColumn:
         return parse_json(data.decode()) if self.column.type == "object" else data.decode()
 
 
-class _Table(NamedTuple):
-    """Arrays of one length; ``places``: of each column, which of them it is, and which field of it."""
-
-    arrays: list[_Array | _StoredColumn]
-    places: dict[str, tuple[int, tuple[str, ...]]]
+# Arrays of one length; and of each column which of them it is, and which field of it.
+_Arrays = list[_Array | _StoredColumn]
+_Places = dict[str, tuple[int, tuple[str, ...]]]
 
 
 class NpyFiles(Source):
@@ -344,7 +342,7 @@ class NpyFiles(Source):
             tables = [(self.path, {name: one for _, arrays in tables for name, one in arrays.items()})]
         if len(tables) > 1:
             refuse_split_files(self.path, [name for name, _ in tables])
-        self._tables: list[_Table] = []
+        self._tables: list[tuple[_Arrays, _Places]] = []
         self.units = []
         rows = claimed = 0
         for name, arrays in tables:
@@ -374,7 +372,7 @@ class NpyFiles(Source):
         named = dict(zip(names, fields, strict=True))
         types = wanted_types(names, lambda column: named[column][3](), options)
         places = {column: (named[column][0], named[column][2]) for column in types}
-        self._tables.append(_Table([arrays[column] for column in kept], places))
+        self._tables.append(([arrays[column] for column in kept], places))
         width = sum(arrays[column].row_bytes for column in kept)
         return types, arrays[kept[0]].length, width
 
@@ -517,21 +515,21 @@ class NpyFiles(Source):
         """Yield a range of rows, in pieces where rows of different lengths make them large."""
         number, start = unit.place
         rows = unit.rows or 0
-        table = self._tables[number]
+        arrays, places = self._tables[number]
         sizes = np.zeros(rows, np.int64)
-        for array in table.arrays:
+        for array in arrays:
             sizes += array.sizes(start, rows)
         piece = np.cumsum(sizes) // (2 * _UNIT_BYTES)
         cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), rows]
         for first, stop in pairwise(cuts):
-            yield self._batch(table, start + first, stop - first)
+            yield self._batch(arrays, places, start + first, stop - first)
 
-    def _batch(self, table: _Table, start: int, rows: int) -> RawBatch:
-        used = {table.places[name][0] for name in self.schema.names}
-        parts: dict[int, Any] = {i: table.arrays[i].rows(start, rows) for i in used}
+    def _batch(self, arrays: _Arrays, places: _Places, start: int, rows: int) -> RawBatch:
+        used = {places[name][0] for name in self.schema.names}
+        parts: dict[int, Any] = {i: arrays[i].rows(start, rows) for i in used}
         columns = {}
         for name in self.schema.names:
-            number, path = table.places[name]
+            number, path = places[name]
             values = parts[number]
             for field in path:
                 values = values[field]
@@ -547,7 +545,7 @@ class NpyFiles(Source):
                 try:
                     values = unicode_list(values)
                 except UnicodeRefused as refused:
-                    where = f"{table.arrays[number].name}, row {start + refused.row}"
+                    where = f"{arrays[number].name}, row {start + refused.row}"
                     raise SchemaError(f"{where}, column {name!r}: {refused}") from None
             elif values.dtype.byteorder == ">":
                 values = values.astype(values.dtype.newbyteorder("<"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from ...progress import Progress
@@ -25,20 +24,12 @@ __all__ = [
 # files.
 
 
-@dataclass(frozen=True)
-class _Format:
-    """A table format: what its folder holds, its name, and what reads it."""
-
-    mark: str
-    name: str
-    way: str
-
-
+# Table formats: what the folder of each holds, its name, and what reads it.
 _FORMATS: Final = (
-    _Format("_delta_log", "Delta Lake", "deltalake.DeltaTable({path!r}).to_pyarrow_table()"),
-    _Format(".hoodie", "Apache Hudi", "spark.read.format('hudi').load({path!r}).toPandas()"),
-    _Format("metadata", "Apache Iceberg", "catalog.load_table(NAME).scan().to_arrow() of pyiceberg"),
-    _Format("snapshot", "Apache Paimon", "its reader (pypaimon), which gives an Arrow table"),
+    ("_delta_log", "Delta Lake", "deltalake.DeltaTable({path!r}).to_pyarrow_table()"),
+    (".hoodie", "Apache Hudi", "spark.read.format('hudi').load({path!r}).toPandas()"),
+    ("metadata", "Apache Iceberg", "catalog.load_table(NAME).scan().to_arrow() of pyiceberg"),
+    ("snapshot", "Apache Paimon", "its reader (pypaimon), which gives an Arrow table"),
 )
 
 
@@ -49,12 +40,12 @@ def refuse_table_folder(name: str, path: str) -> None:
     """
     place = os.path.abspath(path)
     while True:
-        for one in _FORMATS:
-            if _belongs_to(one, place):
+        for mark, kind, way in _FORMATS:
+            if _belongs_to(mark, place):
                 which = name if place == os.path.abspath(path) else f"{name}, in {place},"
                 raise WrongSourceError(
-                    f"{which} is a table of {one.name}, whose files hold removed rows, too; read it by its own reader, "
-                    f"and pass the table to unirecord.write_dataset: {one.way.format(path=place)}"
+                    f"{which} is a table of {kind}, whose files hold removed rows, too; read it by its own reader, "
+                    f"and pass the table to unirecord.write_dataset: {way.format(path=place)}"
                 )
         above = os.path.dirname(place)
         last = os.path.basename(place)
@@ -63,17 +54,18 @@ def refuse_table_folder(name: str, path: str) -> None:
         place = above
 
 
-def _belongs_to(one: _Format, folder: str) -> bool:
-    mark = os.path.join(folder, one.mark)
-    if not os.path.isdir(mark):
+def _belongs_to(mark: str, folder: str) -> bool:
+    """Whether a folder is of the table format that has ``mark`` in it."""
+    place = os.path.join(folder, mark)
+    if not os.path.isdir(place):
         return False
-    if one.mark not in ("metadata", "snapshot"):
+    if mark not in ("metadata", "snapshot"):
         return True
     try:
-        names = os.listdir(mark)
+        names = os.listdir(place)
     except OSError:
         return False
-    if one.mark == "metadata":
+    if mark == "metadata":
         return any(name.endswith(".metadata.json") for name in names)
     return "LATEST" in names and os.path.isdir(os.path.join(folder, "schema"))
 

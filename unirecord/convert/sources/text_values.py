@@ -23,7 +23,6 @@ __all__ = [
     "InexactError",
     "Misfit",
     "NUMBER",
-    "OutOfRangeError",
     "converted",
     "exact_float",
     "is_rounded",
@@ -44,19 +43,15 @@ _MAYBE_HUGE: Final = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{200}")
 _TOO_DEEP: Final = f"a value is nested more than {MAX_DEPTH} levels deep"
 
 
-class OutOfRangeError(ValueError):
-    """A number that no float64 holds; ``text`` is how it is written."""
-
-    def __init__(self, text: str) -> None:
-        shown = text if len(text) <= 40 else f"{text[:37]}…"
-        super().__init__(f"the number {shown} is beyond float64 (1.8e308)")
+class InexactError(ValueError):
+    """A number is one that its column would round, or that no float64 holds; the message says what to do."""
 
 
 def parse_json(text: str, around: int = 0) -> Any:
     """Return the value; ``ValueError`` says why there is none, whatever the text is.
 
     Refused are, besides what is no JSON: more than `MAX_DEPTH` levels within the ``around`` outermost, a key that one
-    object has twice, numbers that would become infinite (`OutOfRangeError`), and integers of more digits than Python
+    object has twice, numbers that would become infinite (`InexactError`), and integers of more digits than Python
     reads. ``NaN`` and ``Infinity`` are read.
     """
     depth = MAX_DEPTH + around
@@ -86,7 +81,8 @@ def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise OutOfRangeError(text)
+        shown = text if len(text) <= 40 else f"{text[:37]}…"
+        raise InexactError(f"the number {shown} is beyond float64 (1.8e308)")
     return value
 
 
@@ -218,10 +214,6 @@ def _whole(cell: str) -> int:
 _TRUE: Final = frozenset(("true", "t", "yes", "y", "1"))
 _FALSE: Final = frozenset(("false", "f", "no", "n", "0"))
 _TEXTS: Final = {str, type(None)}
-
-
-class InexactError(ValueError):
-    """A number is one that its column would round; the message says what to do."""
 
 
 @dataclass(frozen=True)
