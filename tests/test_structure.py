@@ -48,12 +48,12 @@ CALLED_FOR = {
 INSTALLED = {"numpy", "cffi", "msgpack"}
 
 # Their files have no name: memory that processes share.
-HOLDS_SHARED_MEMORY = ("dataset/position.py", "frameworks/torch_lending.py", "pipeline/workers.py")
+HOLDS_SHARED_MEMORY = ("dataset/position.py", "frameworks/torch_collate.py", "pipeline/workers.py")
 
 BUILD_SCRIPT = PACKAGE / "_build.py"
 
 # How many files the package has at most. A new concept may raise it; a slice of one that is there does not.
-MOST_FILES = 288
+MOST_FILES = 283
 
 # Files that one neighbour alone imports, and why each is a concept of its own all the same. Sources, sinks and kinds of
 # storage are known to their registries alone.
@@ -66,7 +66,6 @@ ONE_NEIGHBOUR = {
     "dataset/samples": "how samples are read, one or many, beside what a dataset is",
     "dataset/split": "the rule of a split, which makes datasets and is none",
     "frameworks/hf_builder": "a module that Hugging Face's `datasets` copies and imports by itself",
-    "frameworks/torch_lending": "a protocol between processes",
     "inspect/receipts": "a file format's reader, beside what judges it",
     "snapshot/layers": "where columns are, beside how rows are read",
     "pipeline/producers": "an origin of a pipeline, as a dataset is one",

@@ -30,7 +30,7 @@ FRAMEWORK_NAMES = {
     "torch.loader": "unirecord.torch.loader",
     "torch.TorchLoader": "unirecord.torch.loader",
     "torch.to_tensors": "unirecord.torch.loader",
-    "torch_sampler.EpochSampler": "torch.utils.data.DataLoader",
+    "torch.EpochSampler": "torch.utils.data.DataLoader",
     "keras.dataset": "unirecord.keras.dataset",
     "jax.loader": "unirecord.jax.loader",
     "jax.to_arrays": "UniRecordDataset.pipeline",
@@ -52,8 +52,6 @@ BENEATH = {
         "arguments",
         "hf_builder",
         "torch_collate",
-        "torch_lending",
-        "torch_tensors",
     ),
     *("valid_names",),
 }

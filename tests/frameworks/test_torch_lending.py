@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader, default_collate
 
 from unirecord import UniRecordDataset, Writer
-from unirecord.frameworks import torch_collate, torch_lending
+from unirecord.frameworks import torch_collate
 
 ROWS, WIDTH, SIZE = 96, 300_000, 4
 
@@ -34,7 +34,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _a_ring_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_lending, "_rings", [])
+    monkeypatch.setattr(torch_collate, "_rings", [])
 
 
 def expected(number: int) -> list[int]:
@@ -133,16 +133,16 @@ def test_nothing_is_left_of_loaders_that_are_left_half_way(path: Path) -> None:
     assert held() == []
 
 
-def filled(size: int, value: int) -> tuple[torch_lending.Use, torch.Tensor]:
-    use = torch_lending.take(torch, size)
+def filled(size: int, value: int) -> tuple[torch_collate.Use, torch.Tensor]:
+    use = torch_collate.take(torch, size)
     assert use is not None
     tensor = torch.from_numpy(np.asarray(use))
     return use, tensor.fill_(value)
 
 
-def sent(use: torch_lending.Use, tensor: torch.Tensor) -> torch.Tensor:
+def sent(use: torch_collate.Use, tensor: torch.Tensor) -> torch.Tensor:
     """As another process gets it."""
-    loan = torch_lending.Loan(use, tensor)
+    loan = torch_collate.Loan(use, tensor)
     found: torch.Tensor = pickle.loads(ForkingPickler.dumps(loan))
     return found
 
@@ -153,7 +153,7 @@ def sent(use: torch_lending.Use, tensor: torch.Tensor) -> torch.Tensor:
 )
 def test_whatever_is_kept_stays_as_it_was_sent(steps: list[tuple[int, int, int, Any]]) -> None:
     """Reads of several sizes, each sent so often, of which so many are dropped, on either side, in any order."""
-    torch_lending._rings.clear()
+    torch_collate._rings.clear()
     alive: list[tuple[int, torch.Tensor]] = []
     for value, (times, pages, dropped, random) in enumerate(steps):
         use, tensor = filled(pages * 4096 - 7, value)
@@ -172,20 +172,20 @@ def test_memory_is_not_taken_again_before_all_are_gone() -> None:
     assert filled(5000, 2)[0].address != here
     assert second.unique().tolist() == [1]
     del second
-    torch_lending._ring()._blocks.sort(key=lambda block: block.address != here, reverse=True)
+    torch_collate._ring()._blocks.sort(key=lambda block: block.address != here, reverse=True)
     assert filled(5000, 3)[0].address == here
 
 
 def test_what_a_forked_process_looks_into_is_never_used_again() -> None:
     use, tensor = filled(5000, 1)
     there = sent(use, tensor)
-    ring = torch_lending._ring()
+    ring = torch_collate._ring()
     del use, tensor
     child = os.fork()
     if child == 0:
         os._exit(0 if there.sum() == 5000 else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert torch_lending._ring() is not ring, "the worker's side forgets what it has lent as well"
+    assert torch_collate._ring() is not ring, "the worker's side forgets what it has lent as well"
     (block,) = ring._blocks
     del there
     assert block.never_comes_back()
@@ -194,12 +194,12 @@ def test_what_a_forked_process_looks_into_is_never_used_again() -> None:
 
 def test_many_at_once_and_memory_that_lies_idle_are_forgotten() -> None:
     kept = [filled(5000, i % 200) for i in range(40)]
-    assert len(torch_lending._ring()._blocks) == torch_lending._MOST
+    assert len(torch_collate._ring()._blocks) == torch_collate._MOST
     assert all(bool((tensor == i % 200).all()) for i, (_, tensor) in enumerate(kept))
     del kept
-    for _ in range(torch_lending._IDLE + 2):
+    for _ in range(torch_collate._IDLE + 2):
         filled(9000, 1)
-    assert len(torch_lending._ring()._blocks) == 1
+    assert len(torch_collate._ring()._blocks) == 1
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_a_tensor_sent_more_often_than_can_be_answered_is_sent_as_any_other(
 
 def test_other_ways_of_sharing_are_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.multiprocessing, "get_sharing_strategy", lambda: "file_system")
-    assert torch_lending.take(torch, 5000) is None
+    assert torch_collate.take(torch, 5000) is None
 
 
 def test_without_descriptors_nothing_is_lent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,4 +238,4 @@ def test_without_descriptors_nothing_is_lent(monkeypatch: pytest.MonkeyPatch) ->
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(os, "memfd_create", none_left)
-    assert torch_lending.take(torch, 5000) is None
+    assert torch_collate.take(torch, 5000) is None

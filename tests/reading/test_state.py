@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unirecord.dataset.state import ResumeState
+from unirecord.dataset.cursor import ResumeState
 from unirecord.errors import StaleError
 from unirecord.order.spec import OrderSpec
 

@@ -23,7 +23,7 @@ from ..inspect.statistics import (
     sampled_rows,
     sorted_rows,
 )
-from ..loading.samples import SampleReader
+from ..loading.batch import SampleReader
 from ..query import Query, compile_query
 from ..query.query import live_rows, live_rows_that_meet
 from ..sizes import format_size, many

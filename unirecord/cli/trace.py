@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..convert.sources.foreign_libraries import needed
+from ..dataset.cursor import OPTIONAL, ResumeState
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches, balanced, bucketed, mix, weighted
-from ..dataset.state import OPTIONAL, ResumeState
 from ..errors import MissingError, UniRecordError
 from ..inspect.cells import extract
 from ..loading.batch import split_batch

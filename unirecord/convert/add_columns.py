@@ -20,8 +20,7 @@ from ..errors import SchemaError, StaleError, TransformError, UniRecordError
 from ..format.column import Column, pack_annotations
 from ..format.metadata import CREATED_BY, pack_user
 from ..format.schema import Schema
-from ..loading.batch import items_of
-from ..loading.samples import SampleReader
+from ..loading.batch import SampleReader, items_of
 from ..progress import Progress, Tracker
 from ..sizes import many
 from ..snapshot import manifest

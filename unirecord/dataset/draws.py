@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ..errors import SchemaError, StaleError
 from ..format.column import other_meaning
 from ..format.schema import Schema
+from ..loading.batch import WhereFrom
 from ..loading.opened import OpenedData, PathLike
 from ..loading.options import UNCHANGED, LoaderOptions, ReadAhead, Unchanged, check_callable
 from ..loading.plan import Plan
-from ..loading.samples import WhereFrom
 from ..loading.streams import StreamData, StreamRule
 from ..migration_hints import OF_DRAWS, no_attribute
 from ..order.mixture import Mixture, Source, Stop, samples_until, whole_weights

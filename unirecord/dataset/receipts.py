@@ -24,7 +24,7 @@ from ..order.permutation import EpochRun
 from ..order.spec import REMAINDERS, JobSteps, Sharding, check_integer
 from ..sizes import many
 from ..storage.local import AppendedFile, make_directories
-from .state import ResumeState
+from .cursor import ResumeState
 
 __all__ = [
     "BATCH",

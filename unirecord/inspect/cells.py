@@ -18,7 +18,7 @@ from ..convert.sources.media_types import NotAnImageError, read_image_header
 from ..errors import CorruptionError, ExistsError, SchemaError
 from ..format.layout import file_kind
 from ..format.values.objects import object_text
-from ..loading.samples import SampleReader
+from ..loading.batch import SampleReader
 from ..query.columns import value_bytes
 from ..sizes import format_size
 from ..snapshot.part_set import PartSet

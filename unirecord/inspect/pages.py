@@ -18,7 +18,7 @@ from ..errors import CorruptionError, QueryError, SchemaError
 from ..format.column import Column
 from ..format.schema import Schema
 from ..format.values.objects import object_text
-from ..loading.samples import SampleReader
+from ..loading.batch import SampleReader
 from ..order.spec import Remainder, Shuffle
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
+from ..dataset.cursor import ResumeState
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.receipts import BATCH, BEGIN, END, LEFT_OUT, RECORD_BYTES, SUFFIX, Head, Record, unpacked
-from ..dataset.state import ResumeState
 from ..errors import FormatError, MissingError
 from ..order.coverage import PositionRange, Stretch, stretches
 from ..order.permutation import EpochRun

@@ -19,7 +19,7 @@ from ..snapshot.cache import CacheOptions
 from ..snapshot.layouts import same_values
 from ..snapshot.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_again
 from ..storage.storage_options import StorageOptions, use_storage
-from .samples import SampleReader, WhereFrom
+from .batch import SampleReader, WhereFrom
 
 __all__ = ["OpenedData", "PathLike"]
 

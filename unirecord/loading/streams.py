@@ -18,8 +18,8 @@ from ..order.spec import OrderSpec
 from ..order.windows import Packing, Windows, WindowTable
 from ..query.columns import element_lengths
 from ..snapshot.part_set import Empty, Io, PartSet, Snapshot, Verify
+from .batch import SampleReader
 from .opened import OpenedData
-from .samples import SampleReader
 
 __all__ = ["StreamData", "StreamRule"]
 
