@@ -14,6 +14,8 @@ from hypothesis import settings
 
 os.environ["UNIRECORD_PAGER"] = ""
 os.environ["PYTHONFAULTHANDLER"] = "1"
+# Streams are buffered, as in a user's shell.
+os.environ.pop("PYTHONUNBUFFERED", None)
 # Programs that tests start find what tests share, as tests do.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     filter(None, [str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH")])

@@ -54,7 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character gets its escape, not an error
             stream.reconfigure(errors="backslashreplace")
     try:
-        args = make_command_line().parse_args(_meant(sys.argv[1:] if argv is None else list(argv)))
+        try:
+            args = make_command_line().parse_args(_meant(sys.argv[1:] if argv is None else list(argv)))
+        finally:
+            # What --help has printed, while a closed pipe can still be caught.
+            sys.stdout.flush()
     # Importing a command takes a second where disks are slow.
     except (BrokenPipeError, KeyboardInterrupt) as error:
         return _exit_code(error)
