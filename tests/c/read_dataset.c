@@ -2,6 +2,7 @@
  *
  *   read_dataset rows PATH COLUMN...           the values of all rows, in their order
  *   read_dataset epoch PATH SHUFFLE REMAINDER SEED EPOCH SHARD SHARDS START BLOCK_ROWS WINDOW_BLOCKS COLUMN...
+ *   read_dataset opens FOLDER                  the same texts, each put into the folder, which is opened and read
  *   read_dataset manifests                     texts on standard input, each with its length in 8 bytes: what comes of each
  */
 #include <inttypes.h>
@@ -101,8 +102,50 @@ static int try_manifests(void) {
   return 0;
 }
 
+/* Rows of all columns: what comes of them. */
+static ur_status read_some(ur_dataset *ds, ur_error *error) {
+  int64_t rows[BATCH], count = 0, all = ur_dataset_rows(ds);
+  for (; count < BATCH && count < all; count++) rows[count] = count % 2 ? all - 1 - count : count;
+  ur_status status = UR_OK;
+  for (int32_t c = 0; c < ur_dataset_columns(ds) && status == UR_OK; c++) {
+    int64_t offsets[BATCH + 1];
+    uint8_t valid[BATCH];
+    ur_column_info info;
+    if (ur_dataset_describe(ds, c, NULL, &info) != UR_OK) return UR_ARGUMENT;
+    ur_output output = {.column = c, .offsets = info.fixed_bytes == 0 ? offsets : NULL, .valid = valid};
+    status = ur_dataset_read(ds, rows, count, &output, 1, error);
+    if (status == UR_TOO_SMALL && (output.data = malloc(output.used)) != NULL) {
+      output.capacity = output.used;
+      status = ur_dataset_read(ds, rows, count, &output, 1, error);
+    }
+    free(output.data);
+  }
+  return status;
+}
+
+static int open_manifests(const char *folder) {
+  char path[4096];
+  uint64_t bytes = 0;
+  (void)snprintf(path, sizeof path, "%s/manifest.json", folder);
+  while (fread(&bytes, sizeof bytes, 1, stdin) == 1) {
+    uint8_t *text = malloc(bytes);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fread(text, bytes, 1, stdin) != 1 || fwrite(text, bytes, 1, file) != 1 || fclose(file) != 0) return 1;
+    free(text);
+    ur_dataset *ds = NULL;
+    ur_error error = {0};
+    ur_status status = ur_dataset_open(folder, NULL, &ds, &error);
+    if (status == UR_OK) status = read_some(ds, &error);
+    if (status != UR_OK && error.what[0] == 0) return 1;
+    ur_dataset_release(ds);
+    (void)printf("%d\n", status);
+  }
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc < 2) return 2;
+  if (argc == 3 && strcmp(argv[1], "opens") == 0) return open_manifests(argv[2]);
   if (strcmp(argv[1], "manifests") == 0) return try_manifests();
   bool rows = strcmp(argv[1], "rows") == 0;
   int first = rows ? 3 : 12;

@@ -18,6 +18,7 @@ import pytest
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.core import xxh3_64
+from unirecord.core.library import ffi, lib
 from unirecord.errors import UniRecordError
 from unirecord.order.spec import MODES
 from unirecord.snapshot import manifest, versions
@@ -303,6 +304,12 @@ def python_takes(text: bytes) -> bool:
     return True
 
 
+@pytest.fixture(scope="module")
+def judged(whole: dict[str, Any]) -> dict[bytes, bool]:
+    """Texts of other content with their right digests, and whether Python takes them."""
+    return {text: python_takes(text) for text in resealed(whole)}
+
+
 def disagreements(reader: Path, given: Sequence[bytes]) -> tuple[list[tuple[bytes, str]], int]:
     """Texts that one takes and the other refuses, and how many both take."""
     wrong, taken = [], 0
@@ -422,13 +429,13 @@ def resealed(whole: dict[str, Any]) -> Iterator[bytes]:
 
 
 def test_manifests_of_other_content_with_a_right_digest_are_taken_where_python_takes_them(
-    reader: Path, whole: dict[str, Any]
+    reader: Path, judged: dict[bytes, bool]
 ) -> None:
-    given = list(resealed(whole))
-    wrong, taken = disagreements(reader, given)
+    assert len(judged) > 10_000
+    assert sum(judged.values()) > 300
+    found = zip(judged, texts(reader, list(judged)), strict=True)
+    wrong = [(text, line) for text, (status, line) in found if judged[text] != (status == 0)]
     assert wrong == []
-    assert len(given) > 10_000
-    assert taken > 500
 
 
 def nested(depth: int, value: Any = 1) -> Any:
@@ -519,3 +526,66 @@ def test_the_floats_of_manifests_are_read_as_python_reads_them(reader: Path, who
         for number in numbers[:500]
     ]
     assert not disagreements(reader, longer)[0]
+
+
+# What is open: the files of its version stay; manifests that say what is not so lead to an error, wherever that shows.
+
+
+def first_values(dataset: Any, rows: Sequence[int]) -> list[int]:
+    """The "id" of some rows, read by the core's own handle."""
+    numbers = np.array(rows, np.int64)
+    values, outputs = np.zeros(len(numbers), np.int64), ffi.new("ur_output[1]")
+    outputs[0].column = lib.ur_dataset_column(dataset, b"id")
+    outputs[0].data = ffi.cast("uint8_t *", values.ctypes.data)
+    outputs[0].capacity = values.nbytes
+    given = ffi.cast("int64_t *", numbers.ctypes.data)
+    assert lib.ur_dataset_read(dataset, given, len(numbers), outputs, 1, ffi.NULL) == lib.UR_OK
+    return values.tolist()
+
+
+def test_the_files_of_a_version_stay_while_c_has_it_open(tmp_path: Path) -> None:
+    path = written(tmp_path / "x")
+    with_deletions(path)
+    parts = {file.name for file in path.glob("*.urec*")}
+    opened = ffi.new("ur_dataset **")
+    assert lib.ur_dataset_open(str(path).encode(), ffi.NULL, opened, ffi.NULL) == lib.UR_OK
+    laid_out_anew(path)
+    unirecord.gc(path, keep=1)
+    assert parts <= {file.name for file in path.glob("*.urec*")}
+    assert first_values(opened[0], range(lib.ur_dataset_rows(opened[0]))) == [
+        i for i in range(90) if i % 5 != 1
+    ]
+    if (child := os.fork()) == 0:  # it has not the lock, and must not give up another file for it
+        good = first_values(opened[0], [0, 1]) == [0, 2]
+        lib.ur_dataset_release(opened[0])
+        os._exit(not good)
+    assert os.waitpid(child, 0)[1] == 0
+    unirecord.gc(path, keep=1)
+    assert first_values(opened[0], [71]) == [89]
+    lib.ur_dataset_release(opened[0])
+    unirecord.gc(path, keep=1)
+    assert not parts & {file.name for file in path.glob("*.urec*")}
+
+
+def test_manifests_that_are_taken_and_say_what_is_not_so_lead_to_errors_alone(
+    reader: Path, judged: dict[bytes, bool], datasets: dict[str, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "copy"
+    shutil.copytree(datasets["all of it"], path)
+    given = [text for text, takes in judged.items() if takes]
+    data = b"".join(struct.pack("<Q", len(text)) + text for text in given)
+    done = subprocess.run(
+        [str(reader), "opens", str(path)], input=data, capture_output=True, check=False, timeout=600
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    statuses = [int(line) for line in done.stdout.split()]
+    assert len(statuses) == len(given)
+    assert set(statuses) <= {
+        lib.UR_OK,
+        lib.UR_NOT_FOUND,
+        lib.UR_CORRUPT,
+        lib.UR_STALE,
+        lib.UR_FORMAT,
+        lib.UR_NO_MEMORY,
+    }
+    assert {lib.UR_OK, lib.UR_CORRUPT, lib.UR_STALE} <= set(statuses)
