@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import tarfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +106,36 @@ def test_windows_files_and_empty_lines_are_read(tmp_path: Path) -> None:
 
 def test_field_names_become_column_names(tmp_path: Path) -> None:
     source = opened(tmp_path, ",first name,größe (m)\n1,2,3\n")
-    assert source.schema.names == ("column_0", "first_name", "gr_e_m")
+    assert source.schema.names == ("column_0", "first_name", "größe_m")
     assert said_of_left_out(source.left_out) == [
         "field '': is called 'column_0'",
         "field 'first name': is called 'first_name'",
-        "field 'größe (m)': is called 'gr_e_m'",
+        "field 'größe (m)': is called 'größe_m'",
     ]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "npz", "tar"])
+def test_names_of_other_scripts_stay(tmp_path: Path, ending: str) -> None:
+    names = ["größe", "日本", "имя", "हिन्दी", "e\u0301te", "_2"]
+    path = tmp_path / f"таблица.{ending}"
+    if ending == "csv":
+        path.write_text(f"{','.join(names)}\n{','.join('1' * 6)}\n")
+    elif ending == "jsonl":
+        path.write_text(json.dumps(dict.fromkeys(names, 1)) + "\n")
+    elif ending == "npz":
+        np.savez(path, **dict.fromkeys(names, np.ones(1)))
+    else:
+        with tarfile.open(path, "w") as tar:
+            for name in names:
+                tar.addfile(tarfile.TarInfo(f"ключ.{name}"))
+    source = open_source(str(path))
+    assert set(source.schema.names) - {"key"} == set(names)
+    assert source.left_out == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_dataset(path, tmp_path / "из")
+    with UniRecordDataset(tmp_path / "из") as ds:
+        assert set(ds[0]) - {"key"} == set(names)
 
 
 def test_a_long_header_is_read_whatever_python_bounds(tmp_path: Path) -> None:

@@ -474,16 +474,20 @@ class Source(ABC):
 
 def column_name(field_name: str, number: int) -> str:
     """Return the name of the column that a file's own field makes; ``number``: which of the fields it is."""
-    if re.fullmatch(r"[0-9A-Za-z_]+", field_name):
+    if not _OTHER.search(field_name) and field_name:
         return field_name
-    return re.sub(r"[^0-9A-Za-z_]+", "_", field_name.strip()).strip("_") or f"column_{number}"
+    return _OTHER.sub("_", field_name.strip()).strip("_") or f"column_{number}"
+
+
+# What stands in no column's name: of ASCII all but letters, digits and underscores; halves of surrogate pairs.
+_OTHER: Final = re.compile("[^0-9A-Za-z_\u00a1-\ud7ff\ue000-\U0010ffff]+")
 
 
 def column_names(given: Sequence[str], where: str, options: Options) -> tuple[list[str], list[LeftOut]]:
     """Return column names made from a file's own field names, and what to say of each that had to change.
 
-    Characters other than ASCII letters, digits and underscores become underscores. Raises `SchemaError` when two
-    fields end up with one name that is wanted; of one that is not, the second gets another.
+    Letters of any script stay; other characters of ASCII but digits and underscores become underscores. Raises
+    `SchemaError` when two fields end up with one name that is wanted; of one that is not, the second gets another.
     """
     names: dict[str, str] = {}
     changed: list[LeftOut] = []
