@@ -25,7 +25,7 @@ from unirecord.snapshot import manifest, versions
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "csrc").glob("*/*.c"))
-SANITIZED = ["-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZED = ["-g", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 WARNED = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pthread", "-Icsrc"]
 SCHEMA = {
     "id": {"type": "int64", "annotations": {"unit": "s", "scale": 0.1, "few": [1, -1, None, 1e-300]}},
