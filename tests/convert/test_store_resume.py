@@ -165,7 +165,7 @@ def test_what_is_left_of_a_conversion_is_named_and_goes_when_the_dataset_is_repl
 ) -> None:
     conversion(tmp_path, units=[2]).run()
     left = [name for name in stopped(server, tmp_path, 3, append=True) if name.startswith((".", "part"))]
-    assert "--resume goes on with it" in capsys.readouterr().err
+    assert "--resume (resume=True in Python) goes on with it" in capsys.readouterr().err
     conversion(tmp_path, units=[3], append=True, resume=False).run()
     said = capsys.readouterr().err
     assert "was stopped" in said

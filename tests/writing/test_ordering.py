@@ -144,7 +144,7 @@ def test_ctrl_c_in_either_stage_and_another_conversion(
     for stop, error in ((full, OSError), (stops, Interrupted)):
         with monkeypatch.context() as patched:
             patched.setattr(row_order.StoredRows, "read", stop)
-            with pytest.raises(error, match=r"rows that were read are kept: .* --resume goes on"):
+            with pytest.raises(error, match=r"rows that were read are kept: .* --resume .* goes on"):
                 write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
         assert not (tmp_path / "out").exists()
     for other in ({"where": "n > 3"}, {"columns": ["n"]}, {"on_error": "skip"}):

@@ -411,7 +411,7 @@ def _give_up(target: DirectoryWriter, error: BaseException) -> None:
     target.suspend()
     kept = (
         f"nothing was published, and {many(done, 'finished part', 'are')} "
-        "kept: the same command with --resume goes on, without it begins anew"
+        "kept: the same with --resume (resume=True in Python) goes on, without it begins anew"
     )
     say_kept(error, kept, target.path)
 

@@ -197,8 +197,8 @@ def in_order(
                 _remove(place)
             else:
                 kept = (
-                    "nothing was published, and the rows that were read are kept: the same command with --resume "
-                    "goes on, without it begins anew"
+                    "nothing was published, and the rows that were read are kept: the same with --resume "
+                    "(resume=True in Python) goes on, without it begins anew"
                 )
                 say_kept(error, kept, target)
             raise

@@ -103,7 +103,8 @@ def _is_part(entry: PartEntry, data: tuple[bytes, int], index: tuple[bytes, int]
 
 
 ENDS_IT: Final = (
-    "the same command with --resume goes on with it; it goes when a whole dataset is published there"
+    "the same with --resume (resume=True in Python) goes on with it; it goes when a whole dataset is "
+    "published there"
 )
 STOPPED: Final = f"a conversion that is at work, or was stopped: {ENDS_IT}"
 NOT_KNOWN: Final = "of which it is not known whether they are published"
