@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from image_folders import picture
 from objectstore import serving
+from sources import shard
 
 import unirecord
 from unirecord import UniRecordDataset
@@ -109,6 +110,52 @@ def broken_picture(folder: Path) -> None:
 def no_index(folder: Path) -> None:
     dataset(folder)
     (folder / "out.urec.idx").unlink()
+
+
+def lists(folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    table = {"x": pa.array([[1, 2], None, [3]]), "y": pa.array([[[1], [2, 3]], [[4], []], [[5]]])}
+    pyarrow.parquet.write_table(pa.table(table), folder / "a.parquet")
+
+
+def two_forms(folder: Path) -> None:
+    (folder / "a.jsonl").write_text('{"a": 1}\n{"a": [1, 2]}\n')
+
+
+def coco_elsewhere(folder: Path) -> None:
+    (folder / "elsewhere").mkdir()
+    (folder / "elsewhere" / "a.png").write_bytes(picture(4, 4))
+    image = {"id": 1, "file_name": "a.png", "width": 4, "height": 4}
+    content = {"images": [image], "annotations": [], "categories": [{"id": 1, "name": "cat"}]}
+    (folder / "coco.json").write_text(json.dumps(content))
+
+
+def no_pictures(folder: Path) -> None:
+    (folder / "in").mkdir()
+    for name in ("a.dat", "b.dat"):
+        (folder / "in" / name).write_bytes(b"12")
+
+
+def labelled_pictures(folder: Path) -> None:
+    (folder / "in").mkdir()
+    for name in ("a.png", "b.png"):
+        (folder / "in" / name).write_bytes(picture(4, 4))
+    (folder / "l.csv").write_text("file;label\na.png;1\nb.png;2\n")
+    (folder / "l.dat").write_text("a.png 1\n")
+
+
+def examples(folder: Path) -> None:
+    with unirecord.Writer(folder / "d.urec", {"n": {"type": "int64", "shape": [-1]}, "s": "bytes"}) as writer:
+        for i in range(3):
+            writer.write({"n": np.arange(i + 1), "s": b"ok" if i else b"\xff"})
+    assert main(["export", "d.urec", "a.tfrecord", "--to", "tfrecord"]) == 0
+
+
+def foreign_encoding(folder: Path) -> None:
+    header = {"column_names": ["a", "b"], "column_encodings": ["int64", "secret"], "column_sizes": [8, 1]}
+    shard(folder / "shard.00000.mds", [bytes(8) + b"1", bytes(8) + b"2"], **header)
 
 
 ADD = "add-columns out some.csv --key k --columns"
@@ -225,6 +272,79 @@ HINTS = {
         no_index, "inspect out.urec", "run `unirecord (repair out.urec)`", "{}", 3
     ),
     "a split": Hint(split_folders, "write in out", r"`unirecord (write 'in/train\*') train`", "{} out", 2),
+    "a list that is null": Hint(
+        lists,
+        "write a.parquet out --columns x --schema 'x=int64[-1]'",
+        "--schema (x=object) takes it",
+        "write a.parquet out --columns x --schema {}",
+        3,
+    ),
+    "a list that is null, by its type": Hint(
+        lists,
+        "write a.parquet out --columns x --schema 'x=int64[-1]'",
+        r"so does (int64\[-1\]\?)",
+        "write a.parquet out --columns x --schema 'x={}'",
+        3,
+    ),
+    "lists of differing lengths": Hint(
+        lists,
+        "write a.parquet out --columns y --schema 'y=int64[-1,2]'",
+        "--schema (y=object) takes them",
+        "write a.parquet out --columns y --schema {}",
+        3,
+    ),
+    "a value and a list": Hint(
+        two_forms, "write a.jsonl out", "--schema (a=object) takes both", "write a.jsonl out --schema {}", 2
+    ),
+    "pictures elsewhere": Hint(
+        coco_elsewhere,
+        "write coco.json out",
+        "(--pictures) FOLDER says where",
+        "write coco.json out {} elsewhere",
+        1,
+    ),
+    "no pictures": Hint(
+        no_pictures,
+        "write in out --from images",
+        "(--from files) for a row of each",
+        "write in out {}",
+        2,
+    ),
+    "a table of another kind": Hint(
+        labelled_pictures,
+        "write in out --labels l.dat",
+        "a table is a CSV, TSV, JSON Lines or Parquet file",
+        "write in out --labels l.csv --delimiter ';'",
+        2,
+    ),
+    "no table of labels": Hint(
+        labelled_pictures,
+        "write in out --delimiter ';'",
+        "(--labels) names none",
+        "write in out --delimiter ';' {} l.csv",
+        2,
+    ),
+    "a feature of several numbers": Hint(
+        examples,
+        "write a.tfrecord out --columns n --schema n=int64",
+        r"--schema (n=int64\[-1\]) takes any number",
+        "write a.tfrecord out --columns n --schema '{}'",
+        3,
+    ),
+    "a feature that is no text": Hint(
+        examples,
+        "write a.tfrecord out --columns s --schema s=text",
+        "--schema (s=bytes) takes them",
+        "write a.tfrecord out --columns s --schema {}",
+        3,
+    ),
+    "an encoding of others": Hint(
+        foreign_encoding,
+        "write shard.00000.mds out",
+        "--columns chooses others",
+        "write shard.00000.mds out --columns a",
+        2,
+    ),
 }
 
 
