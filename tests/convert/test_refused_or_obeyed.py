@@ -181,5 +181,5 @@ def test_few_columns_of_large_rows_are_read_far_ahead(tmp_path: Path) -> None:
     with Writer(tmp_path / "a.urec", {"label": "int32", "image": "bytes"}) as writer:
         writer.write_batch({"label": list(range(64)), "image": [bytes(100_000)] * 64})
     ds = UniRecordDataset(tmp_path / "a.urec")
-    assert ds.view(columns=["label"]).cursor.plan.row_bytes == 4
-    assert 100_000 <= ds.view(columns=["image"]).cursor.plan.row_bytes < 110_000
+    assert ds.view(columns=["label"]).read_cursor.plan.row_bytes == 4
+    assert 100_000 <= ds.view(columns=["image"]).read_cursor.plan.row_bytes < 110_000

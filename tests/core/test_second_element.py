@@ -189,11 +189,11 @@ def test_steps_are_the_batches_of_all_ranks_the_short_last_ones_too(
         UniRecordDataset(path, shuffle=True, remainder=remainder, shard_id=rank, num_shards=ranks)
         for rank in range(ranks)
     ]
-    steps: JobSteps = views[0].cursor.steps(0, batch, False)
+    steps: JobSteps = views[0].read_cursor.steps(0, batch, False)
     expected: list[tuple[int, ...]] = []
     for rank, view in enumerate(views):
         rows = view.order.row_ids().tolist()
-        order = views[0].cursor.plan.order
+        order = views[0].read_cursor.plan.order
         for step in range(len(steps)):
             at = order.order(0).at(steps.positions(step, rank))
             assert order.selection.row_ids(at).tolist() == rows[step * batch : (step + 1) * batch]
@@ -221,7 +221,7 @@ def test_the_holes_that_are_filled_are_those_of_each_ranks_batches(path: Path, s
         ds = UniRecordDataset(
             path, shuffle=True, seed=seed, shard_id=rank, num_shards=ranks, remainder="uneven"
         )
-        order, steps = ds.cursor.plan.order, ds.cursor.steps(0, batch, False)
+        order, steps = ds.read_cursor.plan.order, ds.read_cursor.steps(0, batch, False)
         out = Exclusions((Exclusion(Selection(ROWS).select(rows), (0, since), fill, {}),))
         exclusion_mask = ExclusionMask(out, order, 0, steps)
         first, stride = rank, ranks

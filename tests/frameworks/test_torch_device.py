@@ -126,7 +126,7 @@ def test_batches_lie_in_lent_memory_and_keep_it_alive(path: Path) -> None:
         pool.lend(piece)
     del piece, pieces
     ds = UniRecordDataset(path, columns=["x", "label"])
-    plan = ds.cursor.plan
+    plan = ds.read_cursor.plan
     [native] = plan.open_loaders(
         plan.order.run(0, 0),
         BATCH,

@@ -196,7 +196,7 @@ def test_a_job_gets_what_the_rule_says(
                 left = [
                     row
                     for row in set(
-                        base.view(shard_id=0, num_shards=1).cursor.plan.order.selection.every().tolist()
+                        base.view(shard_id=0, num_shards=1).read_cursor.plan.order.selection.every().tolist()
                     )
                     if row not in rows and not any(row in gone for _, gone, _ in model.excluded)
                 ]

@@ -222,7 +222,7 @@ def test_rows_of_a_key_are_in_one_share_and_each_value_is_cut_exactly(ds: Any) -
 
 def test_shares_are_selections_like_any_other(ds: Any) -> None:
     train = ds.view(shuffle=True, seed=4, num_shards=2, shard_id=1).split({"a": 0.5, "b": 0.5})["a"]
-    assert isinstance(train.cursor.plan.order.selection.bitmap, Bitmap)
+    assert isinstance(train.read_cursor.plan.order.selection.bitmap, Bitmap)
     loader = train.batches(8)
     first = next(iter(loader))
     again = ds.view(shuffle=True, seed=4, num_shards=2, shard_id=1).split({"a": 0.5, "b": 0.5})["a"]
@@ -240,7 +240,7 @@ def test_shares_are_selections_like_any_other(ds: Any) -> None:
 
 def test_a_key_is_read_alone(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
-    parts = ds.cursor.plan.data.parts
+    parts = ds.read_cursor.plan.data.parts
     read = type(parts).read
     monkeypatch.setattr(
         type(parts),

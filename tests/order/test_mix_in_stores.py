@@ -40,7 +40,10 @@ def test_a_mixture_reads_with_the_options_and_the_cache_of_its_sources(
     expected = {*range(10), *range(100, 110)}
     assert {int(sample["i"]) for sample in mixed} == expected
     assert {int(sample["i"]) for sample in pickle.loads(pickle.dumps(mixed))} == expected
-    assert mixed.cursor.plan.data.parts.cache_options == sources["a"].cursor.plan.data.parts.cache_options
+    assert (
+        mixed.read_cursor.plan.data.parts.cache_options
+        == sources["a"].read_cursor.plan.data.parts.cache_options
+    )
 
 
 def test_sources_with_other_options_are_named(server: Server, tmp_path: Path) -> None:

@@ -122,6 +122,6 @@ def test_one_range_is_scanned_by_one_thread_where_others_take_two(
     with unirecord.Writer(path, {"x": "int32", "y": "int32"}) as writer:
         writer.write_batch({"x": values[0], "y": values[1]})
     data = unirecord.UniRecordDataset(path)
-    fields = PartFields(columns_of(data.cursor.plan.data.parts)[0], 0, 0)
+    fields = PartFields(columns_of(data.read_cursor.plan.data.parts)[0], 0, 0)
     assert threads_to_scan(bind(compile_query(text, data.schema).condition, fields)) == threads
     assert len(data.view(where="x == 77")) == np.count_nonzero(values[0] == 77)

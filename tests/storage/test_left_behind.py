@@ -104,7 +104,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_loaded_state_is_forgotten_when_the_next_pass_has_begun(path: Path) -> None:
     ds = UniRecordDataset(path, shuffle=True)
     ds.load_state_dict({**ds.state_dict(), "position": 5})
-    position = ds.cursor.position
+    position = ds.read_cursor.position
     assert len(next(iter(ds.batches(20)))["i"]) == 15
     assert position.from_state
     assert len(next(iter(ds.batches(20)))["i"]) == 20
@@ -118,7 +118,7 @@ def test_a_loaded_state_is_forgotten_when_the_next_pass_has_begun(path: Path) ->
 def test_a_state_of_another_place_is_not_taken_for_that_of_the_pass(path: Path) -> None:
     """A sampler has taken its pass up from a state; the dataset's own follows, of the same checkpoint or of another."""
     ds = UniRecordDataset(path, shuffle=True)
-    position, run = ds.cursor.position, ds.cursor.plan.order.run(0, 5)
+    position, run = ds.read_cursor.position, ds.read_cursor.plan.order.run(0, 5)
     position.take_up(run)
     position.resume(0, 5)
     assert position.follows(run)

@@ -83,7 +83,7 @@ def test_a_window_comes_in_runs_and_no_byte_twice(
             # a block may lie in two parts or runs; heads and ends of parts come once
             assert len(asked) <= 3 * -(-rows // 70) + 2 * 8
             assert server.bytes - sent <= 1.25 * data_bytes(root, name)
-        assert not there.cursor.plan.data.parts._ahead[0]._all
+        assert not there.read_cursor.plan.data.parts._ahead[0]._all
 
 
 def test_rows_that_share_a_digest_count_once(
@@ -107,7 +107,7 @@ def test_rows_that_share_a_digest_count_once(
         assert found == [x for (x,) in rows_of(here)]
         assert server.bytes - sent <= 1.25 * path.stat().st_size
         assert len(server.requests) - before <= 2 * -(-ROWS // 64)
-        assert there.cursor.plan.data.parts._ahead[0].bytes == 0
+        assert there.read_cursor.plan.data.parts._ahead[0].bytes == 0
 
 
 def test_small_rows_in_order_come_in_runs_and_a_look_at_the_first_asks_for_few(
@@ -132,7 +132,7 @@ def test_small_rows_in_order_come_in_runs_and_a_look_at_the_first_asks_for_few(
             next(batches)
         state = ds.state_dict()
         batches.close()
-        assert not ds.cursor.plan.data.parts._ahead[0]._all
+        assert not ds.read_cursor.plan.data.parts._ahead[0]._all
         ds.load_state_dict(state)
         assert np.array_equal(
             np.concatenate([batch["n"] for batch in ds.batches(16)]), np.arange(1600, 20_000)
@@ -144,7 +144,7 @@ def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
 ) -> None:
     order = {"shuffle": "block", "seed": 4, "block_rows": 70, "window_blocks": 3}
     with UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds:
-        ahead = ds.cursor.plan.data.parts._ahead[0]
+        ahead = ds.read_cursor.plan.data.parts._ahead[0]
         batches = iter(ds.batches(4))
         next(batches)
         assert 0 < ahead._bytes <= 2 * 210 * 29_008
@@ -160,7 +160,9 @@ def test_what_is_asked_for_ahead_is_bounded_and_given_up_with_the_pass(
         ds.load_state_dict(state)
         here.load_state_dict(state)
         assert rows_of(ds) == rows_of(here)
-        assert ds.cursor.plan.data.parts._ahead[0]._turn == 0  # a window that does not fit is not asked for
+        assert (
+            ds.read_cursor.plan.data.parts._ahead[0]._turn == 0
+        )  # a window that does not fit is not asked for
 
 
 def test_the_next_window_comes_as_far_as_there_is_room(
@@ -174,7 +176,7 @@ def test_the_next_window_comes_as_far_as_there_is_room(
         UniRecordDataset(f"s3://bucket/{LARGE}", **order) as ds,
         UniRecordDataset(root / "bucket" / LARGE, **order) as here,
     ):
-        ahead, held, found = ds.cursor.plan.data.parts._ahead[0], [], []
+        ahead, held, found = ds.read_cursor.plan.data.parts._ahead[0], [], []
         sent = server.bytes
         for batch in ds.batches(4, prefetch=1, num_threads=1):
             held.append(ahead.bytes)

@@ -408,8 +408,8 @@ def test_options_that_are_not_known_are_refused_without_their_values(server: Ser
 def test_secrets_are_not_shown(server: Server) -> None:
     given = options(server, access_key_id="K", secret_access_key=SECRET)
     with UniRecordDataset("s3://bucket/a.urec", storage_options=given) as ds:
-        assert SECRET not in repr(ds) + repr(vars(ds)) + repr(ds.cursor.plan) + str(ds.state_dict())
-        assert SECRET not in repr(ds.cursor.plan.data.snapshot)
+        assert SECRET not in repr(ds) + repr(vars(ds)) + repr(ds.read_cursor.plan) + str(ds.state_dict())
+        assert SECRET not in repr(ds.read_cursor.plan.data.snapshot)
 
 
 def test_what_a_store_says_is_shown_without_signatures() -> None:

@@ -228,10 +228,10 @@ def _show_step(job: Job, args: argparse.Namespace, step: _Step) -> None:
 
 def _gone(job: Job, args: argparse.Namespace, step: _Step) -> list[int]:
     """The rows that the state says are left out of a step."""
-    if not job.ds.cursor.exclusions:
+    if not job.ds.read_cursor.exclusions:
         return []
     steps = job.ds.order._job(job.batch, job.ranks, job.drop_last, step.start)
-    exclusion_mask = job.ds.cursor.exclusion_mask(step.epoch, steps)
+    exclusion_mask = job.ds.read_cursor.exclusion_mask(step.epoch, steps)
     assert exclusion_mask is not None
     found = exclusion_mask.rows_at(steps.unwrapped(step.number, args.rank))
     rows: list[int] = found.own[found.out].tolist()
@@ -273,7 +273,7 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _extract(job: Job, args: argparse.Namespace, rows: Any) -> None:
-    done = extract(job.ds.cursor.plan.data.parts, np.unique(rows), args.extract, args.out)
+    done = extract(job.ds.read_cursor.plan.data.parts, np.unique(rows), args.extract, args.out)
     if args.json:
         print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes, "nulls": done.nulls})
     else:
@@ -291,7 +291,7 @@ def _show_deliveries(job: Job, args: argparse.Namespace) -> None:
         dict(zip(names, values, strict=True))
         for values in zip(*(found[n].tolist() for n in names), strict=True)
     ]
-    exclusions, asked = job.ds.cursor.exclusions, np.array(rows, np.int64)
+    exclusions, asked = job.ds.read_cursor.exclusions, np.array(rows, np.int64)
     gone = set(asked[exclusions.skipped((1 << 63) - 1, asked, asked)[0]].tolist())
     numbers = [entry["row"] for entry in entries]
     if job.sources:
@@ -407,7 +407,7 @@ class Job:
                 f"--row {text}: name the source as well, such as --row {self.sources[0]}:{number}"
             )
         place, found = self.sources.index(source), _number(number)
-        ends = (*self.first_rows[1:], self.ds.cursor.plan.order.selection.rows)
+        ends = (*self.first_rows[1:], self.ds.read_cursor.plan.order.selection.rows)
         if found >= ends[place] - self.first_rows[place]:
             raise UsageError(
                 f"--row {text}: {source} has {many(ends[place] - self.first_rows[place], 'row')}"
@@ -514,7 +514,7 @@ def _mixed(args: argparse.Namespace, state: Mapping[str, Any] | None) -> Job:
                 "or ask order.rows_of and order.steps_of in Python"
             )
     ds = _mixture(args, paths) if state is None else mixture_of_state(state, paths)
-    rule: Any = ds.cursor.plan.order.rule
+    rule: Any = ds.read_cursor.plan.order.rule
     sources = [(source.name, source.first_row) for source in rule.sources]
     names, first_rows = zip(*sources, strict=True)
     return _job(args, ds, None, names, first_rows)

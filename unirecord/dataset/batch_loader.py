@@ -61,7 +61,7 @@ class BatchLoader(Generic[Batch]):
         ``memory`` gives a piece of memory of a size to put batches into, or None for ordinary memory.
         """
         self._dataset = dataset
-        self.cursor: Cursor = dataset.cursor if cursor is None else cursor
+        self.read_cursor: Cursor = dataset.read_cursor if cursor is None else cursor
         self._options = options
         self._stages = tuple(stages)
         self._memory = BatchMemory(memory)
@@ -84,14 +84,14 @@ class BatchLoader(Generic[Batch]):
         self._whole_for = who
 
     def __len__(self) -> int:
-        return self.cursor.batches_left(self._options.batch_size, self._options.drop_last)
+        return self.read_cursor.batches_left(self._options.batch_size, self._options.drop_last)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batches of {self.batch_size:,} of {self._dataset!r})"
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next iteration that of ``epoch``."""
-        self.cursor.position.set_epoch(epoch)
+        self.read_cursor.position.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration stands, by the batches handed out; what has been read ahead is not counted.
@@ -100,11 +100,11 @@ class BatchLoader(Generic[Batch]):
         """
         if self._receipts is not None:
             self._receipts.sync()
-        return self.cursor.state_dict()
+        return self.read_cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of ranks."""
-        self.cursor.load_state_dict(state)
+        self.read_cursor.load_state_dict(state)
 
     def exclude(
         self,
@@ -136,7 +136,7 @@ class BatchLoader(Generic[Batch]):
             ValueError: not exactly one of ``steps``, ``rows`` and ``where`` is given; nothing would be left; or batches
                 have been drawn.
         """
-        cursor, options = self.cursor, self._options
+        cursor, options = self.read_cursor, self._options
         if sum(given is not None for given in (steps, rows, where)) != 1:
             raise ValueError("give one of steps, rows and where")
         if steps is None:
@@ -157,8 +157,8 @@ class BatchLoader(Generic[Batch]):
         Raises:
             IndexError: this rank has no batch in that step, or all of its rows are corrupt and left out.
         """
-        self.cursor.check_repeatable()
-        plan, options = self.cursor.plan, self._options
+        self.read_cursor.check_repeatable()
+        plan, options = self.read_cursor.plan, self._options
         if plan.order.batched:
             options = replace(options, batch_size=1)  # what stands at a position is a batch
         steps = JobSteps(plan.order.sharding.resumed(start), options.batch_size, options.drop_last)
@@ -166,7 +166,7 @@ class BatchLoader(Generic[Batch]):
         rank, ranks = plan.order.sharding.shard_id, plan.order.sharding.num_shards
         samples = len(steps.positions(step, rank))
         front = start + step * options.batch_size * ranks
-        alone: Any = SimpleNamespace(cursor=self.cursor.standing_at(epoch, front))
+        alone: Any = SimpleNamespace(read_cursor=self.read_cursor.standing_at(epoch, front))
         again: BatchLoader[Batch] = BatchLoader(
             alone, replace(options, receipts=None, prefetch=1), stages=self._stages
         )
@@ -184,7 +184,7 @@ class BatchLoader(Generic[Batch]):
     @closed_at_exit
     def __iter__(self) -> Generator[Batch, None, None]:
         # A generator: the pass begins when the first batch is asked for.
-        cursor = self.cursor
+        cursor = self.read_cursor
         plan = cursor.plan
         run = cursor.begin(plan)
         receipts = self._receipts_of(plan, run)
@@ -198,7 +198,7 @@ class BatchLoader(Generic[Batch]):
         self, plan: Plan, run: EpochRun, rest: EpochRun, receipts: PassReceipts | None
     ) -> Generator[Batch, None, EpochRun | None]:
         """The rest of a pass; what is left of it when rows are excluded meanwhile, None when it is over."""
-        cursor, recorder, clock = self.cursor, self._recorder, perf_counter_ns
+        cursor, recorder, clock = self.read_cursor, self._recorder, perf_counter_ns
         mark, counted, exclusions = cursor.position.mark, recorder.delivered, cursor.exclusions
         options = self._options
         if self._whole_for:
@@ -243,7 +243,7 @@ class BatchLoader(Generic[Batch]):
     def _receipts_of(self, plan: Plan, run: EpochRun) -> PassReceipts | None:
         if self._receipts is None:
             return None
-        cursor = self.cursor
+        cursor = self.read_cursor
         return self._receipts.begin(plan, run, cursor.state_at_front(), cursor.position.from_state)
 
     def _staged(

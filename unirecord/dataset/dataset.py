@@ -169,7 +169,7 @@ class UniRecordDataset(Generic[Given]):
     """
 
     # The plan and the position in it: what adapters of frameworks, the viewer and the commands read.
-    cursor: Cursor
+    read_cursor: Cursor
     _transform: Callable[[Sample], Any] | None
     _on_corrupt: OnCorrupt
     _samples: Samples
@@ -240,7 +240,7 @@ class UniRecordDataset(Generic[Given]):
     def _stand(
         self, cursor: Cursor, transform: Callable[[Sample], Any] | None, on_corrupt: OnCorrupt
     ) -> None:
-        self.cursor = cursor
+        self.read_cursor = cursor
         self._transform = transform
         self._on_corrupt = on_corrupt
         self._samples = Samples(cursor, transform, on_corrupt)
@@ -289,51 +289,51 @@ class UniRecordDataset(Generic[Given]):
     @property
     def path(self) -> PathLike | Sequence[PathLike]:
         """What was opened."""
-        return self.cursor.plan.path
+        return self.read_cursor.plan.path
 
     @property
     def schema(self) -> Schema:
         """The schema of the data, whatever ``columns`` has chosen."""
-        return self.cursor.plan.data.snapshot.schema
+        return self.read_cursor.plan.data.snapshot.schema
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the columns that samples have, in their order."""
-        return tuple(column.name for _, column in self.cursor.plan.columns)
+        return tuple(column.name for _, column in self.read_cursor.plan.columns)
 
     @property
     def metadata(self) -> Any:
         """What the writer was given as ``metadata``."""
-        return self.cursor.plan.data.snapshot.metadata
+        return self.read_cursor.plan.data.snapshot.metadata
 
     @property
     def num_rows(self) -> int:
         """Rows after ``where`` and selections, before sharding; of a mixture those of all sources together."""
-        return self.cursor.plan.order.selected_rows
+        return self.read_cursor.plan.order.selected_rows
 
     @property
     def shard_id(self) -> int:
         """The rank whose samples this dataset has."""
-        return self.cursor.plan.order.sharding.shard_id
+        return self.read_cursor.plan.order.sharding.shard_id
 
     @property
     def num_shards(self) -> int:
         """The number of ranks that share the rows."""
-        return self.cursor.plan.order.sharding.num_shards
+        return self.read_cursor.plan.order.sharding.num_shards
 
     @property
     def io(self) -> str:
         """The way of reading in use; before anything has been read, perhaps "auto"."""
-        return self.cursor.plan.data.parts.io_name
+        return self.read_cursor.plan.data.parts.io_name
 
     def cache_stats(self) -> CacheStats:
         """What ``cache=`` has saved in this process since the dataset was opened; zeros without one."""
-        return self.cursor.plan.data.parts.cache_stats()
+        return self.read_cursor.plan.data.parts.cache_stats()
 
     @property
     def epoch(self) -> int:
         """The current epoch."""
-        return self.cursor.position.epoch
+        return self.read_cursor.position.epoch
 
     @property
     def transform(self) -> Callable[[Sample], Given] | None:
@@ -354,10 +354,10 @@ class UniRecordDataset(Generic[Given]):
         return [name for name in super().__dir__() if name.startswith("__") or not name.startswith("_")]
 
     def __len__(self) -> int:
-        return len(self.cursor.plan.order)
+        return len(self.read_cursor.plan.order)
 
     def __repr__(self) -> str:
-        plan = self.cursor.plan
+        plan = self.read_cursor.plan
         shown = [f"{len(plan.order):,} of {many(plan.data.snapshot.rows, 'row')}"]
         if plan.order.rule is not None:
             shown = [
@@ -395,7 +395,7 @@ class UniRecordDataset(Generic[Given]):
         if type(index) is int:
             return self._samples.one(index)
         if isinstance(index, slice):
-            return self._samples.many(range(*index.indices(len(self.cursor.plan.order))))
+            return self._samples.many(range(*index.indices(len(self.read_cursor.plan.order))))
         if isinstance(index, str):
             return self.scalars([index], order="samples")[index]
         if type(index) is tuple:
@@ -424,7 +424,7 @@ class UniRecordDataset(Generic[Given]):
         A notebook shows them as a table.
         """
         check_integer("n", n, 0)
-        return SampleList(self._samples.many(range(min(n, len(self.cursor.plan.order)))))
+        return SampleList(self._samples.many(range(min(n, len(self.read_cursor.plan.order)))))
 
     def sample(self, n: int = 5, *, seed: int | None = None) -> list[Given]:
         """``n`` samples of this shard in this epoch, drawn at random, none twice; fewer if there are fewer.
@@ -434,7 +434,7 @@ class UniRecordDataset(Generic[Given]):
             seed: the same draws each time; by default others each time.
         """
         check_integer("n", n, 0)
-        rows = len(self.cursor.plan.order)
+        rows = len(self.read_cursor.plan.order)
         places: Any = np.random.default_rng(seed).choice(rows, min(n, rows), replace=False) if rows else []
         return SampleList(self._samples.many([int(place) for place in places]))
 
@@ -443,7 +443,7 @@ class UniRecordDataset(Generic[Given]):
 
         ``row`` is its number in the dataset, before ``where`` and selections, as ``order.row_ids`` gives it.
         """
-        return self.cursor.plan.data.parts.locate(row)
+        return self.read_cursor.plan.data.parts.locate(row)
 
     def read_rows(self, row_ids: NDArray[np.int64]) -> dict[str, Any]:
         """The rows with these numbers (as ``order.row_ids`` gives them) as one batch, a dict of arrays, in that order.
@@ -451,8 +451,8 @@ class UniRecordDataset(Generic[Given]):
         IndexError for numbers that no row has, or one that has been deleted.
         """
         rows = np.ascontiguousarray(row_ids, np.int64)
-        self.cursor.plan.data.check_live(rows)
-        return self.cursor.plan.data.reader.batch(rows)
+        self.read_cursor.plan.data.check_live(rows)
+        return self.read_cursor.plan.data.reader.batch(rows)
 
     # ---- what reads ahead --------------------------------------------------------------------------------
 
@@ -589,7 +589,7 @@ class UniRecordDataset(Generic[Given]):
         made = None if receipts is None else partial(receipts_of, receipts)
         if made is not None:
             made(1, False)  # refuses what is no folder
-        origin = DatasetOrigin(self.cursor, self._on_corrupt, made)
+        origin = DatasetOrigin(self.read_cursor, self._on_corrupt, made)
         pipeline = Pipeline(origin, Budget.of(cpus, memory), plan, check_rules(rewrite))
         return pipeline if self._transform is None else pipeline.map(self._transform)
 
@@ -630,7 +630,7 @@ class UniRecordDataset(Generic[Given]):
             shuffle, seed, shard_id, num_shards, remainder: as for the class.
             transform, on_corrupt, block_rows, window_blocks: as for the class.
         """
-        plan = self.cursor.plan
+        plan = self.read_cursor.plan
         if not isinstance(columns, Unchanged):
             plan = plan.with_columns(columns)
         if where is not None:
@@ -654,7 +654,7 @@ class UniRecordDataset(Generic[Given]):
         if on_corrupt is not None:
             check_on_corrupt(on_corrupt)
         other = self._over(plan, transform, on_corrupt)
-        other.cursor.shared |= shard_id is not None
+        other.read_cursor.shared |= shard_id is not None
         return other
 
     def _over(
@@ -666,7 +666,7 @@ class UniRecordDataset(Generic[Given]):
         other: Self = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         own = self._transform if isinstance(transform, Unchanged) else transform
-        other._stand(self.cursor.over(plan), own, on_corrupt or self._on_corrupt)
+        other._stand(self.read_cursor.over(plan), own, on_corrupt or self._on_corrupt)
         return other
 
     def select(self, rows: Any) -> Self:
@@ -674,18 +674,18 @@ class UniRecordDataset(Generic[Given]):
 
         ``rows`` is a slice, a range, integers (negative ones count from the end), or a mask of one bool per row.
         """
-        return self._narrowed(self.cursor.plan.order.selection.select(rows))
+        return self._narrowed(self.read_cursor.plan.order.selection.select(rows))
 
     def take(self, n: int) -> Self:
         """Only the first ``n`` rows as stored, before sharding and shuffling.
 
         Of a shuffled dataset these are not its first ``n`` samples, but the first ``n`` rows, shuffled.
         """
-        return self._narrowed(self.cursor.plan.order.selection.take(n))
+        return self._narrowed(self.read_cursor.plan.order.selection.take(n))
 
     def skip(self, n: int) -> Self:
         """All but the first ``n`` rows as stored, before sharding and shuffling."""
-        return self._narrowed(self.cursor.plan.order.selection.skip(n))
+        return self._narrowed(self.read_cursor.plan.order.selection.skip(n))
 
     @overload
     def split(
@@ -725,16 +725,16 @@ class UniRecordDataset(Generic[Given]):
         if isinstance(sizes, Mapping):
             if seed is None:
                 raise ValueError("split: rows of named shares are told apart by a hash, which takes a seed")
-            shares = split_by_hash(self.cursor.plan, sizes, seed, by, stratify)
+            shares = split_by_hash(self.read_cursor.plan, sizes, seed, by, stratify)
             return {name: self._narrowed(selection) for name, selection in shares.items()}
         if by is not None or stratify is not None:
             raise ValueError(
                 'split: by and stratify are for named shares, such as split({"train": 0.9, "val": 0.1}, by="user")'
             )
-        return [self._narrowed(part) for part in self.cursor.plan.order.selection.split(sizes, seed)]
+        return [self._narrowed(part) for part in self.read_cursor.plan.order.selection.split(sizes, seed)]
 
     def _narrowed(self, selection: Selection) -> Self:
-        return self._over(self.cursor.plan.selected(selection))
+        return self._over(self.read_cursor.plan.selected(selection))
 
     def __copy__(self) -> Self:
         """A copy goes its own ways from here: two that shared a position would move each other's."""
@@ -754,8 +754,8 @@ class UniRecordDataset(Generic[Given]):
 
         ValueError where rows have been left out by ``exclude``, which an array would have again.
         """
-        self.cursor.refuse_exclusions("an array of a column")
-        plan = self.cursor.plan
+        self.read_cursor.refuse_exclusions("an array of a column")
+        plan = self.read_cursor.plan
         if order not in ("rows", "samples"):
             raise ValueError(f'order must be "rows" or "samples", got {order!r}')
         selection = plan.order.selection
@@ -763,7 +763,7 @@ class UniRecordDataset(Generic[Given]):
             self._check_rows_are_samples("scalars")
         if order == "samples" and (plan.order.shuffled or plan.order.sharding.num_shards > 1):
             selection = Selection(
-                selection.rows, array=plan.order.row_ids(0, None, self.cursor.position.epoch)
+                selection.rows, array=plan.order.row_ids(0, None, self.read_cursor.position.epoch)
             )
         found = scalar_arrays(plan.data.parts, self._column_names(columns), selection)
         if selection.is_range and (selection.start, selection.step) == (0, 1):
@@ -771,7 +771,7 @@ class UniRecordDataset(Generic[Given]):
         return {name: in_own_order(column) for name, column in found.items()}
 
     def _check_rows_are_samples(self, asked: str) -> None:
-        rule = self.cursor.plan.order.rule
+        rule = self.read_cursor.plan.order.rule
         if rule is not None:
             raise ValueError(
                 f"{asked} is of rows as they are stored, and this is a {rule.name}: ask what it is made of, or "
@@ -779,7 +779,7 @@ class UniRecordDataset(Generic[Given]):
             )
 
     def _column_names(self, columns: Sequence[str] | None) -> list[str]:
-        schema = self.cursor.plan.data.snapshot.schema
+        schema = self.read_cursor.plan.data.snapshot.schema
         if columns is None:
             return self._scalar_names()
         if isinstance(columns, str):
@@ -791,7 +791,7 @@ class UniRecordDataset(Generic[Given]):
 
     def _scalar_names(self) -> list[str]:
         """The scalar ones of the dataset's columns; ValueError where only others have been chosen."""
-        plan = self.cursor.plan
+        plan = self.read_cursor.plan
         names = [column.name for _, column in plan.columns if not column.is_blob]
         if (
             not names
@@ -817,8 +817,8 @@ class UniRecordDataset(Generic[Given]):
         ``exclude``, which a table would have again.
         """
         self._check_rows_are_samples("to_arrow")
-        self.cursor.refuse_exclusions("a table")
-        plan, names = self.cursor.plan, self._column_names(columns)
+        self.read_cursor.refuse_exclusions("a table")
+        plan, names = self.read_cursor.plan, self._column_names(columns)
         if any(plan.data.snapshot.schema[name].is_blob for name in names):
             return self.to_batches(names).read_all()
         return to_arrow(plan.data.parts, plan.order.selection, names)
@@ -842,10 +842,10 @@ class UniRecordDataset(Generic[Given]):
         ``exclude``, as of ``to_arrow``.
         """
         self._check_rows_are_samples("to_batches")
-        self.cursor.refuse_exclusions("a table")
+        self.read_cursor.refuse_exclusions("a table")
         names = UNCHANGED if columns is None else self._column_names(columns)
         rows: Any = self.view(columns=names, shuffle=False, shard_id=0, num_shards=1, transform=None)
-        size = rows_of_a_batch(batch_size, rows.cursor.plan.row_bytes)
+        size = rows_of_a_batch(batch_size, rows.read_cursor.plan.row_bytes)
         # a wrong size is refused here, and not at the first batch
         return to_batches([rows.schema[name] for name in rows.column_names], rows.batches(size))
 
@@ -856,7 +856,7 @@ class UniRecordDataset(Generic[Given]):
 
         It counts for ``ds[i]`` at once, and for the next iteration.
         """
-        self.cursor.position.set_epoch(epoch)
+        self.read_cursor.position.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands, as a small dict of plain values; what has been read ahead is not counted.
@@ -865,7 +865,7 @@ class UniRecordDataset(Generic[Given]):
         began last. ValueError while a DataLoader of PyTorch's reads by number, or ahead in worker processes: it alone
         knows how far it has come.
         """
-        return self.cursor.state_dict()
+        return self.read_cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of ranks.
@@ -873,12 +873,12 @@ class UniRecordDataset(Generic[Given]):
         Raises StaleError when the state is of other data, ValueError when it is of other options; both name what
         differs.
         """
-        self.cursor.load_state_dict(state)
+        self.read_cursor.load_state_dict(state)
 
     @property
     def order(self) -> OrderQueries:
         """The order, to be asked: which rows a step of the job gets, and when a row comes (docs/order.md)."""
-        return OrderQueries(self, self.cursor)
+        return OrderQueries(self, self.read_cursor)
 
     def exclude(
         self,
@@ -908,12 +908,12 @@ class UniRecordDataset(Generic[Given]):
             ValueError: not exactly one of ``rows`` and ``where`` is given, nothing would be left, or a DataLoader of
                 PyTorch reads this dataset, and it alone knows where it stands.
         """
-        return self.cursor.exclude(named_rows(self.cursor.plan, rows, where), fill)
+        return self.read_cursor.exclude(named_rows(self.read_cursor.plan, rows, where), fill)
 
     @property
     def excluded_rows(self) -> int:
         """How many rows have been named to ``exclude`` so far, some perhaps more than once."""
-        return sum(len(entry.rows) for entry in self.cursor.exclusions.entries)
+        return sum(len(entry.rows) for entry in self.read_cursor.exclusions.entries)
 
     # ---- life --------------------------------------------------------------------------------------------
 
@@ -922,7 +922,7 @@ class UniRecordDataset(Generic[Given]):
 
         Reads in flight finish first.
         """
-        self.cursor.plan.data.parts.close()
+        self.read_cursor.plan.data.parts.close()
 
     def __enter__(self) -> Self:
         return self
@@ -941,21 +941,21 @@ class UniRecordDataset(Generic[Given]):
             StaleError: a column that it reads has gone, or has another type; open the dataset anew. Columns that came
                 are for who opens it anew.
         """
-        rule = self.cursor.plan.order.rule
+        rule = self.read_cursor.plan.order.rule
         if rule is not None:
             raise ValueError(f"a {rule.name} is made of data as they were: refresh these, and make it anew")
-        if self.cursor.plan.narrowed:
+        if self.read_cursor.plan.narrowed:
             raise ValueError(
                 "a selection names rows of the data as it was: refresh the dataset it was made from, and select anew"
             )
-        plan = self.cursor.plan.refreshed()
+        plan = self.read_cursor.plan.refreshed()
         if plan is None:
             return False
-        samples = Samples(self.cursor, self._transform, self._on_corrupt)
+        samples = Samples(self.read_cursor, self._transform, self._on_corrupt)
         samples.read_from(plan)
-        exclusions = self.cursor.refreshed(plan)
+        exclusions = self.read_cursor.refreshed(plan)
         # no signal is handled between the three
-        self._samples, self.cursor.plan, self.cursor.exclusions = samples, plan, exclusions
+        self._samples, self.read_cursor.plan, self.read_cursor.exclusions = samples, plan, exclusions
         return True
 
     # ---- what a notebook shows ---------------------------------------------------------------------------
@@ -964,7 +964,7 @@ class UniRecordDataset(Generic[Given]):
         from ..inspect.notebook import dataset_html
 
         plan, about = (
-            self.cursor.plan,
+            self.read_cursor.plan,
             repr(self).partition("; columns ")[0].removeprefix("UniRecordDataset("),
         )
         names = [column.name for _, column in plan.columns]
@@ -974,7 +974,7 @@ class UniRecordDataset(Generic[Given]):
         first = (
             []
             if plan.order.rule is not None
-            else plan.order.row_ids(0, 3, self.cursor.position.epoch).tolist()
+            else plan.order.row_ids(0, 3, self.read_cursor.position.epoch).tolist()
         )
         return dataset_html(about, plan.data.parts, names, rows, first)
 

@@ -86,7 +86,7 @@ def weighted(
             weight of more than 0, which are the most then.
         replacement: whether a row that has been drawn may be drawn again.
     """
-    plan: Any = ds.cursor.plan
+    plan: Any = ds.read_cursor.plan
     _check_plain(plan, "weighted")
     given: Any = weights
     if isinstance(weights, str):
@@ -94,10 +94,10 @@ def weighted(
         if np.ma.is_masked(given):
             raise SchemaError(f"column {weights!r} is null in some rows, which have no weight")
     given = np.asarray(given)
-    if given.dtype.kind not in "iufb" or given.shape != (ds.cursor.plan.order.selected_rows,):
+    if given.dtype.kind not in "iufb" or given.shape != (ds.read_cursor.plan.order.selected_rows,):
         raise ValueError(
             f"weights are {given.dtype} of shape {given.shape}; they must be numbers, one for each of the "
-            f"{many(ds.cursor.plan.order.selected_rows, 'row')}"
+            f"{many(ds.read_cursor.plan.order.selected_rows, 'row')}"
         )
     numbers = given.astype(np.float64)
     total = float(numbers.sum())
@@ -136,10 +136,10 @@ def balanced(
         SchemaError: the column is not scalar, or is null somewhere.
         ValueError: there are fewer classes, or the dataset is shuffled in another way.
     """
-    _check_plain(ds.cursor.plan, "balanced")
+    _check_plain(ds.read_cursor.plan, "balanced")
     check_integer("classes", classes, 1)
     check_integer("per_class", per_class, 1)
-    plan = ds.cursor.plan
+    plan = ds.read_cursor.plan
     values = scalar_arrays(plan.data.parts, [column], plan.order.selection)[column]
     if np.ma.is_masked(values) or (values.dtype == object and any(value is None for value in values)):
         raise SchemaError(
@@ -184,12 +184,12 @@ def bucketed(
         SchemaError: the column has no lengths.
         ValueError: a row is longer than ``max_length``, or another wrong argument.
     """
-    _check_plain(ds.cursor.plan, "bucketed")
+    _check_plain(ds.read_cursor.plan, "bucketed")
     if (batch_size is None) == (max_length is None):
         raise ValueError("give one of batch_size and max_length")
     if batch_size is not None:
         check_integer("batch_size", batch_size, 1)
-    plan = ds.cursor.plan
+    plan = ds.read_cursor.plan
     lengths = row_lengths(plan.data.parts, column, plan.order.selection)
     if max_length is not None:
         check_integer("max_length", max_length, 1)
@@ -210,14 +210,14 @@ def bucketed(
 
 
 def _drawn(ds: UniRecordDataset[Any], rule: Rule) -> DrawnBatches:
-    plan: Any = ds.cursor.plan
-    ds.cursor.refuse_exclusions(f"{rule.name} batches")
+    plan: Any = ds.read_cursor.plan
+    ds.read_cursor.refuse_exclusions(f"{rule.name} batches")
     if plan.order.spec.mode not in ("sequential", "shuffle"):
         raise ValueError(
             f"the dataset is shuffled by {plan.order.spec.mode!r}, and {rule.name} batches have an order of their "
             "own: give it shuffle=True or shuffle=False"
         )
-    return DrawnBatches(ds, Cursor(plan.drawn(rule), Position(ds.cursor.position.epoch)))
+    return DrawnBatches(ds, Cursor(plan.drawn(rule), Position(ds.read_cursor.position.epoch)))
 
 
 def _check_plain(plan: Plan, draw: str) -> None:
@@ -239,7 +239,7 @@ class DrawnBatches:
 
     def __init__(self, source: Any, cursor: Cursor) -> None:
         self._source = source
-        self.cursor = cursor
+        self.read_cursor = cursor
 
     @property
     def dataset(self) -> Any:
@@ -261,23 +261,23 @@ class DrawnBatches:
     @property
     def schema(self) -> Schema:
         """The schema of the data."""
-        return self.cursor.plan.data.snapshot.schema
+        return self.read_cursor.plan.data.snapshot.schema
 
     @property
     def column_names(self) -> tuple[str, ...]:
         """Names of the columns of a batch."""
-        return tuple(column.name for _, column in self.cursor.plan.columns)
+        return tuple(column.name for _, column in self.read_cursor.plan.columns)
 
     @property
     def epoch(self) -> int:
         """The current epoch."""
-        return self.cursor.position.epoch
+        return self.read_cursor.position.epoch
 
     def __len__(self) -> int:
-        return self.cursor.samples_left()
+        return self.read_cursor.samples_left()
 
     def __repr__(self) -> str:
-        rule = self.cursor.plan.order.rule
+        rule = self.read_cursor.plan.order.rule
         assert rule is not None
         return f"DrawnBatches({rule.name}, {many(rule.samples, 'batch')} of {many(rule.rows, 'row')}: {self._source!r})"
 
@@ -321,7 +321,7 @@ class DrawnBatches:
             raise ValueError(
                 "receipts count samples, and ranks share batches here: there are none for drawn batches"
             )
-        largest = self.cursor.plan.order.order(0).largest
+        largest = self.read_cursor.plan.order.order(0).largest
         return LoaderOptions(
             largest,
             transform=transform,
@@ -334,11 +334,11 @@ class DrawnBatches:
     @property
     def order(self) -> OrderQueries:
         """The order, to be asked: which rows a step of the job gets, and when a row comes (docs/order.md)."""
-        return OrderQueries(self, self.cursor)
+        return OrderQueries(self, self.read_cursor)
 
     def __iter__(self) -> Generator[list[int], None, None]:
         # A generator: the pass begins when the first batch is asked for.
-        run, position = self.cursor.begin(self.cursor.plan), self.cursor.position
+        run, position = self.read_cursor.begin(self.read_cursor.plan), self.read_cursor.position
         for number in range(run.samples):
             places: list[int] = run.positions(number, number + 1).tolist()
             position.mark(run, run.after(number + 1))
@@ -346,15 +346,15 @@ class DrawnBatches:
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next pass that of ``epoch``."""
-        self.cursor.position.set_epoch(epoch)
+        self.read_cursor.position.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands; of a ``DataLoader``, which asks ahead, by the batches that it has asked for."""
-        return self.cursor.state_dict()
+        return self.read_cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next pass go on where ``state`` was taken, on any number of ranks."""
-        self.cursor.load_state_dict(state)
+        self.read_cursor.load_state_dict(state)
 
 
 # Several datasets as one, whose samples come from them in turns by weight.
@@ -444,7 +444,7 @@ def mix(
 
 
 def _order(ds: UniRecordDataset[Any]) -> ShardOrder:
-    return ds.cursor.plan.order
+    return ds.read_cursor.plan.order
 
 
 def _check_sources(sources: Sources) -> None:
@@ -455,9 +455,9 @@ def _check_sources(sources: Sources) -> None:
             raise TypeError(f"the name of a source is {name!r}; it must be a string")
         if not isinstance(ds, UniRecordDataset):
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
-        if isinstance(ds.cursor.plan.data, StreamData):
+        if isinstance(ds.read_cursor.plan.data, StreamData):
             raise ValueError(f"source {name!r} is of windows or packed samples: these cannot be mixed yet")
-        ds.cursor.refuse_exclusions("a mixture")
+        ds.read_cursor.refuse_exclusions("a mixture")
         rule = _order(ds).rule
         if rule is not None:
             raise ValueError(f"source {name!r} is a {rule.name} itself: mix what it is made of")
@@ -487,7 +487,7 @@ def _stages(
 def _orders(sources: Sources) -> list[Source]:
     made, first_row = [], 0
     for name, ds in sources.items():
-        plan = ds.cursor.plan
+        plan = ds.read_cursor.plan
         made.append(Source(name, plan.order, first_row, plan.condition, plan.identity))
         first_row += plan.data.snapshot.rows
     return made
@@ -515,13 +515,13 @@ def _shard(sources: Sources, shard_id: int | None, num_shards: int | None) -> tu
 
 def _joined(sources: Sources) -> OpenedData:
     """The parts of all sources, one after the other, with the columns that all of them read."""
-    plans = [ds.cursor.plan for ds in sources.values()]
+    plans = [ds.read_cursor.plan for ds in sources.values()]
     common = _common_columns(sources)
     paths: list[PathLike] = []
     for plan in plans:
         path: PathLike | Sequence[PathLike] = plan.path
         paths.extend(path if isinstance(path, (list, tuple)) else [path])  # type: ignore[list-item]
-    opened = {name: ds.cursor.plan.data for name, ds in sources.items()}
+    opened = {name: ds.read_cursor.plan.data for name, ds in sources.items()}
     io = _agreed(sources, "io", {name: data.parts.io for name, data in opened.items()})
     verify = _agreed(sources, "verify", {name: data.parts.verify for name, data in opened.items()})
     fetched = {name: data for name, data in opened.items() if data.parts.is_fetched}
@@ -656,14 +656,14 @@ def _streamed(
     documents: str | bool,
     positions: str | bool,
 ) -> UniRecordDataset:
-    plan = ds.cursor.plan
+    plan = ds.read_cursor.plan
     if plan.order.rule is not None:
         raise ValueError(f"a {plan.order.rule.name} has no stream: make one of each source")
     if isinstance(plan.data, StreamData):
         raise ValueError(
             "these are windows or packed samples already: make others of the dataset they come from"
         )
-    ds.cursor.refuse_exclusions("windows or packed samples")
+    ds.read_cursor.refuse_exclusions("windows or packed samples")
     names = [
         name if isinstance(name, str) else default if name else None
         for name, default in ((documents, "document"), (positions, "position"))
@@ -677,5 +677,5 @@ def _streamed(
     order = ShardOrder(Selection(data.snapshot.rows), sharding, spec, starts)
     made: UniRecordDataset = object.__new__(UniRecordDataset)
     fresh = Plan(data, order, None, None, False, plan.blocks)
-    made._stand(Cursor(fresh, Position(ds.cursor.position.epoch)), None, ds.on_corrupt)
+    made._stand(Cursor(fresh, Position(ds.read_cursor.position.epoch)), None, ds.on_corrupt)
     return made

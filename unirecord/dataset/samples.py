@@ -180,7 +180,7 @@ class NumberedReads:
             )
 
     def _is_mine(self, dataset: Any) -> bool:
-        return getattr(getattr(dataset, "cursor", None), "position", None) is self._position
+        return getattr(getattr(dataset, "read_cursor", None), "position", None) is self._position
 
     def _warn(self, kind: str, message: str) -> None:
         if kind not in self._said:

@@ -27,7 +27,7 @@ __all__ = [
 
 def check_valid_names(ds: UniRecordDataset[Any] | DrawnBatches) -> None:
     """SchemaError where the mask ``x_valid`` of a nullable column ``x`` would hide a column ``x_valid``."""
-    columns = ds.cursor.plan.data.sample_columns
+    columns = ds.read_cursor.plan.data.sample_columns
     names = {column.name for column in columns}
     for name in (column.name for column in columns if column.nullable):
         if f"{name}_valid" in names:

@@ -58,7 +58,7 @@ class Source:
 
     def _read(self, indices: Sequence[int]) -> list[Any]:
         """Samples by numbers that may go beyond the length."""
-        self._ds.cursor.refuse_later_exclusions(self._given.cursor, "a source of Grain")
+        self._ds.read_cursor.refuse_later_exclusions(self._given.read_cursor, "a source of Grain")
         length, first = len(self._ds), self._first
         epochs = sorted({index // length for index in indices})
         read = self._ds._samples.many

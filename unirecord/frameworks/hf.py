@@ -171,7 +171,7 @@ class UniRecordExamples(_BaseExamplesIterable):  # type: ignore[misc]
 
     @property
     def _epoch(self) -> int:
-        if not self._ds.cursor.plan.order.shuffled:
+        if not self._ds.read_cursor.plan.order.shuffled:
             return self._first
         return self._first + (self._own or self._set.get())
 
@@ -212,14 +212,14 @@ class UniRecordExamples(_BaseExamplesIterable):  # type: ignore[misc]
         """The samples [first, last) of an epoch, each table with the number behind its last sample."""
         import pyarrow
 
-        self._ds.cursor.refuse_later_exclusions(self._given.cursor, "unirecord.hf.dataset()")
-        plan, schema = self._ds.cursor.plan, self._features.arrow_schema
+        self._ds.read_cursor.refuse_later_exclusions(self._given.read_cursor, "unirecord.hf.dataset()")
+        plan, schema = self._ds.read_cursor.plan, self._features.arrow_schema
         columns = plan.data.sample_columns
         size = max(1, min(_TABLE_ROWS, int(_TABLE_BYTES / max(plan.row_bytes, 1.0))))
         run = plan.order.run(epoch, first * self._ds.num_shards)
         run = replace(run, samples=last - first)
         options = LoaderOptions(size, on_corrupt=self._ds.on_corrupt)
-        exclusion_mask = self._ds.cursor.exclusion_mask(epoch)
+        exclusion_mask = self._ds.read_cursor.exclusion_mask(epoch)
         for delivered in BatchReader(plan, run, options, BatchMemory(), exclusion_mask):
             batch = delivered.batch
             arrays = [
@@ -332,7 +332,7 @@ def dataset(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.Ite
     if num_shards is not None:
         check_integer("num_shards", num_shards, 1)
     view = ds.view()
-    features = features_of(view.cursor.plan.data.sample_columns)
+    features = features_of(view.read_cursor.plan.data.sample_columns)
     examples = UniRecordExamples(view, ds, features, _stretches(view, num_shards))
     stream: datasets.IterableDataset = ShardStream(examples, info=datasets.DatasetInfo(features=features))
     return stream
@@ -355,7 +355,7 @@ def table(ds: UniRecordDataset) -> datasets.Dataset:
     columns = [ds.schema[name] for name in ds.column_names if not ds.schema[name].is_blob]
     if not columns:
         raise ValueError("a table holds scalar columns, and there are none among those of the dataset")
-    ds.cursor.refuse_exclusions("a table")
+    ds.read_cursor.refuse_exclusions("a table")
     values = ds.scalars([column.name for column in columns], order="samples")
     features = features_of(columns)
     schema = features.arrow_schema
@@ -370,7 +370,7 @@ def table(ds: UniRecordDataset) -> datasets.Dataset:
 
 def _stretches(ds: UniRecordDataset, num_shards: int | None) -> list[tuple[int, int]]:
     """Where the shards begin and end, in samples of this rank's epoch."""
-    plan, samples = ds.cursor.plan, len(ds)
+    plan, samples = ds.read_cursor.plan, len(ds)
     bounds: Any = None
     if num_shards is None and not plan.order.shuffled and ds.num_shards == 1:
         sizes = plan.order.selection.part_rows(plan.data.parts.starts)

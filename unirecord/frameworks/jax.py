@@ -83,7 +83,7 @@ def loader(
     stages = [_ToArrays(device, sharding, bfloat16)]
     if sharding is None:
         return BatchLoader(ds, options, stages=stages)
-    ds.cursor.refuse_skipped_slots("a global array")
+    ds.read_cursor.refuse_skipped_slots("a global array")
     return _GlobalLoader(ds, options, stages, sharding)
 
 
@@ -94,11 +94,11 @@ class _GlobalLoader(BatchLoader[Any]):
         super().__init__(ds, options, stages=stages)
         self.whole_for("a global array")
         self._sharding = sharding
-        self._check(self.cursor.plan.order.samples_from(0))
-        self._check(self.cursor.samples_left())
+        self._check(self.read_cursor.plan.order.samples_from(0))
+        self._check(self.read_cursor.samples_left())
 
     def __iter__(self) -> Generator[Any, None, None]:
-        self._check(self.cursor.samples_left())  # a state may have been loaded
+        self._check(self.read_cursor.samples_left())  # a state may have been loaded
         return super().__iter__()
 
     def _check(self, samples: int) -> None:

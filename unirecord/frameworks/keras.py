@@ -87,7 +87,7 @@ class _Numbered:
 
     def __len__(self) -> int:
         options = self._options
-        return self.ds.cursor.batches_of_epoch(self._size, bool(options.get("drop_last")))
+        return self.ds.read_cursor.batches_of_epoch(self._size, bool(options.get("drop_last")))
 
     def read(self, number: int) -> Any:
         """Batch ``number`` of the epoch; a pass with read-ahead begins where two are asked for in turn, or at 0."""
@@ -114,13 +114,13 @@ class _Numbered:
             return self._next_epoch() if self._pass is None else self._pass.epoch
         if self._pass is None or len(self._asked) == count:
             self._next_epoch()
-            self._pass = self.ds.cursor.begin(self.ds.cursor.plan)
+            self._pass = self.ds.read_cursor.begin(self.ds.read_cursor.plan)
         self._asked = {number}
         return self._pass.epoch
 
     def _next_epoch(self) -> int:
         """The epoch of the next pass, which has to begin at its front."""
-        cursor = self.ds.cursor
+        cursor = self.ds.read_cursor
         epoch, start = cursor.position.next_pass
         if start and not cursor.samples_left():  # a state from the end of an epoch
             cursor.begin(cursor.plan)
@@ -134,7 +134,7 @@ class _Numbered:
 
     def _begin(self, epoch: int, number: int, ahead: bool) -> Iterator[Any]:
         view, state = self.ds.view(), self.ds.state_dict()
-        view.cursor.refuse_skipped_slots("Keras")
+        view.read_cursor.refuse_skipped_slots("Keras")
         view.load_state_dict({**state, "epoch": epoch, "position": number * self._size * view.num_shards})
         options = self._options if ahead else {**self._options, "prefetch": 1}
         return iter(view.batches(self._size, **options))
@@ -149,7 +149,7 @@ class _Numbered:
         with self._lock.lock:
             over = self._pass is not None and len(self._asked) == len(self)
             if over and self._pass is not None:
-                self.ds.cursor.position.mark(self._pass, self._pass.after(self._pass.samples))
+                self.ds.read_cursor.position.mark(self._pass, self._pass.after(self._pass.samples))
             if over or not self._in_epoch:
                 self._stop()
                 self._pass, self._asked = None, set()

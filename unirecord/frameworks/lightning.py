@@ -30,4 +30,4 @@ class LightningLoader(TorchLoader[Batch]):
     """The loader of PyTorch. Its length is that of a whole epoch, from which Lightning takes off what it has done."""
 
     def __len__(self) -> int:
-        return self.cursor.batches_of_epoch(self._options.batch_size, self._options.drop_last)
+        return self.read_cursor.batches_of_epoch(self._options.batch_size, self._options.drop_last)

@@ -47,8 +47,8 @@ def dataset(
             "unirecord.mindspore.dataset(ds.view(transform=None), …), and .map() on what it gives"
         )
     check_valid_names(ds)
-    ds.cursor.refuse_skipped_slots("MindSpore")
-    columns = list(ds.cursor.plan.data.sample_columns)
+    ds.read_cursor.refuse_skipped_slots("MindSpore")
+    columns = list(ds.read_cursor.plan.data.sample_columns)
     for column in columns:
         _check_form(column)
     options = {"drop_last": drop_last, "prefetch": prefetch, "num_threads": num_threads}
@@ -91,7 +91,7 @@ class _Batches:
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         view = self._ds.view()
         epoch = view.epoch
-        view.cursor.refuse_skipped_slots("MindSpore")
+        view.read_cursor.refuse_skipped_slots("MindSpore")
         for batch in view.batches(self._batch_size, **self._options):
             yield tuple(part for column in self._columns for part in _parts(column, batch[column.name]))
         if self._ds.epoch == epoch:

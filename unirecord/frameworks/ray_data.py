@@ -372,7 +372,7 @@ class _Rows:
     @property
     def row_bytes(self) -> float:
         """Bytes of a row's values in memory, about."""
-        return 0.0 if self.no_columns else self.rows.cursor.plan.row_bytes
+        return 0.0 if self.no_columns else self.rows.read_cursor.plan.row_bytes
 
 
 @cache

@@ -55,9 +55,9 @@ def dataset(
     check_valid_names(ds)
     skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
     static = batch_size if drop_last and not skips else None
-    outputs = [_Output(column, static) for column in ds.cursor.plan.data.sample_columns]
+    outputs = [_Output(column, static) for column in ds.read_cursor.plan.data.sample_columns]
     loader = _loader(ds, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
-    ds.cursor.refuse_skipped_slots("TensorFlow")
+    ds.read_cursor.refuse_skipped_slots("TensorFlow")
     loader.whole_for("TensorFlow")
     full = _batches_of_an_epoch(ds, batch_size, drop_last)
     told = full if len(loader) == full and not skips else None
@@ -71,7 +71,7 @@ def dataset(
         whole = _batches_of_an_epoch(ds, batch_size, drop_last)
         if whole != full or (told is not None and len(loader) != told):
             raise StaleError(
-                f"{ds.cursor.plan.path}: the dataset has been refreshed, or a state has been loaded, since "
+                f"{ds.read_cursor.plan.path}: the dataset has been refreshed, or a state has been loaded, since "
                 f"the tf.data.Dataset was made: the next pass has {many(len(loader), 'batch')}, and tf.data "
                 f"has been told of {full}: call unirecord.tf.dataset again"
             )
@@ -124,7 +124,7 @@ def _loader(ds: UniRecordDataset | DrawnBatches, batch_size: int | None, **optio
 
 
 def _batches_of_an_epoch(ds: UniRecordDataset | DrawnBatches, batch_size: int | None, drop_last: bool) -> int:
-    samples = len(ds.cursor.plan.order)
+    samples = len(ds.read_cursor.plan.order)
     if batch_size is None:
         return samples  # they are batches
     return samples // batch_size if drop_last else -(-samples // batch_size)

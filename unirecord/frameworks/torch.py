@@ -276,7 +276,7 @@ class EpochSampler:
                 f"EpochSampler takes a UniRecordDataset, not {ds!r:.100}; batches that have been drawn are a batch "
                 "sampler themselves: DataLoader(drawn.dataset, batch_sampler=drawn)"
             )
-        self._cursor = ds.cursor
+        self._cursor = ds.read_cursor
 
     def __len__(self) -> int:
         """How many samples the next pass has."""
@@ -508,7 +508,7 @@ def _sampled(
         raise ValueError(
             "receipts are of positions in the order of a dataset, and a batch sampler has its own"
         )
-    return SampledCursor(ds.cursor, sampler)
+    return SampledCursor(ds.read_cursor, sampler)
 
 
 def _default_collate(samples: list[Any]) -> Any:

@@ -263,7 +263,7 @@ def plot(ds: UniRecordDataset[Any], column: str, *, ax: Any = None) -> Any:
     Returns the axes. MissingError without matplotlib.
     """
     ds._check_rows_are_samples("plot")
-    plan = ds.cursor.plan
+    plan = ds.read_cursor.plan
     parts, name = plan.data.parts, column
     rows = None if plan.order.selection.is_all else np.sort(plan.order.selection.every())
     found = column_statistics(parts, name, rows)

@@ -140,7 +140,7 @@ class Looking:
     def __init__(self, path: Any) -> None:
         self.path = path
         self.ds: UniRecordDataset[Any] = UniRecordDataset(path)
-        self.parts: PartSet = self.ds.cursor.plan.data.parts
+        self.parts: PartSet = self.ds.read_cursor.plan.data.parts
         self.schema: Schema = self.ds.schema
         self.scalars: list[tuple[int, Column]] = list(self.schema.scalars)[:_TABLE_COLUMNS]
         blobs = [column for column in self.schema if column.type in ("text", "object") and not column.shape]
@@ -167,7 +167,7 @@ class Looking:
             if (column.type == "bytes" and not column.shape)
             or (len(column.shape or ()) in (2, 3) and column.fixed_bytes <= _MOST_DRAWN)
         ]
-        there = self.ds.cursor.plan.order.selection
+        there = self.ds.read_cursor.plan.order.selection
         wanted = min(len(there), _TRIED)
         rows = there.row_ids(np.array([place * len(there) // wanted for place in range(wanted)], np.int64))
         found = [cells_of_row(self.parts, names, row) for row in rows.tolist()]
@@ -191,7 +191,7 @@ class Looking:
     def chosen(self, where: str, sort: str, down: bool, first: int, count: int) -> ChosenRows:
         """``count`` rows from the ``first`` on, of those that meet the condition, by a column or by their numbers."""
         with self._lock:
-            selection = self._view(where).cursor.plan.order.selection
+            selection = self._view(where).read_cursor.plan.order.selection
             total = len(selection)
             first = min(first, (max(0, total - 1) // count) * count)
             stop = min(first + count, total)
@@ -202,7 +202,7 @@ class Looking:
     def place(self, where: str, sort: str, down: bool, at: int) -> int | None:
         """The row at a place among those that `chosen` gives; None where there is no such place."""
         with self._lock:
-            selection = self._view(where).cursor.plan.order.selection
+            selection = self._view(where).read_cursor.plan.order.selection
             if not 0 <= at < len(selection):
                 return None
             if not sort:
@@ -212,7 +212,7 @@ class Looking:
     def _ordered(self, where: str, sort: str, down: bool, stop: int) -> Rows:
         """The rows by a column, at least the first ``stop`` of them."""
         key = (where, sort, down)
-        selection = self._view(where).cursor.plan.order.selection
+        selection = self._view(where).read_cursor.plan.order.selection
         ready = self._orders.get(key)
         if ready is None or len(ready) < stop:
             most = _FIRST_SORTED
@@ -250,7 +250,7 @@ class Looking:
 
     def is_there(self, row: int) -> bool:
         """Whether there is a row of this number, which has not been deleted."""
-        there = self.ds.cursor.plan.order.selection
+        there = self.ds.read_cursor.plan.order.selection
         return 0 <= row < self.parts.rows and bool(there.holds(np.array([row], np.int64))[0])
 
 
@@ -557,7 +557,7 @@ def _page(looking: Looking, asked: Asked, here: str, count: int) -> tuple[int, b
         return 400, failed(looking, here, asked, str(error), fields)
     says = f"{chosen.count:,} {'row' if chosen.count == 1 else 'rows'}"
     if where:
-        says += f" of {len(looking.ds.cursor.plan.order.selection):,} meet the condition"
+        says += f" of {len(looking.ds.read_cursor.plan.order.selection):,} meet the condition"
     pager = _pager(asked, here, chosen, count)
     shown = (
         _sheet(looking, asked, chosen) if here == "pictures" else _table(looking, asked, chosen, sort, down)
@@ -801,7 +801,7 @@ def _step(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked, 
 
 def _order(looking: Looking, ds: UniRecordDataset[Any], job: _Job) -> Markup:
     """Which row comes where, as points: evenly spaced positions of the epoch."""
-    order = ds.cursor.plan.order
+    order = ds.read_cursor.plan.order
     count = min(len(ds), _POINTS)
     positions = np.array([place * len(ds) // count for place in range(count)], np.int64)
     rows = order.selection.row_ids(order.order(job.epoch).at(positions))

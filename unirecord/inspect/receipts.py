@@ -347,7 +347,7 @@ class _Reading:
 
 def rows_that_differ(file: RankFile, dataset: UniRecordDataset[Any]) -> Iterator[str]:
     """Says which batches had other rows; StaleError or ValueError where the dataset is another one."""
-    head, cursor = file.head, dataset.cursor
+    head, cursor = file.head, dataset.read_cursor
     ResumeState.from_dict({**head.order, "epoch": 0, "position": 0}).check(
         ResumeState.from_dict(cursor.state_at_front()), cursor.plan.order.drawn_difference
     )

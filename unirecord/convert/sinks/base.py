@@ -86,7 +86,7 @@ class Sink:
 
 def batches(rows: UniRecordDataset) -> Iterator[dict[str, Any]]:
     """The rows in order as dicts of arrays, about 4 MB each, read ahead by C threads."""
-    fitting = int(_BATCH_BYTES / max(1.0, rows.cursor.plan.row_bytes))
+    fitting = int(_BATCH_BYTES / max(1.0, rows.read_cursor.plan.row_bytes))
     return iter(rows.batches(max(1, min(_BATCH_ROWS, fitting))))
 
 
