@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,20 @@ def test_a_failed_job_publishes_nothing_and_says_why(tmp_path: Path) -> None:
         unirecord.ray.write(numbered(), tmp_path / "out.urec")
     unirecord.ray.write(numbered(), tmp_path / "out")
     check(tmp_path / "out")
+
+
+def test_what_an_error_advises_works(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"choose a name without \.urec"):
+        unirecord.ray.write(numbered(), tmp_path / "a.urec")
+    unirecord.ray.write(numbered(), tmp_path / "a")
+    check(tmp_path / "a")
+    objects = ray.data.range(4).map(lambda row: {"n": row["id"], "o": Fraction(row["id"], 4)})
+    with pytest.raises(SchemaError, match="map them to numbers, text, bytes or arrays"):
+        unirecord.ray.write(objects, tmp_path / "b")
+    unirecord.ray.write(objects.map(lambda row: {"n": row["n"], "o": float(row["o"])}), tmp_path / "b")
+    assert sorted(float(sample["o"]) for sample in UniRecordDataset(tmp_path / "b")) == [0, 0.25, 0.5, 0.75]
+    with pytest.raises(SchemaError, match="pass schema= with all of them"):
+        unirecord.ray.write(numbered(10).filter(lambda row: False), tmp_path / "c")
 
 
 def test_a_dataset_without_rows(tmp_path: Path) -> None:
