@@ -34,8 +34,8 @@ from unirecord.core import (
     Order,
     RowOutput,
     RowReader,
+    append,
     digest_ranges,
-    output,
     xxh3_64,
 )
 from unirecord.core.library import Failure, lib, raise_failure
@@ -307,17 +307,17 @@ def test_what_a_file_takes_is_counted_and_what_it_refuses_an_error() -> None:
     pieces = [b"12", bytearray(), memoryview(b"345"), np.arange(100_000, dtype=np.uint16)]
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    taken = output(writing, pieces)
+    taken = append(writing, pieces)
     assert 0 < taken < 200_005
     assert os.read(reading, 200_005) == b"".join(pieces)[:taken]
-    output(writing, [bytes(200_000)])
+    append(writing, [bytes(200_000)])
     with pytest.raises(BlockingIOError):
-        output(writing, pieces)
+        append(writing, pieces)
     os.close(reading)
     os.close(writing)
     with pytest.raises(OSError, match="Bad file descriptor"):
-        output(-1, pieces)
-    assert output(-1, []) == output(-1, [b""]) == 0
+        append(-1, pieces)
+    assert append(-1, []) == append(-1, [b""]) == 0
 
 
 def test_digests_that_nobody_waits_for_outlive_nothing() -> None:
