@@ -173,10 +173,8 @@ def test_a_child_computes_a_property_that_a_thread_of_its_parent_is_computing() 
 
 
 def test_a_child_does_not_wait_for_what_its_parent_has_asked_a_store_for(path: Path) -> None:
-    begun = requests.Begun(Batch(1))
-    begun._process = -1
     with pytest.raises(unirecord.UniRecordError, match="does not survive"):
-        begun.wait()
+        requests._awaited(Batch(1), process=-1)
 
     class Location:
         def gap(self, path: str) -> int:
