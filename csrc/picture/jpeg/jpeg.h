@@ -1,7 +1,7 @@
 /* picture/jpeg/jpeg.h - the interface of an optional unit that decodes JPEG with libjpeg-turbo: no more of a picture than is shown.
  *
  * What unirecord.h promises holds here too. A unit of its own, because it needs libjpeg-turbo (1.5 or newer, with its headers); the
- * core does not. It is built from csrc/jpeg, csrc/picture_*.c and csrc/fail.c.
+ * core does not. It is built from csrc/picture and csrc/base/fail.c.
  */
 #ifndef UNIRECORD_PICTURE_JPEG_H
 #define UNIRECORD_PICTURE_JPEG_H
