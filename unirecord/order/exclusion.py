@@ -30,6 +30,7 @@ Mask = NDArray[np.bool_]
 
 _DOMAIN = 9
 _MOST_DRAWS = 1 << 16
+_DRAWS_AT_ONCE = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -234,13 +235,21 @@ class ExclusionMask:
         begins = np.arange(0, heads.nbytes, 32, dtype=np.uint64)
         states = digest_ranges(heads, begins, np.full(len(heads), 32, np.uint64), 0, 0)
         left = np.arange(len(positions))
-        for draw in range(_MOST_DRAWS):
-            z = splitmix64(states[left], np.full(len(left), draw, np.int64))
-            rows[left] = self._own(scaled(z, samples))
-            out, _ = self.exclusions.skipped(self._epoch, positions[left], rows[left])
-            left = left[out]
+        first, draws = 0, 1
+        while first < _MOST_DRAWS:
+            # Several draws of each slot at once where few slots are left: the first that finds a row counts.
+            draws = min(draws, max(1, _DRAWS_AT_ONCE // len(left)), _MOST_DRAWS - first)
+            z = splitmix64(
+                np.repeat(states[left], draws), np.tile(np.arange(first, first + draws), len(left))
+            )
+            drawn = self._own(scaled(z, samples))
+            out, _ = self.exclusions.skipped(self._epoch, np.repeat(positions[left], draws), drawn)
+            there = ~out.reshape(-1, draws)
+            rows[left] = drawn.reshape(-1, draws)[np.arange(len(left)), there.argmax(axis=1)]
+            left = left[~there.any(axis=1)]
             if not len(left):
                 return rows
+            first, draws = first + draws, draws * 2
         raise ValueError(
             "too few rows are left to fill skipped slots with: nearly all selected rows have been excluded; choose the "
             "others with where= or select() instead"
