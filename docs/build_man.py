@@ -10,8 +10,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from unirecord.cli.commands import COMMANDS
-from unirecord.cli.main import make_command_line
+from unirecord.cli.main import COMMANDS, make_command_line
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from .inspect.history import Version, versions
     from .inspect.notebook import ProgressBar, Shown, plot, progress_bar, show
     from .inspect.repair import repair
-    from .inspect.report import Problem, RepairReport, Report, Salvaged
-    from .inspect.verify import verify
+    from .inspect.verify import Problem, RepairReport, Report, Salvaged, verify
     from .loading.batch import RaggedArray
     from .loading.stats import LoaderStats
     from .order.coverage import PositionRange
@@ -194,8 +193,8 @@ _HOMES = {
     "ColumnDescription": "inspect.describe",
     "PartDescription": "inspect.describe",
     "verify": "inspect.verify",
-    "Report": "inspect.report",
-    "Problem": "inspect.report",
+    "Report": "inspect.verify",
+    "Problem": "inspect.verify",
     "delete": "writing.deletion",
     "Deleted": "writing.deletion",
     "add_columns": "convert.add_columns",
@@ -226,8 +225,8 @@ _HOMES = {
     "DiffExample": "inspect.diff",
     "RetypedColumn": "inspect.diff",
     "repair": "inspect.repair",
-    "RepairReport": "inspect.report",
-    "Salvaged": "inspect.report",
+    "RepairReport": "inspect.verify",
+    "Salvaged": "inspect.verify",
     "audit": "inspect.audit",
     "AuditReport": "inspect.audit",
     "AuditedOrder": "inspect.audit",

@@ -82,7 +82,7 @@ def test_nothing_is_missing_only_where_all_is_good(
 ) -> None:
     for state, said in (("good", True), ("missing", False), ("bad", False)):
         monkeypatch.setattr(
-            "unirecord.cli.doctor.examine", lambda _, state=state: [Fact("core", "x", state, "y")]
+            "unirecord.cli.start.examine", lambda _, state=state: [Fact("core", "x", state, "y")]
         )
         main(["doctor"])
         assert ("Nothing is missing" in capsys.readouterr().out) == said

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from unirecord.cli.commands import COMMANDS
+from unirecord.cli.main import COMMANDS
 
 # What every call imports of the package.
 LIGHT = {
@@ -21,11 +21,12 @@ LIGHT = {
         "unirecord.storage",
         "unirecord.storage.publications",
     ),
-    *(f"unirecord.cli{name}" for name in ("", ".main", ".commands", ".usage", ".terminal")),
+    *(f"unirecord.cli{name}" for name in ("", ".main", ".usage", ".terminal")),
 }
 # Command modules that stand on another: an audit reads the states and the paths that a trace reads.
 STANDS_ON = {"audit": {"trace"}, "columns": {"write"}}
-MODULES = {command.module for command in COMMANDS}
+# The one that has the table, and the scripts of completion, is always there.
+MODULES = {command.module for command in COMMANDS} - {"main"}
 INSTALLED = {"numpy", "cffi", "msgpack", "_cffi_backend", "unirecord"}
 
 WORDS: list[list[str]] = [
@@ -62,7 +63,7 @@ found = sorted(set(sys.modules) - before)
 def test_a_word_about_the_commands_imports_none_of_them_and_no_reader(words: list[str]) -> None:
     found = imported_by(words)
     ours = {name for name in found if name.split(".")[0] == "unirecord"}
-    assert ours == LIGHT | ({"unirecord.cli.completion"} if words[:1] == ["completion"] else set())
+    assert ours == LIGHT
     others = {name.split(".")[0] for name in found - ours}
     assert others <= set(sys.stdlib_module_names) | {"_sysconfigdata"}, "the standard library is enough"
     heavy = {"subprocess", "dataclasses", "inspect", "typing_extensions", "asyncio", "concurrent", "tempfile"}
@@ -82,11 +83,11 @@ def test_each_command_imports_its_own_module_and_no_framework() -> None:
         """
 import importlib
 found = {"others": [], "commands": {}}
-names = [c.name for c in importlib.import_module("unirecord.cli.commands").COMMANDS]
+names = [c.name for c in importlib.import_module("unirecord.cli.main").COMMANDS]
 for name in names:
     for module in [m for m in sys.modules if m.startswith("unirecord.cli")]:
         del sys.modules[module]
-    [command] = [c for c in importlib.import_module("unirecord.cli.commands").COMMANDS if c.name == name]
+    [command] = [c for c in importlib.import_module("unirecord.cli.main").COMMANDS if c.name == name]
     early = [m for m in sys.modules if m.startswith("unirecord.cli.")]
     assert command.parser().prog == f"unirecord {name}"
     late = [m for m in sys.modules if m.startswith("unirecord.cli.") and m not in early]
@@ -97,7 +98,7 @@ found["others"] = sorted({m.split(".")[0] for m in sys.modules} - set(sys.stdlib
     assert list(found["commands"]) == [command.name for command in COMMANDS]
     for command in COMMANDS:
         commands = MODULES & set(found["commands"][command.name])
-        assert commands == {command.module, *STANDS_ON.get(command.module, ())}, command.name
+        assert commands == MODULES & {command.module, *STANDS_ON.get(command.module, ())}, command.name
     frameworks = {
         "torch",
         "tensorflow",

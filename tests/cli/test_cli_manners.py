@@ -374,7 +374,7 @@ def test_an_interrupt_while_commands_are_loaded_is_one_line(
     def interrupted(name: str, package: str | None = None) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unirecord.cli.commands.import_module", interrupted)
+    monkeypatch.setattr(sys.modules["unirecord.cli.main"], "import_module", interrupted)
     assert main(["inspect", "x"]) == 130
     assert capsys.readouterr().err == "unirecord: interrupted; nothing was published\n"
 

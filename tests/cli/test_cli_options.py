@@ -9,8 +9,8 @@ import pytest
 
 from unirecord import Writer
 from unirecord.cli import main
-from unirecord.cli.commands import COMMANDS, Command
 from unirecord.cli.inspect import inspect_command
+from unirecord.cli.main import COMMANDS, Command
 from unirecord.cli.usage import CommandParser
 
 VIEWS: dict[str, list[str]] = {

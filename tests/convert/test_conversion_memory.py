@@ -17,7 +17,7 @@ import pytest
 
 import unirecord
 from unirecord.convert.sources import npy_files, text_files, tfrecord, webdataset
-from unirecord.writing import batch_writer, index_file
+from unirecord.writing import index_file, target
 
 BLOB = bytes(range(256)) * 40
 SMALL, LARGE = 90, 900  # rows of 10 KB
@@ -51,7 +51,7 @@ def test_ten_times_the_rows_take_no_more_memory(
 ) -> None:
     small = 100_000
     for module, name in (
-        (batch_writer, "TARGET_BYTES"), (index_file, "_KEEP_BYTES"), (text_files, "BLOCK_BYTES"),
+        (target, "TARGET_BYTES"), (index_file, "_KEEP_BYTES"), (text_files, "BLOCK_BYTES"),
         (webdataset, "_UNIT_BYTES"), (webdataset, "_BATCH_BYTES"), (npy_files, "_UNIT_BYTES"),
         (tfrecord, "_UNIT_BYTES"), (tfrecord, "_BATCH_BYTES"), (tfrecord, "_SAMPLE_BYTES"),
     ):  # fmt: skip

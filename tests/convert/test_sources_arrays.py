@@ -18,7 +18,7 @@ import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.cli.main import main
 from unirecord.convert.sources import Options, child_reader, lmdb_folder, open_input, open_source
-from unirecord.convert.sources.left_out import said_of_left_out
+from unirecord.convert.sources.base import said_of_left_out
 from unirecord.convert.sources.plain_pickle import plain_pickle
 from unirecord.errors import SchemaError
 

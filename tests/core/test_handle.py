@@ -21,8 +21,7 @@ from hang import HANG_SECONDS
 
 from unirecord import Writer
 from unirecord.core import BatchPool, Digesting, Order, digest_ranges
-from unirecord.core.handle import Handle
-from unirecord.core.library import ffi, lib
+from unirecord.core.library import Handle, ffi, lib
 from unirecord.order.spec import OrderSpec
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unirecord.dataset.batch_loader import on_threads
 from unirecord.loading.loader import TrackedBatch
 from unirecord.loading.stats import StatsRecorder
 from unirecord.pipeline import scheduler
-from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.scheduler import StageQueue
 
 COUNT = 300

@@ -15,8 +15,7 @@ import pytest
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.dataset.batch_loader import BatchLoader
-from unirecord.loading.loader import TrackedBatch
-from unirecord.loading.options import LoaderOptions
+from unirecord.loading.loader import LoaderOptions, TrackedBatch
 
 DEPTH = 7
 ROWS = 103

@@ -22,9 +22,9 @@ from writing import write
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer, append, write_dataset
 from unirecord.convert import task as task_module
 from unirecord.core import xxh3_64
+from unirecord.dataset.batch_loader import on_threads
 from unirecord.loading.loader import TrackedBatch
 from unirecord.loading.stats import StatsRecorder
-from unirecord.pipeline.batch_stage import on_threads
 from unirecord.pipeline.workers import Channel
 from unirecord.snapshot import manifest
 from unirecord.snapshot.deletions import Deletion, check_deletion, rows_deleted

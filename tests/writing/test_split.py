@@ -19,8 +19,7 @@ from unirecord import ExistsError, StaleError, UniRecordDataset, write_dataset
 from unirecord.cli import main
 from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted
-from unirecord.convert.row_choice import RowChoice
-from unirecord.convert.shares import SplitChoice
+from unirecord.convert.row_choice import RowChoice, SplitChoice
 from unirecord.convert.sources import WrongSourceError
 from unirecord.writing.directory_writer import DirectoryWriter
 

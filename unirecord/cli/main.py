@@ -8,16 +8,135 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
 from ..storage.publications import forget_publications, published_paths
-from .commands import COMMANDS, Command
-from .terminal import paged, silence, to_nowhere, unread, warn
+from .terminal import paged, say, silence, to_nowhere, unread, warn
 from .usage import CommandParser, UsageError
 
-__all__ = ["main", "make_command_line"]
+__all__ = [
+    "COMMANDS",
+    "Command",
+    "completion_command",
+    "main",
+    "make_command_line",
+]
+
+# The table of commands: what each is called and does, and the module that is imported when it is called.
+
+
+class Command(NamedTuple):
+    """One command. ``module`` of this folder has NAME_command(parser), which sets ``run``: arguments → exit code.
+
+    ``quiet``: it does something, and may be told to do it without a word. ``works``: what it says by its exit code is
+    said to the end, also when its reader has gone. ``paged``: its answer may be long.
+    """
+
+    name: str
+    module: str
+    help: str
+    aliases: tuple[str, ...] = ()
+    quiet: bool = False
+    works: bool = False
+    paged: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it is called."""
+        return self.name, *self.aliases
+
+    def parser(self) -> CommandParser:
+        """The parser of its arguments; its module is imported here."""
+        parser = CommandParser(prog=f"unirecord {self.name}")
+        module = import_module(f".{self.module}", __package__)
+        getattr(module, f"{self.name.replace('-', '_')}_command")(parser)
+        if self.quiet:
+            parser.add_argument(
+                "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"
+            )
+        parser.set_defaults(works=self.quiet or self.works, paged=self.paged)
+        return parser
+
+
+COMMANDS: Final = (
+    Command("write", "write", "convert raw data to a dataset", aliases=("convert",), quiet=True),
+    Command("export", "export", "write a dataset as files of another format", quiet=True),
+    Command(
+        "inspect",
+        "inspect",
+        "look inside a dataset",
+        aliases=("info", "head", "ls"),
+        paged=True,
+    ),
+    Command("view", "view", "look at a dataset in a browser"),
+    Command("trace", "trace", "which rows a training step got", paged=True),
+    Command("audit", "audit", "was every sample delivered exactly once", works=True, paged=True),
+    Command("report", "audit", "a training job as a page to look at", quiet=True),
+    Command("log", "maintenance", "list the versions of a dataset", paged=True),
+    Command("diff", "diff", "compare two datasets", works=True, paged=True),
+    Command("restore", "maintenance", "go back to an earlier version", quiet=True),
+    Command("gc", "maintenance", "remove old versions", quiet=True),
+    Command("delete", "maintenance", "delete rows", quiet=True),
+    Command("add-columns", "columns", "add columns", quiet=True),
+    Command("drop-columns", "columns", "drop columns", quiet=True),
+    Command("rename-columns", "columns", "give columns other names", quiet=True),
+    Command("evict", "maintenance", "remove the oldest parts", quiet=True),
+    Command("purge", "maintenance", "erase rows for good", quiet=True),
+    Command("compact", "maintenance", "put small parts together", quiet=True),
+    Command("reshard", "maintenance", "make N equal parts", quiet=True),
+    Command("sort", "maintenance", "order the rows by a column", quiet=True),
+    Command("merge", "maintenance", "one dataset of several", quiet=True),
+    Command("split", "write", "several datasets of one", quiet=True),
+    Command("verify", "integrity", "check every byte", aliases=("check",), quiet=True),
+    Command("repair", "integrity", "rebuild a lost index, salvage rows", works=True),
+    Command("bench", "bench", "how fast this dataset reads here"),
+    Command("fetch", "cache", "bring rows into a cache ahead of their use", quiet=True),
+    Command("cache", "cache", "list, check and clear a cache of an object store"),
+    Command("demo", "start", "write a small dataset to try things out with", quiet=True),
+    Command("doctor", "start", "what this machine has, and what is missing"),
+    Command("completion", "main", "let the shell complete commands and options"),
+)
+
+
+# ``unirecord completion bash|zsh|fish``: a script by which a shell completes commands and options.
+
+
+_COMPLETION_DESCRIPTION: Final = """\
+Print a script by which a shell completes commands, options and their values. File names
+are completed as the shell does."""
+
+_COMPLETION_EXAMPLES: Final = """examples:
+  source <(unirecord completion bash)      in ~/.bashrc
+  source <(unirecord completion zsh)       in ~/.zshrc
+  unirecord completion fish > ~/.config/fish/completions/unirecord.fish"""
+
+_ZSH: Final = """\
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+(( $+functions[complete] )) || { autoload -Uz bashcompinit && bashcompinit; }
+"""
+
+
+def completion_command(parser: CommandParser) -> None:
+    """Add the command."""
+    parser.describe(_COMPLETION_DESCRIPTION, _COMPLETION_EXAMPLES)
+    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")
+    parser.set_defaults(run=_run_completion)
+
+
+def _run_completion(args: argparse.Namespace) -> int:
+    script = _script("fish") if args.shell == "fish" else _script("bash")
+    say(*((_ZSH if args.shell == "zsh" else "") + script).rstrip("\n").split("\n"))
+    return 0
+
+
+def _script(shell: str) -> str:
+    """A script of the package, made by ``docs/build_man.py``: the parsers of all commands take a second to import."""
+    with open(os.path.join(os.path.dirname(__file__), f"completion.{shell}"), encoding="utf-8") as file:
+        return file.read()
+
 
 # What people type for options of the command itself.
 _MEANT: Final = {"help": "--help", "version": "--version"}

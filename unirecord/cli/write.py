@@ -14,9 +14,16 @@ from types import TracebackType
 from typing import Any, Final
 
 from ..convert.conversion import Conversion, Engine, Standing, write_part, write_sample
-from ..convert.row_choice import ON_ERROR, RowChoice, with_nulls
+from ..convert.row_choice import (
+    ON_ERROR,
+    RowChoice,
+    SplitChoice,
+    check_split_target,
+    share_id,
+    with_nulls,
+    write_shares,
+)
 from ..convert.row_order import RowOrder, check_sort, in_order
-from ..convert.shares import SplitChoice, check_split_target, share_id, write_shares
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
@@ -29,8 +36,7 @@ from ..convert.sources import (
     open_source,
     source_type,
 )
-from ..convert.sources.base import WantedColumns
-from ..convert.sources.left_out import said_of_left_out, said_of_unread, write_report
+from ..convert.sources.base import WantedColumns, said_of_left_out, said_of_unread, write_report
 from ..convert.sources.overrides import TypesThere, parse_overrides
 from ..convert.task import keep_freed_memory
 from ..core import check_codec
@@ -45,9 +51,8 @@ from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.snapshot import class_difference, classes_of
 from ..snapshot.versions import located_version, no_directory
 from ..storage.registry import location_of, path_on_disk
-from ..writing.arguments import check_free, check_path
-from ..writing.batch_writer import PART_BYTES
 from ..writing.part_writer import CodecChoice, choose_codecs
+from ..writing.target import PART_BYTES, check_free, check_path
 from .store_options import add_storage_option, refuse_cache
 from .terminal import Pace, ProgressBar, ProgressLines, duration, say, table, warn
 from .usage import CommandParser, UsageError, count, names, pairs, size, target

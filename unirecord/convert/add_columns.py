@@ -32,16 +32,15 @@ from ..snapshot.snapshot import classes_of, state_of_part
 from ..snapshot.versions import no_directory
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from ..writing.arguments import check_indexable, storage_to_write_to
 from ..writing.journal import entry_from_json, entry_to_json
 from ..writing.manifest_changes import as_columns_change
 from ..writing.part_writer import PartContent, PartSequence
 from ..writing.publisher import Publisher, open_publisher
 from ..writing.row_groups import shape_without_rows
+from ..writing.target import check_indexable, storage_to_write_to
 from .conversion import say_kept
-from .sources.base import Options, RawBatch, Source, Unit
+from .sources.base import LeftOut, Options, RawBatch, Source, Unit, warn_of_left_out
 from .sources.input_path import InputPath
-from .sources.left_out import LeftOut, warn_of_left_out
 from .task import Job, run_task
 from .workers import run_in_workers
 from .write_dataset import source_of

@@ -25,15 +25,13 @@ from ..storage.local import FULL
 from ..storage.registry import location_of, path_on_disk
 from ..storage.staged import linked, temporary_folder
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
-from ..writing.arguments import check_id, check_indexable, check_path
-from ..writing.batch_writer import PART_BYTES, BatchWriter
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.journal import begins_anew, entry_from_json
 from ..writing.part_writer import FinishedPart, PartContent, PartSequence
 from ..writing.row_groups import row_weights, shape_without_rows, slice_batch
 from ..writing.single_writer import SinglePartWriter
-from .sources.base import RawBatch, Source, taken_ahead
-from .sources.left_out import LeftOut, left_out_from_json
+from ..writing.target import PART_BYTES, BatchWriter, check_id, check_indexable, check_path
+from .sources.base import LeftOut, RawBatch, Source, left_out_from_json, taken_ahead
 from .task import (
     BackgroundSync,
     Job,

@@ -25,8 +25,16 @@ from ..storage.own_directory import check_own_folder
 from ..storage.registry import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile, remove_tree
 from .conversion import Conversion, Standing, asked_of, difference, say_kept, stamps_of
-from .sources.base import Options, RawBatch, Source, Unit, WrongSourceError
-from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
+from .sources.base import (
+    LeftOut,
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    WrongSourceError,
+    left_out_from_json,
+    left_out_to_json,
+)
 from .sources.stored_dataset import rows_at_once, stored_rows
 
 __all__ = [

@@ -19,12 +19,11 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..sizes import many
 from ..snapshot.manifest import PartEntry
-from ..writing.batch_writer import BatchWriter
 from ..writing.journal import Journal, entry_from_json, entry_to_json
 from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, at_once, stays
 from ..writing.row_groups import slice_batch
-from .sources.base import RawBatch, Source, Unit, taken_ahead
-from .sources.left_out import LeftOut, left_out_from_json, left_out_to_json
+from ..writing.target import BatchWriter
+from .sources.base import LeftOut, RawBatch, Source, Unit, left_out_from_json, left_out_to_json, taken_ahead
 from .steps import chosen_rows
 
 __all__ = [

@@ -14,15 +14,13 @@ from ..format.schema import Schema
 from ..snapshot.dataset_path import resolve
 from ..storage.registry import location_of, path_on_disk
 from ..storage.storage_options import current_storage, storage_of, use_storage
-from ..writing.arguments import check_free, check_id, check_part_bytes, check_path, storage_to_write_to
+from ..writing.target import check_free, check_id, check_part_bytes, check_path, storage_to_write_to
 from .conversion import Conversion, Standing, write_part
-from .row_choice import RowChoice
+from .row_choice import RowChoice, SplitChoice, check_split_target, share_id, write_shares
 from .row_order import RowOrder, in_order
-from .shares import SplitChoice, check_split_target, share_id, write_shares
 from .sources import LeftOut, Options, Source, open_input, open_source
-from .sources.base import WantedColumns
+from .sources.base import WantedColumns, warn_of_left_out, write_report
 from .sources.given import GivenRecords, GivenTable, GivenTables, is_table
-from .sources.left_out import warn_of_left_out, write_report
 from .sources.registry import elsewhere
 
 __all__ = [

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from ..sizes import many
 from .fetch import Fetching
-from .handle import Handle, keeping
-from .library import ffi, lib
+from .library import Handle, ffi, keeping, lib
 from .order import Order
 from .parts import NativePart, NativeSet
 from .scan import Bitmap

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import CodecError, CorruptionError
-from .handle import Handle
-from .library import buffer_of, ffi, lib
+from .library import Handle, buffer_of, ffi, lib
 
 U64 = npt.NDArray[np.uint64]
 Cells = Sequence[bytes | memoryview]

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from ..errors import MissingError, StaleError, UniRecordError
 from ..sizes import many
-from .handle import Handle
-from .library import buffer_of, ffi, lib
+from .library import Handle, buffer_of, ffi, lib
 
 __all__ = [
     "Answer",

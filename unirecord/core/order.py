@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..sizes import many
-from .handle import Handle
-from .library import ffi, lib
+from .library import Handle, ffi, lib
 
 _order_one = lib.ur_order_one  # looked up once: samples are read one at a time through it
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from .handle import Handle
-from .library import buffer_of, ffi, lib
+from .library import Handle, buffer_of, ffi, lib
 
 # Many buffers to the end of a file.
 

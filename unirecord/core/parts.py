@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from ..errors import CorruptionError, MissingError, StaleError
 from .fetch import Fetch, Fetching, NativeCache, Range
-from .handle import Handle, view_of
-from .library import ffi, lib, raise_for
+from .library import Handle, ffi, lib, raise_for, view_of
 
 IO_CODES = {
     "auto": lib.UR_IO_AUTO,

@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import PictureError
-from .handle import Handle
-from .library import buffer_of, ffi, lib
+from .library import Handle, buffer_of, ffi, lib
 
 Bytes = npt.NDArray[np.uint8]
 

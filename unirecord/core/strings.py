@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from ..errors import CorruptionError
 from ..sizes import many
-from .handle import Handle
-from .library import buffer_of, ffi, lib
+from .library import Handle, buffer_of, ffi, lib
 
 # Whether bytes are an object: csrc/base/object.c.
 

@@ -13,15 +13,8 @@ from numpy.typing import NDArray
 
 from ..errors import UniRecordError
 from ..format.schema import Schema
+from ..loading.loader import UNCHANGED, LoaderOptions, ReadAhead, Unchanged, check_callable, check_on_corrupt
 from ..loading.opened import OpenedData, PathLike
-from ..loading.options import (
-    UNCHANGED,
-    LoaderOptions,
-    ReadAhead,
-    Unchanged,
-    check_callable,
-    check_on_corrupt,
-)
 from ..loading.plan import Plan
 from ..migration_hints import OF_DATASETS, no_attribute
 from ..order.selection import Selection
@@ -57,9 +50,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
     from ..inspect.notebook import Shown
-    from ..loading.options import (
-        OnCorrupt,
-    )  # completion in notebooks fails at properties it finds to be a Literal
+    from ..loading.loader import (
+        OnCorrupt,  # completion in notebooks fails at properties it finds to be a Literal
+    )
     from ..pipeline.pipeline import Pipeline
     from ..pipeline.tuner import PipelinePlan
 else:

@@ -12,8 +12,8 @@ from ..errors import SchemaError, StaleError
 from ..format.column import other_meaning
 from ..format.schema import Schema
 from ..loading.batch import WhereFrom
+from ..loading.loader import UNCHANGED, LoaderOptions, ReadAhead, Unchanged, check_callable
 from ..loading.opened import OpenedData, PathLike
-from ..loading.options import UNCHANGED, LoaderOptions, ReadAhead, Unchanged, check_callable
 from ..loading.plan import Plan
 from ..loading.streams import StreamData, StreamRule
 from ..migration_hints import OF_DRAWS, no_attribute
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ..loading.options import OnCorrupt
+    from ..loading.loader import OnCorrupt
 
 __all__ = [
     "DrawnBatches",

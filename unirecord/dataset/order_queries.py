@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..loading.options import UNCHANGED, Unchanged
+from ..loading.loader import UNCHANGED, Unchanged
 from ..order.exclusion import ExclusionMask
 from ..order.selection import Selection, row_numbers
 from ..order.spec import JobSteps, Sharding, check_integer

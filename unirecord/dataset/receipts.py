@@ -16,8 +16,7 @@ import numpy as np
 
 from ..core import xxh3_64
 from ..errors import FormatError, UniRecordError
-from ..loading.loader import TrackedBatch
-from ..loading.options import LoaderOptions
+from ..loading.loader import LoaderOptions, TrackedBatch
 from ..loading.plan import Plan
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun

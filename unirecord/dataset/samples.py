@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError, TransformError
-from ..loading.options import OnCorrupt
+from ..loading.loader import OnCorrupt
 from ..loading.plan import Plan
 from ..order.exclusion import RankRows
 from ..order.permutation import EpochRun, ShardOrder, whole_numbers

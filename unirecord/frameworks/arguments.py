@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches
 from ..errors import SchemaError
-from ..loading.options import LoaderOptions
+from ..loading.loader import LoaderOptions
 
 if TYPE_CHECKING:
-    from ..loading.options import ReadAhead
+    from ..loading.loader import ReadAhead
 
 __all__ = [
     "batch_options",

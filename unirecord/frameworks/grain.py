@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ..dataset.dataset import UniRecordDataset
-    from ..loading.options import ReadAhead
+    from ..loading.loader import ReadAhead
 
 __all__ = ["Source", "batches", "dataset"]
 

@@ -20,8 +20,7 @@ from ..dataset.position import SharedEpoch
 from ..dataset.tables import arrow_array, arrow_schema
 from ..format.column import Column
 from ..loading.batch import valid_rows
-from ..loading.loader import BatchMemory, BatchReader
-from ..loading.options import LoaderOptions
+from ..loading.loader import BatchMemory, BatchReader, LoaderOptions
 from ..order.spec import check_integer
 from .arguments import check_dataset
 

@@ -13,8 +13,7 @@ from ..dataset.batch_loader import BatchLoader
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches
 from ..errors import SchemaError
-from ..loading.loader import Stage, TrackedBatch
-from ..loading.options import LoaderOptions
+from ..loading.loader import BatchTransform, LoaderOptions, TrackedBatch
 from ..sizes import many
 from .arguments import batch_options, check_valid_names
 from .array_trees import with_arrays
@@ -22,7 +21,7 @@ from .array_trees import with_arrays
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..loading.options import ReadAhead
+    from ..loading.loader import ReadAhead
 
 __all__ = ["loader", "to_arrays"]
 
@@ -90,7 +89,9 @@ def loader(
 class _GlobalLoader(BatchLoader[Any]):
     """A loader of global arrays: a pass with a batch that the devices cannot divide is refused before it begins."""
 
-    def __init__(self, ds: Any, options: LoaderOptions, stages: Sequence[Stage], sharding: Any) -> None:
+    def __init__(
+        self, ds: Any, options: LoaderOptions, stages: Sequence[BatchTransform], sharding: Any
+    ) -> None:
         super().__init__(ds, options, stages=stages)
         self.whole_for("a global array")
         self._sharding = sharding

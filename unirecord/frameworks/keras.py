@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import keras
     from typing_extensions import Unpack
 
-    from ..loading.options import ReadAhead
+    from ..loading.loader import ReadAhead
 
 __all__ = ["dataset"]
 

@@ -26,11 +26,10 @@ from ..snapshot import manifest
 from ..snapshot.manifest import PartEntry
 from ..storage.registry import location_of, path_on_disk
 from ..storage.staged import Attempts
-from ..writing.arguments import check_indexable, check_part_bytes, check_path
-from ..writing.batch_writer import BatchWriter
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent, PartSequence
 from ..writing.row_groups import Grouper
+from ..writing.target import BatchWriter, check_indexable, check_part_bytes, check_path
 
 if TYPE_CHECKING:
     import pyarrow

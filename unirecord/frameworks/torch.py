@@ -18,8 +18,7 @@ from ..dataset.cursor import Cursor, SampledCursor
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches
 from ..loading.batch import RaggedArray
-from ..loading.loader import Stage, TrackedBatch
-from ..loading.options import LoaderOptions, ReadAhead
+from ..loading.loader import BatchTransform, LoaderOptions, ReadAhead, TrackedBatch
 from ..migration_hints import OF_TORCH_LOADERS, no_attribute
 from ..order.permutation import EpochRun
 from ..sizes import many
@@ -538,7 +537,7 @@ class TorchLoader(BatchLoader[Batch]):
         self.device: Any | None = None if device is None else torch.device(device)
         cuda = self.device is not None and self.device.type == "cuda"
         pinned = (pin_memory or cuda) and torch.cuda.is_available()
-        stages: list[Stage] = []
+        stages: list[BatchTransform] = []
         if not options.changes_batches:
             check_valid_names(ds)
             stages.append(ToTensors(_bfloat16_columns(ds)))
@@ -613,7 +612,7 @@ class OnTheWay:
     """
 
     change: Callable[[Any], Any]
-    stages: tuple[Stage, ...]
+    stages: tuple[BatchTransform, ...]
     memory: Callable[[int], NDArray[np.uint8]] | None
 
 
@@ -633,7 +632,7 @@ def on_the_way(device: Any, pin_memory: bool, bfloat16: Collection[str]) -> OnTh
         tensors = with_arrays(batch, _tensor, bfloat16)
         return with_tensors(tensors, in_pinned_memory) if pinned else tensors
 
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[BatchTransform, ...] = ()
     if cuda:
         stages = (CopiedAhead(device),)
     elif device is not None and device.type != "cpu":

@@ -30,11 +30,10 @@ from ..storage.claim import check_unclaimed
 from ..storage.location import Readable
 from ..storage.registry import location_of, path_on_disk
 from ..storage.staged import StagedFile
-from ..writing.batch_writer import write_batches
 from ..writing.directory_claim import check_only_grew, keep_version
 from ..writing.index_file import build_index
 from ..writing.part_writer import PartContent
-from .report import RepairReport, Salvaged, Target, targets
+from ..writing.target import write_batches
 from .verify import (
     NONSENSE,
     Ancillary,
@@ -42,6 +41,9 @@ from .verify import (
     End,
     IndexFile,
     Recovered,
+    RepairReport,
+    Salvaged,
+    Target,
     cell_places,
     check_blocks,
     check_group,
@@ -50,6 +52,7 @@ from .verify import (
     lost_rows,
     read_payload,
     strings,
+    targets,
     validity,
     walk,
 )

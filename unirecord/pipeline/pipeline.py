@@ -10,9 +10,8 @@ from itertools import islice
 from time import perf_counter_ns
 from typing import Any
 
-from ..loading.loader import Stage, TrackedBatch, close_after, closed_at_exit
-from ..loading.loader import Stage as BatchStage
-from ..loading.options import check_callable
+from ..loading.loader import BatchTransform, TrackedBatch, check_callable, close_after, closed_at_exit
+from ..loading.loader import BatchTransform as BatchStage
 from ..order.spec import check_integer
 from ..sizes import many
 from .budget import Budget
@@ -46,7 +45,7 @@ __all__ = [
 # What stands between the stages and the consumer, on its thread: copies to a device that are begun ahead.
 
 
-def through(chunks: Iterator[Chunk], stages: Sequence[Stage]) -> Iterator[Chunk]:
+def through(chunks: Iterator[Chunk], stages: Sequence[BatchTransform]) -> Iterator[Chunk]:
     """Chunks of one batch each, behind stages that take and give delivered batches."""
     trailing: list[Note] = []
     with ExitStack() as open_stages:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError
 from ..format.column import Column
 from ..loading.batch import RaggedArray, items_of
-from ..loading.loader import BatchMemory, BatchReader, TrackedBatch
-from ..loading.options import MOST_PREFETCH, LoaderOptions, OnCorrupt
+from ..loading.loader import MOST_PREFETCH, BatchMemory, BatchReader, LoaderOptions, OnCorrupt, TrackedBatch
 from ..loading.plan import Plan
 from ..loading.stats import PartTimes
 from ..order.exclusion import ExclusionMask, RankRows

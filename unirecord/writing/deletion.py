@@ -37,11 +37,11 @@ from ..storage import local as store
 from ..storage.claim import is_leased
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from .arguments import storage_to_write_to
 from .garbage import Collected, gc
 from .manifest_changes import OvertakenError, held
 from .publisher import Publisher
 from .rewrite import bare_deletions, deleted_rows, joined_small, relay
+from .target import storage_to_write_to
 from .verified_rows import row_ends
 
 __all__ = [

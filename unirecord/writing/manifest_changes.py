@@ -27,10 +27,10 @@ from ..snapshot.versions import (
 )
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from .arguments import storage_to_write_to
 from .directory_claim import DirectoryClaim
 from .publisher import Publisher, open_publisher
 from .single_writer import check_target_folder
+from .target import storage_to_write_to
 
 __all__ = [
     "ColumnsChanged",

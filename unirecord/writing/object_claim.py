@@ -21,11 +21,11 @@ from ..storage.registry import location_of
 from ..storage.staged import Spool
 from ..storage.storage_options import current_storage
 from .directory_claim import KEPT, check_directory_free
-from .journal import Journal
-from .object_journal import (
+from .journal import (
     ENDS_IT,
     NOT_KNOWN,
     STOPPED,
+    Journal,
     ObjectJournal,
     Plan,
     Plans,

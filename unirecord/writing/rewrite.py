@@ -34,8 +34,6 @@ from ..snapshot.versions import begun_by, no_directory, published_as
 from ..storage import local as store
 from ..storage.registry import location_of
 from ..storage.staged import give_again, write_staged
-from .arguments import check_path
-from .batch_writer import PART_BYTES, BatchWriter
 from .manifest_changes import held, with_same_blocks
 from .part_writer import (
     Compressor,
@@ -49,6 +47,7 @@ from .part_writer import (
 )
 from .publisher import open_publisher
 from .row_groups import TARGET_BYTES, StoredGrouper, shape_without_rows, stored_shape
+from .target import PART_BYTES, BatchWriter, check_path
 from .verified_rows import compressed_as, open_verified, verified_rows
 
 __all__ = [

@@ -21,19 +21,21 @@ from ..migration_hints import OF_WRITERS, no_attribute
 from ..sizes import many
 from ..storage.registry import location_of
 from ..storage.storage_options import use_storage
-from .arguments import (
+from .directory_writer import DirectoryWriter
+from .inference import infer_schema
+from .part_writer import PartContent
+from .target import (
+    BatchWriter,
     Path,
+    Target,
     check_id,
     check_index_names,
     check_indexable,
     check_part_bytes,
     check_path,
+    open_target,
     storage_to_write_to,
 )
-from .batch_writer import BatchWriter, Target, open_target
-from .directory_writer import DirectoryWriter
-from .inference import infer_schema
-from .part_writer import PartContent
 
 __all__ = [
     "say_dropped",

@@ -13,9 +13,8 @@ from ...progress import Progress
 from .arrow_columns import ArrowSource, same_fields
 from .base import TRUST, AskedOption, Options, RawBatch, Unit
 from .foreign_libraries import foreign_call, needed
-from .input_path import InputPath
+from .input_path import InputPath, Partitions
 from .overrides import refuse_split_files
-from .partitions import Partitions
 
 __all__ = ["ArrowFiles"]
 

@@ -29,8 +29,7 @@ from .base import (
     column_names,
     made_ahead,
 )
-from .input_path import InputPath
-from .partitions import Partitions
+from .input_path import InputPath, Partitions
 from .text_files import (
     Block,
     BlockPlace,

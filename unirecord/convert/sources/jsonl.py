@@ -19,9 +19,8 @@ from ...format.values.objects import MAX_DEPTH
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .base import LeftOut, Options, RawBatch, RowPlace, Unit, column_names, made_ahead
-from .input_path import InputPath
+from .input_path import InputPath, Partitions
 from .overrides import apply_overrides
-from .partitions import Partitions
 from .text_files import BlockPlace, TextFiles, line_blocks, line_places, read_block
 from .text_values import InexactError, converted, json_converter, numbers, parse_json
 

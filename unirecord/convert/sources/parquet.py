@@ -10,9 +10,8 @@ from ...progress import Progress
 from .arrow_columns import ArrowSource, same_fields
 from .base import TRUST, AskedOption, Options, RawBatch, Unit, WrongSourceError
 from .foreign_libraries import foreign_call, needed
-from .input_path import InputPath
+from .input_path import InputPath, Partitions
 from .overrides import refuse_split_files
-from .partitions import Partitions
 
 __all__ = [
     "ParquetFiles",
