@@ -87,3 +87,48 @@ def test_what_has_no_form_is_refused(path: Path, tmp_path: Path) -> None:
     texts = unirecord.mindspore.dataset(UniRecordDataset(tmp_path / "b.urec", columns=["t"]), 1)
     with pytest.raises(RuntimeError, match="zero character"):
         list(texts.create_dict_iterator(num_epochs=1, output_numpy=True))
+
+
+def cells(data: Any, name: str) -> list[Any]:
+    return [
+        x for r in data.create_dict_iterator(num_epochs=1, output_numpy=True) for x in r[name].reshape(-1)
+    ]
+
+
+def test_what_a_refused_transform_is_advised_works(path: Path) -> None:
+    ds = UniRecordDataset(path, columns=["n"], transform=len)
+    with pytest.raises(
+        ValueError,
+        match=r"use unirecord.mindspore.dataset\(ds.view\(transform=None\), …\), and .map\(\) on what it",
+    ):
+        unirecord.mindspore.dataset(ds, 8)
+    data = unirecord.mindspore.dataset(ds.view(transform=None), 8)
+    assert cells(data.map(lambda n: n * 2, input_columns=["n"]), "n") == [2 * n for n in range(ROWS)]
+
+
+def test_what_a_column_without_a_form_is_advised_works(tmp_path: Path) -> None:
+    with Writer(tmp_path / "b.urec", {"n": "int64", "blob": "bytes"}) as writer:
+        for n in range(ROWS):
+            writer.write({"n": n, "blob": bytes([n, n])})
+    with pytest.raises(
+        SchemaError,
+        match=r"with columns=\[...\], or convert it in a pipeline, and give its batches to a GeneratorDataset",
+    ):
+        unirecord.mindspore.dataset(UniRecordDataset(tmp_path / "b.urec"), 8)
+    chosen = unirecord.mindspore.dataset(UniRecordDataset(tmp_path / "b.urec", columns=["n"]), 8)
+    assert cells(chosen, "n") == list(range(ROWS))
+    pipeline = UniRecordDataset(tmp_path / "b.urec").pipeline()
+    converted = pipeline.map(lambda blob: np.frombuffer(blob, np.uint8), columns=["blob"]).batch(10)
+    data = mindspore.dataset.GeneratorDataset(
+        lambda: ((one["n"], one["blob"]) for one in converted), ["n", "x"]
+    )
+    assert cells(data, "x") == [n for n in range(ROWS) for _ in range(2)]
+
+
+def test_what_drawn_batches_are_advised_works(path: Path) -> None:
+    drawn = unirecord.balanced(UniRecordDataset(path, columns=["n"]), "n", classes=2, per_class=1)
+    with pytest.raises(TypeError, match=r"GeneratorDataset takes drawn.batches\(\) as it is, once an epoch"):
+        unirecord.mindspore.dataset(drawn, 2)
+    data = mindspore.dataset.GeneratorDataset(drawn.batches(), ["batch"])
+    found = [x for r in data.create_dict_iterator(num_epochs=1, output_numpy=True) for x in r["batch"]["n"]]
+    assert sorted(found) == list(range(ROWS))

@@ -65,7 +65,7 @@ def _check_form(column: Column) -> None:
     if not text and (column.fixed_bytes == 0 or column.type.startswith("complex")):
         raise SchemaError(
             f"column {column.name!r} is {column.spec!r}, which MindSpore has no form for: leave it out with "
-            "columns=[...], or convert it in a pipeline"
+            "columns=[...], or convert it in a pipeline, and give its batches to a GeneratorDataset as tuples of arrays"
         )
 
 
