@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import pickle
 import re
 import shlex
@@ -11,7 +12,7 @@ import shutil
 import tarfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
 from unirecord.storage import object_store
+from unirecord.writing import deletion
 
 
 class Hint(NamedTuple):
@@ -2145,6 +2147,227 @@ OF_PYTHON: Called = {
 }  # fmt: skip
 
 
+def held_elsewhere(make: Callable[[], Any], call: Callable[[], Any]) -> Any:
+    """What the call gives while another process has what ``make`` makes, which is closed then."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+
+    def hold() -> None:
+        here.close()
+        with make():
+            there.send("made")
+            with suppress(EOFError):  # which is the end of the call
+                there.recv()
+
+    process = context.Process(target=hold)
+    process.start()
+    there.close()
+    try:
+        assert here.recv() == "made"
+        return call()
+    finally:
+        here.close()
+        process.join()
+
+
+def new(at: Path, name: str = "w", **options: Any) -> unirecord.Writer:
+    return unirecord.Writer(at / name, {"k": "int8"}, **options)
+
+
+def without_locks(call: Callable[[], Any]) -> Any:
+    """What the call gives where no lock tells who reads."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(deletion, "is_leased", lambda path: None)
+        return call()
+
+
+def long_names(at: Path) -> Path:
+    """A dataset of a part whose values are long enough to be looked for."""
+    if not (at / "long").exists():
+        with unirecord.Writer(at / "long", {"k": "int8", "text": "text"}) as writer:
+            writer.write_batch({"k": [0, 1], "text": ["a secret of one", "the words of another"]})
+    return at / "long"
+
+
+def copied_part(at: Path) -> None:
+    """Beside the parts, a copy of one that no manifest names."""
+    for part in long_names(at).glob("*.urec"):
+        shutil.copy(part, long_names(at) / "copy.bin")
+
+
+def set_of_folders(at: Path, name: str, **options: Any) -> Any:
+    return unirecord.export(at / "rows", at / name, to="npz", parts=2, **options)
+
+
+OF_HOLDERS: Called = {
+    "a writer beside one of another process": (
+        lambda at: held_elsewhere(lambda: new(at), lambda: new(at)),
+        "another writer is writing it; wait until it has finished, or write to another path",
+        lambda at: (
+            held_elsewhere(lambda: new(at), lambda: new(at, "other").close() or True)
+            and new(at, overwrite=True).close() is None
+        ),
+    ),
+    "a writer beside one of this process": (
+        lambda at: [new(at) for writer in [new(at)]],
+        r"another writer was made at .*; close\(\) or abort\(\) that one first",
+        lambda at: (
+            [one.close() or new(at, "c", overwrite=True).close() for one in [new(at, "c")]]
+            == [one.abort() or new(at, "d").close() for one in [new(at, "d")]]
+            == [None]
+        ),
+    ),
+    "compacted beside an overwrite": (
+        lambda at: held_elsewhere(lambda: new(at, "rows", overwrite=True), lambda: unirecord.compact(at / "rows")),
+        "another writer is writing it; wait until it has finished",
+        lambda at: unirecord.compact(at / "rows") is not None,
+    ),
+    "evicted beside an overwrite": (
+        lambda at: held_elsewhere(
+            lambda: new(at, "rows", overwrite=True), lambda: unirecord.evict(at / "rows", max_bytes=10**9)
+        ),
+        "another writer is writing it; wait until it has finished",
+        lambda at: unirecord.evict(at / "rows", max_bytes=10**9) is not None,
+    ),
+    "a part that is larger than what may stay": (
+        lambda at: unirecord.evict(at / "rows", max_bytes=1),
+        "`unirecord reshard` makes smaller parts",
+        lambda at: (
+            main(["reshard", str(at / "rows"), "3"]) == 0
+            and unirecord.evict(at / "rows", max_bytes=sum(p.stat().st_size for p in (at / "rows").glob("part*")) // 4)
+            and len(opened(at)) < 3
+        ),
+    ),
+    "a purge where no lock tells": (
+        lambda at: without_locks(lambda: unirecord.purge(long_names(at), rows=[0])),
+        "copy the directory to a local disk, purge it there, and replace this",
+        lambda at: (
+            shutil.copytree(long_names(at), at / "local")
+            and unirecord.purge(at / "local", rows=[0])
+            and len(UniRecordDataset(at / "local")) == 1
+        ),
+    ),
+    "a purge beside a copy": (
+        lambda at: copied_part(at) or unirecord.purge(long_names(at), rows=[0]),
+        "copy.bin: bytes of erased rows are in this file.* remove it, and run the same purge again",
+        lambda at: (
+            [(at / "long" / "copy.bin").unlink()]
+            and unirecord.purge(at / "long", rows=[0])
+            and len(UniRecordDataset(at / "long")) == 1
+        ),
+    ),
+    "a purge that somebody reads behind": (
+        lambda at: read_when_deleted(at, lambda: unirecord.purge(long_names(at), rows=[0])),
+        "somebody has begun to read version 1 meanwhile.* until the same purge is run again",
+        lambda at: unirecord.purge(at / "long", rows=[0]) and b"secret" not in bytes_below(at / "long"),
+    ),
+    "a purge of which values are left": (
+        lambda at: not_blank(lambda: unirecord.purge(long_names(at), rows=[0])),
+        "still have values in column '.*'; run the same purge again",
+        lambda at: unirecord.purge(at / "long", rows=[0]) and b"secret" not in bytes_below(at / "long"),
+    ),
+    "an export over a file": (
+        lambda at: (at / "f").write_text("x") and set_of_folders(at, "f", overwrite=True),
+        "a file is in the way of a directory; choose another path",
+        lambda at: set_of_folders(at, "g"),
+    ),
+    "a folder that is there": (
+        lambda at: [set_of_folders(at, "twice"), set_of_folders(at, "twice")],
+        "pass overwrite=True to replace an earlier export",
+        lambda at: set_of_folders(at, "twice", overwrite=True),
+    ),
+    "a folder that is none of ours": (
+        lambda at: [(at / "h").mkdir(), (at / "h" / "a").write_text("x"), set_of_folders(at, "h", overwrite=True)],
+        "no earlier export, so it is not replaced; choose another path, or remove it",
+        lambda at: shutil.rmtree(at / "h") or set_of_folders(at, "h", overwrite=True),
+    ),
+    "an export with other files in it": (
+        lambda at: [
+            set_of_folders(at, "e"), (at / "e" / "mine.txt").write_text("x"), set_of_folders(at, "e", overwrite=True)
+        ],
+        "choose another path, or remove it",
+        lambda at: shutil.rmtree(at / "e") or set_of_folders(at, "e"),
+    ),
+    "a folder in the way of a file": (
+        lambda at: (at / "j.jsonl").mkdir() or unirecord.export(at / "rows", at / "j.jsonl", overwrite=True),
+        "a directory is in the way of a file; choose another path",
+        lambda at: unirecord.export(at / "rows", at / "other.jsonl"),
+    ),
+    "parts of a file": (
+        lambda at: unirecord.export(at / "rows", at / "j.jsonl", parts=2),
+        "a file has no parts; parts= is for a folder of files",
+        lambda at: set_of_folders(at, "parts"),
+    ),
+    "a version that is renamed": (
+        lambda at: [
+            *(unirecord.delete(at / "rows", rows=[row]) for row in (0, 1)),
+            (at / "rows" / "manifest-000001").rename(at / "rows" / "manifest-000002"),
+            UniRecordDataset(f"{at}/rows@2"),
+        ],
+        "it is of version 1; give it its name back, or remove it",
+        lambda at: (
+            (at / "rows" / "manifest-000002").rename(at / "rows" / "manifest-000001")
+            and len(UniRecordDataset(f"{at}/rows@1")) == 3
+        ),
+    ),
+    "rows deleted, and all manifests lost": (
+        lambda at: [unirecord.delete(at / "rows", rows=[0]), parts_lost(at), unirecord.repair(at / "rows")],
+        "open the parts by name to have all of their rows",
+        lambda at: len(UniRecordDataset(at / parts(at)[0])) == 3,
+    ),
+    "rows deleted, and the manifest lost": (
+        lambda at: [
+            *(unirecord.delete(at / "rows", rows=[row]) for row in (0, 1)), (at / "rows" / "manifest.json").unlink(),
+            unirecord.repair(at / "rows"),
+        ],
+        "copy the manifest of the newest version that is kept, .*manifest-000002, to manifest.json",
+        lambda at: (
+            shutil.copy(at / "rows" / "manifest-000002", at / "rows" / "manifest.json") and len(opened(at)) == 2
+        ),
+    ),
+    "columns added, and the manifest lost": (
+        lambda at: [
+            unirecord.add_columns(at / "rows", {"n": "int8"}, {"n": [1, 2, 3]}),
+            unirecord.rename_columns(at / "rows", {"n": "m"}), unirecord.drop_columns(at / "rows", ["m"]),
+            (at / "rows" / "manifest.json").unlink(), unirecord.repair(at / "rows"),
+        ],
+        "copy that of the newest version that is kept, .*manifest-000003, to manifest.json",
+        lambda at: (
+            shutil.copy(at / "rows" / "manifest-000003", at / "rows" / "manifest.json") and list(opened(at)["m"])
+            == [1, 2, 3]
+        ),
+    ),
+}  # fmt: skip
+
+
+def read_when_deleted(at: Path, call: Callable[[], Any]) -> Any:
+    """What the call gives while somebody begins to read the first version, once nobody was found to read."""
+    readers: list[Any] = []
+    asked = deletion._refuse_readers
+
+    def refuse(folder: str) -> None:
+        asked(folder)
+        readers.append(UniRecordDataset(long_names(at)))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(deletion, "_refuse_readers", refuse)
+        try:
+            return call()
+        finally:
+            for one in readers:
+                one.close()
+
+
+def not_blank(call: Callable[[], Any]) -> Any:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(deletion, "_is_blank", lambda column, found: False)
+        return call()
+
+
+def bytes_below(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+
 FRAMEWORKS = {
     **{name: name for name in ("torch", "jax", "keras", "grain")},
     "tf": "tensorflow",
@@ -2157,6 +2380,7 @@ FOLLOWED: Called = {
     **OF_FILES,
     **OF_MORE,
     **OF_PYTHON,
+    **OF_HOLDERS,
     **{f"in a store: {name}": (in_store(a), said, in_store(b)) for name, (a, said, b) in IN_STORES.items()},
 }
 

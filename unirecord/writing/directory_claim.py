@@ -247,20 +247,20 @@ def check_only_grew(folder: str) -> None:
             f"{folder}: rows have been deleted, and the manifest that says which is lost, and all versions; open the "
             "parts by name to have all of their rows"
         )
-    for number in kept_versions(names):
-        name = os.path.join(folder, kept_name(number))
+    kept = [os.path.join(folder, kept_name(number)) for number in kept_versions(names)]
+    for name in kept:
         found = manifest.read(name)
         parts = tuple(part.name for part in found.parts)
         if found.layouts:
             raise UniRecordError(
                 f"{folder}: columns were added, dropped or renamed before the manifest was lost, which does not "
-                f"follow from the parts that are there; copy that of the newest version that is kept, as {name}, to "
+                f"follow from the parts that are there; copy that of the newest version that is kept, {kept[-1]}, to "
                 f"{manifest.NAME}"
             )
         if rows_have_gone or parts[: len(before)] != before:
             raise UniRecordError(
                 f"{folder}: parts or rows have come and gone before the manifest was lost, so it does not follow from "
-                f"those that are there; copy the manifest of the newest version that is kept, as {name}, to "
+                f"those that are there; copy the manifest of the newest version that is kept, {kept[-1]}, to "
                 f"{manifest.NAME}"
             )
         before = parts

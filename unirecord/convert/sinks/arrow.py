@@ -92,10 +92,6 @@ def _check_lance(columns: Sequence[Column], metadata: Any) -> list[str]:
             size != -1 and -1 in shapes[c.name][i + 1 :] for i, size in enumerate(shapes.get(c.name, ()))
         ), "it has no lists inside lists of a fixed size; leave it out",
     )  # fmt: skip
-    refuse(
-        columns, "lance", lambda c: "." in c.name,
-        "a dot in a name is for it a field of a struct; rename the column, or leave it out with columns",
-    )  # fmt: skip
     return []
 
 
