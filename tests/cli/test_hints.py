@@ -2903,6 +2903,194 @@ COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[str]]] = [
 ]  # fmt: skip
 
 
+def doubles(folder: Path) -> None:
+    """Two datasets in which a key comes twice."""
+    given(a_csv="k,n\n1,2\n1,3\n")(folder)
+    assert main(["write", "a.csv", "a"]) == main(["write", "a.csv", "b"]) == 0
+
+
+def extracted(folder: Path) -> None:
+    """A dataset of texts, of which one lies in a folder already."""
+    with unirecord.Writer(folder / "t", {"t": "text"}) as writer:
+        writer.write_batch({"t": ["a", "b"]})
+    assert main(["inspect", "t", "--limit", "1", "--extract", "t", "--out", "o"]) == 0
+
+
+def several(folder: Path) -> None:
+    """A dataset of three parts."""
+    people(folder)
+    assert (
+        main(["write", "a.csv", "s"]) == main(["reshard", "s", "3"]) == main(["gc", "s", "--keep", "1"]) == 0
+    )
+
+
+def indexed(folder: Path) -> None:
+    people(folder)
+    assert main(["write", "a.csv", "i", "--index", "k"]) == 0
+
+
+def many_bad(folder: Path) -> None:
+    """Pictures, of which many are none."""
+    (folder / "in").mkdir()
+    for i in range(40):
+        (folder / "in" / f"{i}.png").write_bytes(picture(4, 4) if i == 0 else b"no picture")
+
+
+def sounds(folder: Path) -> None:
+    """Texts with a table of labels, and class folders of pictures in splits, with a table, masks and annotations."""
+    given(
+        in__a_txt="one",
+        in__b_txt="two",
+        l_csv="file_name,n\na.txt,1\nb.txt,2\n",
+        twice_csv="file_name,n\na.txt,1\na.txt,2\n",
+        lists_jsonl='{"file_name": "a.txt", "n": [1, 2]}\n{"file_name": "b.txt", "n": [3]}\n',
+        media__a_wav="x",
+        media__b_csv="x",
+    )(folder)
+    for name in ("train/cat/a.png", "train/dog/b.png", "val/cat/c.png"):
+        (folder / "splits" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "splits" / name).write_bytes(picture(8, 8))
+    shutil.copytree(folder / "splits" / "train", folder / "pets")
+    shutil.copytree(folder / "splits" / "train", folder / "coco")
+    content = {
+        "images": [{"id": 1, "file_name": "cat/a.png", "width": 8, "height": 8}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [0, 0, 4, 4]}],
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+    (folder / "coco" / "coco.json").write_text(json.dumps(content))
+    (folder / "p.csv").write_text("file_name,label\ncat/a.png,3\ndog/b.png,4\n")
+    assert main(["write", "pets", "d"]) == 0
+
+
+def exported(folder: Path) -> None:
+    """Datasets that formats cannot hold as they are."""
+    for name, schema, values in (
+        ("null", {"x": "string?"}, {"x": ["a", None]}),
+        ("dots", {"a.b": "int8", "c": "int8"}, {"a.b": [1], "c": [2]}),
+        (
+            "inner",
+            {"x": {"type": "int8", "shape": [2, -1]}, "c": "int8"},
+            {"x": [np.zeros((2, 3), np.int8)], "c": [2]},
+        ),
+        ("two", {"x": "bytes", "y": "bytes"}, {"x": [picture(4, 4)], "y": [b"2"]}),
+        (
+            "named",
+            {"x": "bytes", "path": "string", "file_name": "int8"},
+            {"x": [b"1"], "path": ["a.png"], "file_name": [1]},
+        ),
+        ("same", {"x": "bytes", "path": "string"}, {"x": [b"1", b"2"], "path": ["a.png", "a.png"]}),
+        ("out", {"x": "bytes", "path": "string"}, {"x": [b"1"], "path": ["../a.png"]}),
+        ("masked", {"x": "int8?", "x_valid": "bool"}, {"x": [1, None], "x_valid": [True, False]}),
+    ):
+        with unirecord.Writer(folder / name, schema) as writer:
+            writer.write_batch(values)
+
+
+def gone(folder: Path) -> None:
+    people(folder)
+    unirecord.delete(folder / "d", rows=[1])
+
+
+COMMANDS_BESIDE += [
+    (people, "inspect d --seed 3", "--seed goes with --sample", ["inspect d --seed 3 --sample 2"]),
+    (people, "inspect d --row 1 --csv", "it takes .*--json", ["inspect d --row 1 --json", "inspect d --row 1"]),
+    (people, "inspect d --rows 1 --limit 2", "of chosen ones use --limit", ["inspect d --limit 2 --where k>1"]),
+    (gone, "inspect d --row 1", "`unirecord log` lists the versions that have it", ["log d", "inspect d@1 --row 1"]),
+    (
+        people, "inspect d --sort k --columns ,", "a list of column names such as a,b",
+        ["inspect d --limit 1 --columns k,n"],
+    ),
+    (people, "write a.csv -", r"nothing is written to standard output; './-' is a name", ["write a.csv ./-"]),
+    (people, f"{WRITE} --workers 0", "--workers is 1 or more", [f"{WRITE} --workers 1"]),
+    (people, "log d --cache c --cache-bytes 1GB", "which no cache keeps|is of object stores", ["log d"]),
+    (
+        people, "bench d --cold --seconds 0.1 --cache c --cache-bytes 1GB", "is of object stores",
+        ["bench d --seconds 0.1"],
+    ),
+    (
+        doubles, "diff a b --key k",
+        "choose key columns that tell all rows apart, or compare by row number, without a key",
+        ["diff a b --key k,n", "diff a b"],
+    ),
+    (
+        people, "inspect d --limit 1 --extract k --out o", "scalar: `--csv --columns` prints it",
+        ["inspect d --csv --columns k --limit 1"],
+    ),
+    (
+        extracted, "inspect t --limit 1 --extract t --out o", "give another --out, or remove it",
+        ["inspect t --limit 1 --extract t --out o2"],
+    ),
+    (
+        sounds, "write in o --labels twice.csv", "put lists into its columns, as JSON Lines can",
+        ["write in o --labels lists.jsonl"],
+    ),
+    (
+        sounds, "write in o --labels lists.jsonl --quoting none",
+        "--quoting says how a CSV is written; lists.jsonl is read as",
+        ["write in o --labels l.csv --quoting none"],
+    ),
+    (
+        sounds, "write pets o --labels p.csv --classes-from d",
+        "--classes-from numbers class folders, but p.csv says the labels",
+        ["write pets o --labels p.csv", "write pets o2 --classes-from d"],
+    ),
+    (people, "write nothing.csv o", "does not exist", [WRITE]),
+    (people, "write '~/a.csv' o", "the shell replaces ~ only when it is not quoted", [WRITE]),
+    (people, "write /dev/null o", "data is read from files, folders, pipes and -", [WRITE]),
+    (people, f"{WRITE} --schema k=int8,k=int16", "twice", [f"{WRITE} --schema k=int8"]),
+    (people, f"{WRITE} --pattern '*.csv'", "--pattern is for .*; a.csv is read as csv", [WRITE]),
+    (people, "write a.csv o --from images", "images are read from", ["write a.csv o --from csv"]),
+    (
+        given(a_jsonl="[1]\n", b_jsonl='{"label": 3}\n'),
+        "write a.jsonl o", r'a line holds an object, such as \{"label": 3\}',
+        ["write b.jsonl o"],
+    ),
+    (exported, "export null e.csv", "write another column beside it", ["export null e.jsonl"]),
+    (
+        exported, "export dots e --to lance", "leave it out, or rename it first",
+        ["export dots e --to lance --columns c", "write dots o --rename a.b=ab", "export o e2 --to lance"],
+    ),
+    (
+        exported, "export inner e --to lance", "no lists inside lists of a fixed size; leave it out",
+        ["export inner e --to lance --columns c"],
+    ),
+    (
+        exported, "export two e --to images", "choose it, and what is to be kept beside it, with columns",
+        ["export two e --to images --columns x"],
+    ),
+    (
+        exported, "export named e --to images", "leave it out with columns",
+        ["export named e --to images --columns x,path"],
+    ),
+    (exported, "export same e --to images", "leave out the column 'path'", ["export same e --to images --columns x"]),
+    (
+        exported, "export out e --to images", "leave the column out, and files are named by their rows",
+        ["export out e --to images --columns x"],
+    ),
+    (
+        exported, "export masked e.npz", "rename one, or leave it out",
+        ["export masked e.npz --columns x", "write masked o --rename x_valid=y", "export o e2.npz"],
+    ),
+    (
+        people, "write a.csv no/o --split a=0.5,b=0.5", "the folder above does not exist; make it first",
+        ["write a.csv o --split a=0.5,b=0.5"],
+    ),
+    (
+        people, "write a.csv d --split a=0.5,b=0.5", "the shares need a folder of their own",
+        ["write a.csv o --split a=0.5,b=0.5"],
+    ),
+    (
+        people, f"{WRITE} --split 'a/b=0.5,c=0.5'", "letters of a to z, digits, _ - and . make its name",
+        [f"{WRITE} --split a_b=0.5,c=0.5"],
+    ),
+    (
+        people, f"{WRITE} --picture-columns name",
+        "says what resize, max_side and reencode change; none of them is given",
+        [WRITE],
+    ),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("make", "command", "said", "advised"),
     COMMANDS_BESIDE,
@@ -2923,6 +3111,50 @@ def test_the_commands_that_an_error_advises_beside_its_files_work(
     assert status_of(command) in (1, 2)
     error = capsys.readouterr().err
     assert re.search(said, error), error
+    for then in advised:
+        assert status_of(then) == 0, capsys.readouterr().err
+
+
+# A command that does what it is asked for, what it says beside, and the commands that it speaks of.
+COMMANDS_SAID: list[tuple[Callable[[Path], None], str, str, list[str]]] = [
+    (people, "demo digits", "unirecord inspect digits", ["inspect digits"]),
+    (animals, "write in o --limit 1", "--sample 1 takes them evenly from all", ["write in o2 --sample 1"]),
+    (
+        sounds, "write splits o", r"\(--split-by split writes each to a dataset of its own\)",
+        ["write splits o2 --split-by split"],
+    ),
+    (sounds, "write media o", "--from files has a row of each file", ["write media o2 --from files"]),
+    (sounds, "write coco o", "left out: give the file as SRC to have them", ["write coco/coco.json o2"]),
+    (
+        several, "evict s --max-bytes 3kB", "until unirecord gc, or --gc",
+        ["gc s --keep 1", "evict s --max-bytes 3kB --gc"],
+    ),
+    (indexed, "write i o", "its index was on k: --index k", ["write i o2 --index k"]),
+    (
+        many_bad, "write in o --columns image", "are listed with --report FILE",
+        ["write in o2 --columns image --on-error report --report r.jsonl"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "command", "said", "advised"), COMMANDS_SAID, ids=[one[1] for one in COMMANDS_SAID]
+)
+def test_the_commands_that_are_spoken_of_work(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    make: Callable[[Path], None],
+    command: str,
+    said: str,
+    advised: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path)
+    capsys.readouterr()
+    status_of(command)
+    spoken = capsys.readouterr()
+    assert re.search(said, spoken.out + spoken.err), spoken
     for then in advised:
         assert status_of(then) == 0, capsys.readouterr().err
 
