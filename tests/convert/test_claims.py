@@ -18,6 +18,8 @@ from unirecord.cli.main import main
 from unirecord.convert.sources import Options, open_source
 from unirecord.errors import SchemaError
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 
 def npy(descr: str, shape: tuple[int, ...]) -> Callable[[Path], Path]:
     def make(root: Path) -> Path:

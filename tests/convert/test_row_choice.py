@@ -33,6 +33,8 @@ from unirecord.convert.sources.base import said_of_left_out
 from unirecord.convert.steps import drawn_evenly
 from unirecord.convert.write_dataset import source_of
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 ID = bytes(range(16))
 UNITS = [130, 70, 1, 300, 0, 220, 90]
 ROWS = sum(UNITS)

@@ -22,6 +22,8 @@ from unirecord.convert.sources.base import said_of_left_out
 from unirecord.convert.sources.plain_pickle import plain_pickle
 from unirecord.errors import SchemaError
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 
 def test_idx_files_are_read_side_by_side(tmp_path: Path) -> None:
     images = np.arange(5 * 6, dtype=np.uint8).reshape(5, 2, 3)

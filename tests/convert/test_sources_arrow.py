@@ -28,6 +28,8 @@ from unirecord.convert.sources import Options, open_input, open_source, parquet,
 from unirecord.convert.sources.parquet import ParquetFiles
 from unirecord.errors import MissingError, SchemaError
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 ROWS = 240
 NANOSECONDS = 1_577_836_800_000_000_000  # 2020-01-01
 

@@ -28,6 +28,8 @@ from unirecord import write_dataset
 from unirecord.convert.sources import SOURCES, open_source
 from unirecord.errors import UniRecordError
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 TABLE = pa.table({"id": range(500), "name": [f"name {i}" for i in range(500)]})
 
 

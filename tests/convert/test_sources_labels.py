@@ -19,6 +19,8 @@ from unirecord.convert.sources import Options, WrongSourceError, open_source
 from unirecord.convert.sources.base import said_of_left_out
 from unirecord.errors import SchemaError
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 SMALL = {f"{name}.png": picture(i + 1, 2) for i, name in enumerate(("a", "b", "sub/c"))}
 TABLE = [("a.png", 3, "x"), ("b.png", 5, "y"), ("sub/c.png", 7, "z")]
 

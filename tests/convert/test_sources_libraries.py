@@ -29,6 +29,8 @@ from unirecord.convert.sources import (
 from unirecord.convert.sources.base import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 
 def expected(kind: str) -> Any:
     return json.loads((FOREIGN / kind / "expected.json").read_text())

@@ -16,6 +16,8 @@ from unirecord.convert.sources import input_path, open_source, text_files
 from unirecord.convert.sources.tfrecord import masked_crc32c
 from unirecord.errors import SchemaError
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 
 def record(data: bytes) -> bytes:
     """A TFRecord."""

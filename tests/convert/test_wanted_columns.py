@@ -27,6 +27,8 @@ from unirecord.convert.sources.base import WantedColumns
 from unirecord.convert.sources.tfrecord import masked_crc32c
 from unirecord.errors import SchemaError
 
+pytestmark = pytest.mark.usefixtures("forked_readers")
+
 FAR = pa.array([1 << 60] * 3, pa.timestamp("us"))  # beyond nanoseconds of 64 bits
 KEEP = pa.array([0, 1, 2])
 

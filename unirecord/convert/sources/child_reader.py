@@ -221,18 +221,21 @@ class _Process:
         self._said = tempfile.TemporaryFile(prefix="unirecord-")  # noqa: SIM115 (what it says as it dies)
         mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with its:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _COMMAND, json.dumps(sys.path), str(its.fileno()), str(self.parent)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._said,
-                pass_fds=[its.fileno()],
-                env=_environment(),
-                start_new_session=True,  # Ctrl-C is for this process, which ends it
-            )
+            self._process = self._started(its.fileno())
         self.channel = Channel(mine)
         self.end = weakref.finalize(self, _end, self._process, mine, self.parent)
         self.channel.send(("begin", libraries, limits))
+
+    def _started(self, fd: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-c", _COMMAND, json.dumps(sys.path), str(fd), str(self.parent)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._said,
+            pass_fds=[fd],
+            env=_environment(),
+            start_new_session=True,  # Ctrl-C is for this process, which ends it
+        )
 
     def answer(self, message: tuple[Any, ...], progress: Progress | None) -> tuple[str, Any]:
         """What it answers; Ended when it has died."""
