@@ -1,4 +1,4 @@
-/* dataset/json.c - JSON in the one form that a manifest is written in: see dataset/json.h. */
+/* dataset/json.c - JSON, brought into one form: see dataset/json.h. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,60 +10,123 @@
 #include "dataset/json.h"
 
 enum {
-  DEPTH = 64,          /* levels of arrays and objects */
-  INTEGER_DIGITS = 4300, /* Python reads no more */
-  FLOAT_DIGITS = 17,   /* the most that a float 64 needs */
-  FLOAT_TEXT = 32      /* -1.2345678901234567e-308 has 24 characters */
+  DEPTH = 64,           /* levels of arrays and objects */
+  MOST_NUMBER = 4300,   /* characters */
+  MOST_EXPONENT = 100000 /* beyond it, every number is 0 or too large */
 };
 
 typedef struct {
   const uint8_t *at, *end;
+  uint8_t *out;          /* where the text in the one form goes, which is never ahead of `at` */
   int depth;
   struct {
     bool named;
-    bool begun;        /* it has an item */
-    ur_json_text last; /* key; of an object that has begun */
+    bool begun;          /* it has an item */
+    uint64_t first;      /* the number of its first key */
   } levels[DEPTH];
+  ur_json_text *keys;    /* of the objects that have begun and not ended */
+  uint64_t count, room;
+  bool no_memory;
 } reader;
 
 /* ---- strings ---------------------------------------------------------------------------------------------------- */
 
-/* The character that is escaped at `at`, whose text is whole or ends with `end`; *bytes: of the escape, 0 for none that is
- * written so. */
-static uint8_t escaped(const uint8_t *at, const uint8_t *end, int *bytes) {
-  static const char short_form[] = "\"\"\\\\b\bt\tn\nf\fr\r";
-  *bytes = 0;
-  if (end - at < 2) return 0;
-  for (size_t i = 0; i < sizeof short_form - 1; i += 2)
-    if (at[1] == (uint8_t)short_form[i]) {
-      *bytes = 2;
-      return (uint8_t)short_form[i + 1];
-    }
-  if (end - at < 6 || memcmp(at, "\\u00", 4) != 0 || (at[4] != '0' && at[4] != '1')) return 0;
-  bool digit = at[5] >= '0' && at[5] <= '9';
-  if (!digit && (at[5] < 'a' || at[5] > 'f')) return 0;
-  uint8_t found = (uint8_t)((at[4] - '0') * 16 + (digit ? at[5] - '0' : at[5] - 'a' + 10));
-  if (found == 0 || memchr("\b\t\n\f\r", found, 5) == NULL) *bytes = 6; /* those have the short form */
-  return found;
+static const char SHORT_FORM[] = "\"\"\\\\b\bt\tn\nf\fr\r"; /* what stands behind the backslash, and what it means */
+
+/* The character that is escaped at `at`, in the one form; *bytes: of the escape. */
+static uint8_t escaped(const uint8_t *at, int *bytes) {
+  *bytes = 2;
+  for (size_t i = 0; i < sizeof SHORT_FORM - 1; i += 2)
+    if (at[1] == (uint8_t)SHORT_FORM[i]) return (uint8_t)SHORT_FORM[i + 1];
+  *bytes = 6;
+  return (uint8_t)((at[4] - '0') * 16 + (at[5] <= '9' ? at[5] - '0' : at[5] - 'a' + 10));
 }
 
-/* Passes over a string; false where it is not written as strings are. */
+/* The number of four hex digits at `at`; -1 where there are none. */
+static int32_t four_digits(const uint8_t *at, const uint8_t *end) {
+  int32_t number = 0;
+  if (end - at < 4) return -1;
+  for (int i = 0; i < 4; i++) {
+    int low = at[i] | 0x20; /* of a letter */
+    bool digit = at[i] >= '0' && at[i] <= '9';
+    if (!digit && (low < 'a' || low > 'f')) return -1;
+    number = number * 16 + (digit ? at[i] - '0' : low - 'a' + 10);
+  }
+  return number;
+}
+
+/* Passes over an escape; gives its character, -1 for none. */
+static int32_t pass_escape(reader *r) {
+  if (r->end - r->at < 2) return -1;
+  uint8_t kind = r->at[1];
+  r->at += 2; /* exact: inside the text */
+  if (kind == '/') return '/';
+  for (size_t i = 0; i < sizeof SHORT_FORM - 1; i += 2)
+    if (kind == (uint8_t)SHORT_FORM[i]) return SHORT_FORM[i + 1];
+  int32_t found = kind == 'u' ? four_digits(r->at, r->end) : -1;
+  if (found < 0 || (found >= 0xDC00 && found <= 0xDFFF)) return -1;
+  r->at += 4; /* exact: they are there */
+  if (found < 0xD800 || found > 0xDBFF) return found;
+  if (r->end - r->at < 6 || r->at[0] != '\\' || r->at[1] != 'u') return -1;
+  int32_t low = four_digits(r->at + 2, r->end);
+  if (low < 0xDC00 || low > 0xDFFF) return -1;
+  r->at += 6; /* exact: they are there */
+  return 0x10000 + ((found - 0xD800) << 10) + (low - 0xDC00);
+}
+
+/* A character in the one form, which takes no more bytes than any escape of it. */
+static void put_character(reader *r, int32_t character) {
+  for (size_t i = 0; i < sizeof SHORT_FORM - 1; i += 2)
+    if (character == SHORT_FORM[i + 1]) {
+      *r->out++ = '\\';
+      *r->out++ = (uint8_t)SHORT_FORM[i];
+      return;
+    }
+  if (character < 0x20) {
+    char text[8];
+    (void)snprintf(text, sizeof text, "\\u%04x", (unsigned)character);
+    memcpy(r->out, text, 6);
+    r->out += 6; /* exact: as many as were read */
+  } else if (character < 0x80) {
+    *r->out++ = (uint8_t)character;
+  } else if (character < 0x800) {
+    *r->out++ = (uint8_t)(0xC0 | character >> 6);
+    *r->out++ = (uint8_t)(0x80 | (character & 0x3F));
+  } else if (character < 0x10000) {
+    *r->out++ = (uint8_t)(0xE0 | character >> 12);
+    *r->out++ = (uint8_t)(0x80 | (character >> 6 & 0x3F));
+    *r->out++ = (uint8_t)(0x80 | (character & 0x3F));
+  } else {
+    *r->out++ = (uint8_t)(0xF0 | character >> 18);
+    *r->out++ = (uint8_t)(0x80 | (character >> 12 & 0x3F));
+    *r->out++ = (uint8_t)(0x80 | (character >> 6 & 0x3F));
+    *r->out++ = (uint8_t)(0x80 | (character & 0x3F));
+  }
+}
+
+/* Passes over a string; false where it is none. `text`: as it stands in the one form. */
 static bool pass_string(reader *r, ur_json_text *text) {
   if (r->at == r->end || *r->at != '"') return false;
-  const uint8_t *at = r->at + 1;
-  text->at = at;
-  while (at < r->end && *at != '"') {
-    int bytes = 0;
-    if (*at == '\\')
-      (void)escaped(at, r->end, &bytes);
-    else if (*at >= 0x20)
-      bytes = ur_utf8_bytes(at, r->end);
+  r->at++;
+  *r->out++ = '"';
+  text->at = r->out;
+  while (r->at < r->end && *r->at != '"') {
+    if (*r->at == '\\') {
+      int32_t character = pass_escape(r);
+      if (character < 0) return false;
+      put_character(r, character);
+      continue;
+    }
+    int bytes = *r->at < 0x20 ? 0 : ur_utf8_bytes(r->at, r->end);
     if (bytes == 0) return false;
-    at += bytes; /* exact: inside the text */
+    memmove(r->out, r->at, (size_t)bytes);
+    r->at += bytes;  /* exact: inside the text */
+    r->out += bytes; /* exact: not ahead of it */
   }
-  if (at >= r->end) return false;
-  text->bytes = (uint64_t)(at - text->at);
-  r->at = at + 1;
+  if (r->at >= r->end) return false;
+  text->bytes = (uint64_t)(r->out - text->at);
+  r->at++;
+  *r->out++ = '"';
   return true;
 }
 
@@ -72,155 +135,75 @@ uint64_t ur_json_decode(ur_json_text text, uint8_t *to) {
   uint8_t *out = to;
   while (at < end) {
     int bytes = 1;
-    *out++ = *at == '\\' ? escaped(at, end, &bytes) : *at;
+    *out++ = *at == '\\' ? escaped(at, &bytes) : *at;
     at += bytes; /* exact: inside the text */
   }
   return (uint64_t)(out - to);
 }
 
-/* Whether the characters of one key stand before those of another: by code points, as bytes of UTF-8 do. */
-static bool stands_before(ur_json_text one, ur_json_text other) {
-  const uint8_t *a = one.at, *b = other.at;
-  const uint8_t *a_end = a + one.bytes, *b_end = b + other.bytes; /* exact: they lie in the text */
-  while (a < a_end && b < b_end) {
-    int a_bytes = 1, b_bytes = 1;
-    uint8_t left = *a == '\\' ? escaped(a, a_end, &a_bytes) : *a, right = *b == '\\' ? escaped(b, b_end, &b_bytes) : *b;
-    if (left != right) return left < right;
-    a += a_bytes; /* exact: inside the text */
-    b += b_bytes; /* exact: inside the text */
-  }
-  return a == a_end && b < b_end;
+int ur_json_compare(ur_json_text one, ur_json_text other) {
+  uint64_t some = one.bytes < other.bytes ? one.bytes : other.bytes;
+  int found = memcmp(one.at, other.at, some);
+  return found != 0 ? found : one.bytes < other.bytes ? -1 : one.bytes > other.bytes;
 }
 
 /* ---- numbers ---------------------------------------------------------------------------------------------------- */
 
-/* The float 64 nearest to digits * 10^exponent, whatever the locale: text without a point is the same in all. */
-static double value_of(const char *digits, int exponent) {
-  char text[FLOAT_TEXT + 16];
-  (void)snprintf(text, sizeof text, "%se%d", digits, exponent);
-  return strtod(text, NULL);
-}
-
-/* A float as it is written: its digits without zeros at the ends, of which the first counts 10^exponent. */
-typedef struct {
-  bool negative;
-  char digits[FLOAT_TEXT + 1];
-  int count;
-  int exponent;
-} decimal;
-
-/* The `count` digits nearest to a value above 0. */
-static decimal nearest_digits(double value, int count) {
-  char text[FLOAT_TEXT + 16];
-  decimal found = {.count = count};
-  (void)snprintf(text, sizeof text, "%.*e", count - 1, value);
-  char *exponent = strchr(text, 'e');
-  int n = 0;
-  for (char *at = text; at < exponent; at++)
-    if (*at >= '0' && *at <= '9') found.digits[n++] = *at; /* the locale says what stands for the point */
-  found.exponent = (int)strtol(exponent + 1, NULL, 10);
-  return found;
-}
-
-static double value_of_decimal(const decimal *d) { return value_of(d->digits, d->exponent - d->count + 1); }
-
-/* The next larger number of as many digits. */
-static decimal next_digits(decimal d) {
-  int i = d.count - 1;
-  while (i >= 0 && d.digits[i] == '9') d.digits[i--] = '0';
-  if (i >= 0) {
-    d.digits[i]++;
-  } else {
-    d.digits[0] = '1';
-    d.exponent++;
-  }
-  return d;
-}
-
-/* Whether some number of `count` digits is read as this value, and which is the nearest such. */
-static bool reads_as(double value, int count, decimal *found) {
-  *found = nearest_digits(value, count);
-  if (value_of_decimal(found) == value) return true;
-  *found = next_digits(*found); /* where the distance to the float below is half that to the one above */
-  return value_of_decimal(found) == value;
-}
-
-/* Takes a float apart; false where its form is none of those of docs/format.md. */
-static bool take_decimal(ur_json_text text, decimal *d) {
-  const uint8_t *at = text.at, *end = text.at + text.bytes; /* exact: it lies in the text */
-  int before = 0, behind = 0, zeros = 0;
+/* The float 64 nearest to a number that is written as JSON has them, whatever the locale: without a point, text is the same
+ * in all. */
+static double value_of(const uint8_t *at, const uint8_t *end) {
+  char text[MOST_NUMBER + 32];
+  size_t count = 0;
+  int64_t exponent = 0, behind = 0;
   bool point = false;
-  *d = (decimal){.negative = at < end && *at == '-'};
-  if (d->negative) at++;
   for (; at < end && *at != 'e'; at++) {
     if (*at == '.') {
-      if (point) return false;
       point = true;
       continue;
     }
-    if (point) behind++;
-    else before++;
-    if (d->count == 0 && *at == '0') {
-      zeros++;
-      continue;
-    }
-    if (d->count >= FLOAT_TEXT) return false;
-    d->digits[d->count++] = (char)*at;
+    text[count++] = (char)*at;
+    behind += point;
   }
-  int exponent = 0;
-  bool has_exponent = at < end;
-  if (has_exponent) {
-    if (end - at < 4 || end - at > 5 || (at[1] != '+' && at[1] != '-') || (end - at == 5 && at[2] == '0')) return false;
-    for (const uint8_t *digit = at + 2; digit < end; digit++) exponent = exponent * 10 + (*digit - '0');
-    if (at[1] == '-') exponent = -exponent;
+  bool negative = false;
+  for (at += at < end; at < end; at++) {
+    if (*at == '-' || *at == '+') negative = *at == '-';
+    else if (exponent < MOST_EXPONENT) exponent = exponent * 10 + (*at - '0');
   }
-  d->exponent = before - 1 - zeros + exponent;
-  int written = d->count;
-  while (d->count > 0 && d->digits[d->count - 1] == '0') d->digits[--d->count] = 0;
-  if (d->count == 0) return !has_exponent && before == 1 && behind == 1; /* 0.0 */
-  if (has_exponent) /* one digit before the point, no zeros at the end */
-    return before == 1 && zeros == 0 && written == d->count && (point ? behind > 0 : true) &&
-           (d->exponent < -4 || d->exponent >= 16);
-  if (!point || behind == 0 || d->exponent < -4 || d->exponent >= 16) return false;
-  if (before > 1 && zeros > 0) return false;
-  int least = d->count - 1 - d->exponent; /* digits behind the point */
-  return behind == (least > 1 ? least : 1);
+  (void)snprintf(text + count, 32, "e%" PRId64, (negative ? -exponent : exponent) - behind);
+  return strtod(text, NULL);
 }
 
-/* Whether a float is written as the fewest digits that give it again. */
-static bool is_shortest(ur_json_text text) {
-  decimal d, found;
-  if (!take_decimal(text, &d)) return false;
-  if (d.count == 0) return true;
-  if (d.count > FLOAT_DIGITS) return false;
-  double value = value_of_decimal(&d);
-  if (!(value > 0) || isinf(value)) return false;
-  if (d.count > 1 && reads_as(value, d.count - 1, &found)) return false;
-  return reads_as(value, d.count, &found) && found.exponent == d.exponent &&
-         memcmp(found.digits, d.digits, (size_t)d.count) == 0;
+static const uint8_t *digits_end(const uint8_t *at, const uint8_t *end) {
+  while (at < end && *at >= '0' && *at <= '9') at++;
+  return at;
 }
 
-/* Passes over a number; false where it is not written as numbers are. */
+/* Passes over a number; false where it is none. */
 static bool pass_number(reader *r) {
-  const uint8_t *at = r->at, *begin = at;
+  const uint8_t *begin = r->at, *at = begin, *from = NULL;
   bool whole = true;
   if (at < r->end && *at == '-') at++;
-  const uint8_t *first = at;
-  for (; at < r->end; at++) {
-    if (*at >= '0' && *at <= '9') continue;
-    if (*at != '.' && *at != 'e' && *at != '+' && *at != '-') break;
-    if (*at == '+' || *at == '-') {
-      if (at[-1] != 'e') return false;
-    } else if (*at == 'e' && memchr(first, 'e', (size_t)(at - first)) != NULL) {
-      return false;
-    }
+  from = at;
+  at = digits_end(at, r->end);
+  if (at == from || (*from == '0' && at - from > 1)) return false;
+  if (at < r->end && *at == '.') {
     whole = false;
+    from = ++at;
+    at = digits_end(at, r->end);
+    if (at == from) return false;
   }
-  r->at = at;
-  if (at == first || *first < '0' || *first > '9') return false;
-  if (!whole) return at - begin <= FLOAT_TEXT && is_shortest((ur_json_text){begin, (uint64_t)(at - begin)});
-  if (*first == '0') return at - first == 1 && first == begin; /* neither 00 nor -0 */
-  return at - first <= INTEGER_DIGITS;
+  if (at < r->end && (*at == 'e' || *at == 'E')) {
+    whole = false;
+    at++;
+    if (at < r->end && (*at == '+' || *at == '-')) at++;
+    from = at;
+    at = digits_end(at, r->end);
+    if (at == from) return false;
+  }
+  if (at - begin > MOST_NUMBER) return false;
+  uint8_t *out = r->out;
+  for (; r->at < at; r->at++) *r->out++ = *r->at == 'E' ? 'e' : *r->at;
+  return whole || isfinite(value_of(out, r->out));
 }
 
 bool ur_json_integer(const uint8_t *value, bool *negative, uint64_t *size) {
@@ -245,27 +228,68 @@ bool ur_json_number(const uint8_t *value, uint64_t *number) {
   return true;
 }
 
-double ur_json_float(const uint8_t *value) {
-  decimal d;
-  double size = 0;
-  if (take_decimal((ur_json_text){value, (uint64_t)(ur_json_end(value) - value)}, &d) && d.count > 0) size = value_of_decimal(&d);
-  return *value == '-' ? -size : size;
-}
+double ur_json_float(const uint8_t *value) { return value_of(value, ur_json_end(value)); }
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
+
+static void pass_space(reader *r) {
+  while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')) r->at++;
+}
+
+static bool pass_byte(reader *r, uint8_t byte) {
+  if (r->at == r->end || *r->at != byte) return false;
+  *r->out++ = *r->at++;
+  return true;
+}
 
 static bool pass_word(reader *r, const char *word) {
   size_t bytes = strlen(word);
   if ((size_t)(r->end - r->at) < bytes || memcmp(r->at, word, bytes) != 0) return false;
-  r->at += bytes; /* exact: no more than is left */
+  memmove(r->out, r->at, bytes);
+  r->at += bytes;  /* exact: no more than is left */
+  r->out += bytes; /* exact: not ahead of it */
   return true;
 }
 
 static bool open_level(reader *r, bool named) {
   if (r->depth == DEPTH) return false;
-  r->at++;
+  *r->out++ = *r->at++;
   r->levels[r->depth].named = named;
+  r->levels[r->depth].first = r->count;
   r->levels[r->depth++].begun = false;
+  return true;
+}
+
+static int compare_keys(const void *a, const void *b) {
+  return ur_json_compare(*(const ur_json_text *)a, *(const ur_json_text *)b);
+}
+
+/* Ends the innermost level; false where two of its keys are the same. */
+static bool close_level(reader *r) {
+  uint64_t first = r->levels[--r->depth].first, count = r->count - first;
+  *r->out++ = *r->at++;
+  r->count = first;
+  if (count > 1) qsort(r->keys + first, (size_t)count, sizeof *r->keys, compare_keys);
+  for (uint64_t i = 1; i < count; i++)
+    if (compare_keys(&r->keys[first + i - 1], &r->keys[first + i]) == 0) return false; /* exact: in memory */
+  return true;
+}
+
+static bool pass_key(reader *r) {
+  ur_json_text key;
+  if (!pass_string(r, &key)) return false;
+  if (r->count == r->room) {
+    uint64_t room = 2 * r->room + 64; /* exact: as the text, which is in memory */
+    ur_json_text *keys = realloc(r->keys, room * sizeof *keys);
+    r->no_memory = keys == NULL;
+    if (keys == NULL) return false;
+    r->keys = keys;
+    r->room = room;
+  }
+  r->keys[r->count++] = key;
+  pass_space(r);
+  if (!pass_byte(r, ':')) return false;
+  pass_space(r);
   return true;
 }
 
@@ -286,33 +310,28 @@ static bool pass_value(reader *r) {
 
 /* Passes over the end of the innermost level, or what stands before its next item, and that one's beginning. */
 static bool pass_item(reader *r) {
-  bool named = r->levels[r->depth - 1].named, begun = r->levels[r->depth - 1].begun;
+  bool named = r->levels[r->depth - 1].named;
+  pass_space(r);
   if (r->at == r->end) return false;
-  if (*r->at == (named ? '}' : ']')) {
-    r->at++;
-    r->depth--;
-    return true;
-  }
-  if (begun && *r->at++ != ',') return false;
-  if (named) {
-    ur_json_text key;
-    if (!pass_string(r, &key) || r->at == r->end || *r->at++ != ':') return false;
-    if (begun && !stands_before(r->levels[r->depth - 1].last, key)) return false;
-    r->levels[r->depth - 1].last = key;
+  if (*r->at == (named ? '}' : ']')) return close_level(r);
+  if (r->levels[r->depth - 1].begun) {
+    if (!pass_byte(r, ',')) return false;
+    pass_space(r);
   }
   r->levels[r->depth - 1].begun = true;
-  return pass_value(r);
+  return (!named || pass_key(r)) && pass_value(r);
 }
 
-ur_status ur_json_check(const uint8_t *text, uint64_t bytes, ur_error *error) {
-  reader r;
-  r.at = text;
-  r.end = text + bytes; /* exact: the caller's memory */
-  r.depth = 0;
-  bool good = bytes > 0 && *text == '{' && open_level(&r, true);
+ur_status ur_json_normalize(uint8_t *text, uint64_t *bytes, ur_error *error) {
+  reader r = {.at = text, .end = text + *bytes, .out = text}; /* exact: the caller's memory */
+  bool good = *bytes > 0 && *text == '{' && open_level(&r, true);
   while (good && r.depth > 0) good = pass_item(&r);
-  if (good && r.end - r.at == 1 && *r.at == '\n') return UR_OK;
-  return ur_fail(error, UR_CORRUPT, "its text is not as a manifest is written, from byte %" PRIu64 " on: it was edited or damaged",
+  if (good) pass_space(&r);
+  free(r.keys);
+  if (r.no_memory) return ur_fail(error, UR_NO_MEMORY, "no memory for its keys");
+  *bytes = (uint64_t)(r.out - text);
+  if (good && r.at == r.end) return UR_OK;
+  return ur_fail(error, UR_CORRUPT, "it is not JSON by the rules for manifests, from byte %" PRIu64 " on: it was edited or damaged",
                  (uint64_t)(r.at - text));
 }
 

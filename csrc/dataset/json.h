@@ -1,7 +1,8 @@
-/* dataset/json.h - JSON in the one form that a manifest is written in, walked where it lies. Internal.
+/* dataset/json.h - JSON, brought into one form and walked where it lies. Internal.
  *
- * Nothing is copied and no tree is made: ur_json_check() looks at each byte once, and what has passed it is walked by
- * pointers to where values begin. */
+ * Nothing is copied and no tree is made: ur_json_normalize() looks at each byte once, and what has passed it is walked by
+ * pointers to where values begin. In the one form there are no spaces, and each string is written in one way: as it is, but
+ * for quotation mark, backslash and what is below U+0020. */
 #ifndef UR_JSON_H
 #define UR_JSON_H
 
@@ -26,9 +27,10 @@ typedef struct {
   bool named; /* an object's: each has a key */
 } ur_json_items;
 
-/* UR_CORRUPT, with the place, unless the text is one object in the form of docs/format.md and a newline: keys ascend, no
- * spaces, numbers and strings as they are written there, UTF-8, at most 64 levels. One pass, no memory. */
-ur_status ur_json_check(const uint8_t *text, uint64_t bytes, ur_error *error);
+/* Brings text into the one form, in its place, and *bytes to what is left of it. UR_CORRUPT, with the place, unless it is one
+ * object by the rules of docs/format.md: UTF-8, no key twice in an object, numbers that are finite, at most 64 levels.
+ * One pass; memory for the keys of objects that are open. */
+ur_status ur_json_normalize(uint8_t *text, uint64_t *bytes, ur_error *error);
 
 /* All below are of values in text that has been checked. */
 ur_json_kind ur_json_kind_of(const uint8_t *value);
@@ -38,6 +40,9 @@ const uint8_t *ur_json_end(const uint8_t *value);
 ur_json_items ur_json_items_of(const uint8_t *value);
 bool ur_json_next(ur_json_items *items, ur_json_text *key, const uint8_t **value);
 uint64_t ur_json_count(const uint8_t *value);
+
+/* The order of strings in the one form; 0: they are equal. */
+int ur_json_compare(ur_json_text one, ur_json_text other);
 
 /* Whether a string is `expected`, which has nothing that is escaped. */
 bool ur_json_is(ur_json_text text, const char *expected);

@@ -89,9 +89,15 @@ static bool take_name(const uint8_t *value, const uint8_t id[UR_ID_BYTES], uint6
 
 /* ---- what stands around the parts -------------------------------------------------------------------------------- */
 
-enum { CREATED_BY, DIGEST, FORMAT, GENERATION, ID, INDEX, LAYOUTS, METADATA, NEXT_PART, OPTIONAL, PARTS, REQUIRED, SCHEMA, VERSION_KEY, KEYS };
-static const char *const TOP[KEYS] = {"created_by", "digest", "format", "generation", "id", "index", "layouts", "metadata",
-                                      "next_part", "optional", "parts", "required", "schema", "version"};
+enum { CREATED_BY, DIGEST, FORMAT, GENERATION, GIVEN_UP, ID, INDEX, LAYOUTS, METADATA, NEXT_PART, OPTIONAL, PARTS, PUBLICATION,
+       REQUIRED, ROWS_DROPPED, SAME_ROWS, SCHEMA, VERSION_KEY, KEYS };
+static const char *const TOP[KEYS] = {"created_by", "digest", "format", "generation", "given_up", "id", "index", "layouts",
+                                      "metadata", "next_part", "optional", "parts", "publication", "required", "rows_dropped",
+                                      "same_rows", "schema", "version"};
+/* Those that may be left out, and what they are. */
+static const struct { int key; ur_json_kind kind; } MAY_BE[] = {
+    {GIVEN_UP, UR_JSON_OBJECT}, {LAYOUTS, UR_JSON_ARRAY}, {OPTIONAL, UR_JSON_OBJECT}, {PUBLICATION, UR_JSON_OBJECT},
+    {REQUIRED, UR_JSON_ARRAY}, {ROWS_DROPPED, UR_JSON_ARRAY}, {SAME_ROWS, UR_JSON_OBJECT}};
 
 static const uint8_t *field(const uint8_t *object, const char *name) {
   ur_json_items items = ur_json_items_of(object);
@@ -137,20 +143,27 @@ static ur_status check_required(const uint8_t *required, bool *columns, bool *de
   return UR_OK;
 }
 
-/* Of the text without its newline, the value of "digest" left out: what stands before it is moved up to what comes after. */
-static ur_status check_digest(ur_manifest *m, const uint8_t *value, ur_error *error) {
+static const char BEGINNING[] = "{\"digest\":\"";
+
+/* The digest of the file with the digits of its own as zeros: of the bytes as they lie, before anything is changed in them. */
+static ur_status take_digest(ur_manifest *m, ur_error *error) {
+  const size_t begin = sizeof BEGINNING - 1;
+  ur_json_text digits = {m->text + begin, HEX64};
+  if (m->text_bytes <= begin + HEX64 || memcmp(m->text, BEGINNING, begin) != 0 || !is_hex(digits, HEX64) || m->text[begin + HEX64] != '"')
+    return wrong(error, "this is not the manifest of a UniRecord dataset: it does not begin with its digest");
+  uint8_t stored[HEX64];
+  memcpy(stored, m->text + begin, HEX64); /* exact: there are as many */
+  memset(m->text + begin, '0', HEX64);    /* exact: likewise */
+  m->digest = ur_xxh3_64(m->text, (size_t)m->text_bytes, 0);
+  memcpy(m->text + begin, stored, HEX64); /* exact: likewise */
+  return UR_OK;
+}
+
+static ur_status check_digest(const ur_manifest *m, const uint8_t *value, ur_error *error) {
   uint64_t stored = 0;
-  if (!take_hex64(value, &stored)) return wrong(error, "its digest is not 16 lower-case hex digits");
-  uint8_t before[HEX64];
-  size_t front = (size_t)(value + 1 - m->text);
-  memcpy(before, m->text + front, HEX64);
-  memmove(m->text + HEX64, m->text, front);
-  uint64_t found = ur_xxh3_64(m->text + HEX64, (size_t)m->text_bytes - 1 - HEX64, 0); /* exact: the text has them */
-  memmove(m->text, m->text + HEX64, front);
-  memcpy(m->text + front, before, HEX64);
-  if (stored == found) return UR_OK;
-  return ur_fail(error, UR_CORRUPT, "its text has the digest %016" PRIx64 ", but %016" PRIx64 " is stored in it: it was edited or "
-                 "damaged", found, stored);
+  if (take_hex64(value, &stored) && stored == m->digest) return UR_OK;
+  return ur_fail(error, UR_CORRUPT, "it has the digest %016" PRIx64 ", but %016" PRIx64 " is stored in it: it was edited or damaged",
+                 m->digest, stored);
 }
 
 static ur_status check_index(const ur_schema *schema, const uint8_t *value, ur_error *error) {
@@ -471,9 +484,8 @@ static ur_status is_layout_of(const ur_manifest *m, const uint8_t *id, ur_json_t
 }
 
 /* By which sizes of blocks are chosen, where rows have only been laid out anew since. */
-static ur_status take_facts(ur_manifest *m, const uint8_t *optional, const uint8_t *id, ur_error *error) {
-  const uint8_t *said = optional == NULL ? NULL : field(optional, "same_rows");
-  if (said == NULL || ur_json_kind_of(said) == UR_JSON_NULL) return UR_OK;
+static ur_status take_facts(ur_manifest *m, const uint8_t *said, const uint8_t *id, ur_error *error) {
+  if (said == NULL) return UR_OK;
   const uint8_t *identity = field(said, "identity"), *layout = field(said, "layout"), *group_rows = field(said, "group_rows"),
                 *rows = field(said, "rows"), *bytes = field(said, "bytes");
   ur_json_text one, other;
@@ -496,8 +508,10 @@ static ur_status take_all(ur_manifest *m, ur_error *error) {
   if (status == UR_OK) status = check_required(field(m->text, "required"), &columns, &deletions, error);
   if (status != UR_OK) return status;
   bool whole = take_fields(m->text, TOP, values, KEYS);
-  for (int i = 0; i < KEYS; i++) whole = whole && (values[i] != NULL || i == LAYOUTS || i == OPTIONAL || i == REQUIRED);
-  if (!whole) return wrong(error, "its keys are not those of a manifest");
+  int missing = 0, left_out = 0;
+  for (int i = 0; i < KEYS; i++) missing += values[i] == NULL;
+  for (size_t i = 0; whole && i < sizeof MAY_BE / sizeof *MAY_BE; i++) left_out += values[MAY_BE[i].key] == NULL;
+  if (!whole || missing != left_out) return wrong(error, "its keys are not those of a manifest");
   status = check_digest(m, values[DIGEST], error);
   if (status == UR_OK) status = ur_schema_read(values[SCHEMA], &m->schema, error);
   if (status == UR_OK) status = check_index(&m->schema, values[INDEX], error);
@@ -506,15 +520,19 @@ static ur_status take_all(ur_manifest *m, ur_error *error) {
   if (!ur_json_number(values[GENERATION], &generation) || generation < 1) return wrong(error, "generation is no number from 1");
   if (!take_id(values[ID], id)) return wrong(error, "its id is not 32 lower-case hex digits");
   if (!ur_json_string(values[CREATED_BY], &text)) return wrong(error, "created_by is not a string");
-  if (values[OPTIONAL] != NULL && (ur_json_kind_of(values[OPTIONAL]) != UR_JSON_OBJECT || ur_json_count(values[OPTIONAL]) == 0))
-    return wrong(error, "optional is not an object with a key");
+  for (size_t i = 0; i < sizeof MAY_BE / sizeof *MAY_BE; i++) {
+    const uint8_t *value = values[MAY_BE[i].key];
+    if (value != NULL && ur_json_kind_of(value) != MAY_BE[i].kind)
+      return ur_fail(error, UR_FORMAT, "%s is not %s", TOP[MAY_BE[i].key], MAY_BE[i].kind == UR_JSON_ARRAY ? "a list" : "an object");
+  }
+  if (values[OPTIONAL] != NULL && ur_json_count(values[OPTIONAL]) == 0) return wrong(error, "optional is not an object with a key");
   status = check_metadata(values[METADATA], error);
   if (status == UR_OK) status = take_layouts(m, values[LAYOUTS], error);
   uint64_t digest = status == UR_OK ? ur_schema_digest(values[SCHEMA], &failed) : 0;
   if (failed) status = no_memory(error);
   if (status == UR_OK) status = take_parts(m, values[PARTS], next_part, digest, error);
   if (status == UR_OK) status = check_together(m, columns, deletions, error);
-  if (status == UR_OK) status = take_facts(m, values[OPTIONAL], id, error);
+  if (status == UR_OK) status = take_facts(m, values[SAME_ROWS], id, error);
   if (status == UR_OK) ur_schema_pack(values[SCHEMA], true, &m->packed);
   return m->packed.failed ? no_memory(error) : status;
 }
@@ -522,7 +540,8 @@ static ur_status take_all(ur_manifest *m, ur_error *error) {
 ur_status ur_manifest_read(uint8_t *text, uint64_t bytes, const char *name, ur_manifest *manifest, ur_error *error) {
   ur_error local = {.what = ""};
   *manifest = (ur_manifest){.text = text, .text_bytes = bytes};
-  ur_status status = ur_json_check(text, bytes, &local);
+  ur_status status = take_digest(manifest, &local);
+  if (status == UR_OK) status = ur_json_normalize(text, &manifest->text_bytes, &local);
   if (status == UR_OK) status = take_all(manifest, &local);
   if (status == UR_OK) return UR_OK;
   (void)ur_fail(error, status, "%s: %s", name, local.what);

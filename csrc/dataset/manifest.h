@@ -43,6 +43,7 @@ typedef struct {
 typedef struct {
   uint8_t *text;
   uint64_t text_bytes;
+  uint64_t digest;     /* of the file, the digits of its own as zeros */
   ur_schema schema;
   ur_packed packed;    /* the schema, with annotations */
   int64_t parts, files, deletions;

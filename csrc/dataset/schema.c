@@ -117,19 +117,13 @@ static bool read_column(const uint8_t *value, ur_schema_column *column) {
 
 /* ---- all of them ------------------------------------------------------------------------------------------------ */
 
-static int compare_texts(ur_json_text one, ur_json_text other) {
-  uint64_t some = one.bytes < other.bytes ? one.bytes : other.bytes;
-  int found = memcmp(one.at, other.at, some);
-  return found != 0 ? found : one.bytes < other.bytes ? -1 : one.bytes > other.bytes;
-}
-
 typedef struct {
   ur_json_text name;
   uint32_t number;
 } named_column;
 
 static int compare_names(const void *a, const void *b) {
-  return compare_texts(((const named_column *)a)->name, ((const named_column *)b)->name);
+  return ur_json_compare(((const named_column *)a)->name, ((const named_column *)b)->name);
 }
 
 static ur_status sort_names(ur_schema *schema, ur_error *error) {
@@ -175,7 +169,7 @@ int64_t ur_schema_find(const ur_schema *schema, ur_json_text name) {
   uint32_t first = 0, end = schema->count;
   while (first < end) {
     uint32_t middle = first + (end - first) / 2;
-    int found = compare_texts(schema->columns[schema->by_name[middle]].name, name);
+    int found = ur_json_compare(schema->columns[schema->by_name[middle]].name, name);
     if (found == 0) return schema->by_name[middle];
     if (found < 0) first = middle + 1;
     else end = middle;

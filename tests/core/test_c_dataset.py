@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import reseal
+from reseal import sealed
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
@@ -322,23 +324,16 @@ def disagreements(reader: Path, given: Sequence[bytes]) -> tuple[list[tuple[byte
     return wrong, taken
 
 
-def sealed(content: dict[str, Any]) -> bytes:
-    """The text of a manifest with this content, with its right digest."""
-    content = {**content, "digest": ""}
-    return manifest._dump({**content, "digest": f"{xxh3_64(manifest._dump(content)):016x}"}) + b"\n"
-
-
 @pytest.fixture(scope="module")
 def whole(datasets: dict[str, Path]) -> dict[str, Any]:
     """A manifest of every feature, with few parts."""
     content: dict[str, Any] = json.loads((datasets["all of it"] / "manifest.json").read_text())
     anew = json.loads((datasets["laid out anew"] / "manifest.json").read_text())
-    content["optional"] = {
-        **content.get("optional", {}),
-        **anew["optional"],
-        "x": [1.5, 1e16, -0.0, {"é": "\x01\n\u2028"}],
-    }
-    assert "same_rows" in content["optional"]
+    content["optional"] = {"x": [1.5, 1e16, -0.0, {"é": "\x01\n\u2028"}]}
+    content["same_rows"] = anew["same_rows"]
+    content["rows_dropped"] = ["0" * 16]
+    content["given_up"] = {"files": ["part-000000-00000000.urec"], "run": "x"}
+    assert "publication" in content
     return content
 
 
@@ -356,6 +351,7 @@ def test_manifests_with_a_byte_changed_or_cut_off_are_refused_as_in_python(
     given += [
         text + b"\n",
         text + b"x",
+        text.replace(b'{"', b'{ "', 1),
         b" " + text,
         b"\xef\xbb\xbf" + text,
         text[:-1],
@@ -453,49 +449,59 @@ def test_nesting_is_bounded_alike(reader: Path, whole: dict[str, Any]) -> None:
     wrong, taken = disagreements(reader, given)
     assert wrong == []
     assert 70 < taken < 90
-    deep = b"".join([b'{"created_by":', b"[" * 1_000_000, b"]" * 1_000_000, b"}\n"])
+    deep = b'{"digest":"%s","created_by":' % (b"0" * 16) + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}\n"
     assert texts(reader, [deep, b'{"a":' * 1_000_000])[0][0] == 6
 
 
-def test_text_in_another_form_is_refused_with_its_own_digest_too(reader: Path, whole: dict[str, Any]) -> None:
-    """The same content with other spaces, orders, escapes and numbers is not what a writer makes."""
+def test_text_in_any_form_is_taken_where_python_takes_it(reader: Path, whole: dict[str, Any]) -> None:
+    """The same content with other spaces, orders, escapes and numbers, each under its own digest."""
+    text = sealed(whole).decode()
+    others = {key: value for key, value in whole.items() if key != "digest"}
+    blank = {"digest": "0" * 16}
 
-    def of(text: str) -> bytes:
-        blank = text.replace(whole["digest"], "")
-        return text.replace(whole["digest"], f"{xxh3_64(blank.encode()):016x}").encode() + b"\n"
+    def spelled(content: dict[str, Any], **how: Any) -> str:
+        begun = '{"digest":"' + "0" * 16
+        return begun + json.dumps(blank | content, **how).partition("0" * 16)[2]
 
-    text = manifest._dump(whole).decode()
-    forms = [
-        json.dumps(whole, sort_keys=True),
-        json.dumps(whole, separators=(",", ":"), sort_keys=True),
-        json.dumps(dict(reversed(whole.items())), separators=(",", ":"), ensure_ascii=False),
+    backwards = json.loads(json.dumps(others), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    taken_forms = [
+        spelled(others), spelled(others, indent=3), spelled(others, separators=(" ,\n", "\t:\r ")),
+        spelled(backwards), text[:-1], text + " \r\n\t",
+        text.replace('"version":1', '"version": 1'),
+        text.replace('"few":[1,-1', '"few":[1,-1 '),
+        *(text.replace("-0.0", number) for number in
+          ("0.10", "0.1000000000000000055511151231257827", "1e-1", "0.1e0", "1E-1", "1e5", "1e-5", "1e+05", "1e+16",
+           "1e-400", "0.10000000000000002", "0e0", "-0.0", "0.00", "1.0e+16", "-0", "5.684341886080802e-14",
+           "9007199254740993.0", "1.7976931348623157e+308", "5e-324", "4e-324", "1E22", "1e+22", "0." + "1" * 4_298,
+           "1e-999999999999999999999999", "0e99999999999999999999")),
+        text.replace('"x":', '"\\u0078":'),
+        text.replace("\\n", "\\u000a"), text.replace("\\n", "\\u000A"), text.replace("\\n", "\\/"),
+        text.replace("é", "\\u00e9"), text.replace("é", "\\uD83D\\ude00"), text.replace("é", "\\u007f\\u0000\\u07ff"),
+        text.replace("\\u0001", "\\u001F"),
+        text.replace('"words"', '"\\u0077ords"'), text.replace('"int64"', '"i\\u006et64"'),
+        text.replace('"part-', '"\\u0070art\\u002d'), text.replace('"deletions"', '"\\u0064eletions"'),
+    ]  # fmt: skip
+    refused = [
         text.replace('"version":1', '"version":1.0'),
         text.replace('"version":1', '"version":01'),
         text.replace('"version":1', '"version":1,"version":1'),
+        text.replace('"version":1', '"version":1,"\\u0076ersion":1'),
+        text.replace('"x":', '"x":1,"\\u0078":'),
         text.replace('"few":[1,-1', '"few":[1,-01'),
-        text.replace('"few":[1,-1', '"few":[1,-0'),
-        *(text.replace('"scale":0.1', f'"scale":{number}') for number in
-          ("0.10", "0.1000000000000000055511151231257827", "1e-1", ".1", "0.1e0", "1E-1", "NaN",
-           "Infinity", "1e400", "1e5", "1e-5",
-           "1e+05", "1e+16", "1e-400", "0.10000000000000002", "0.10000000000000001", "00.1", "0e0", "-0.0",
-           "0.00", "1.0e+16",
-           "5.684341886080802e-14", "5.684341886080801e-14", "9007199254740992.0", "9007199254740993.0",
-           "1.7976931348623157e+308",
-           "1.7976931348623159e+308", "5e-324", "4e-324", "2.2250738585072014e-308", "1e22", "1e+22",
-           "10000000000000000.0")),
-        text.replace('"x":', '"\\u0078":'),
-        text.replace("\\n", "\\u000a"),
-        text.replace("é", "\\u00e9"),
-        text.replace("\\u0001", "\\u0001\\ud800"),
-        text.replace("\\u0001", "\x01"),
-        text.replace("\\u0001", "\\/"),
-        text.replace("\\u0001", "\\u001F"),
-        text.replace("\\u0001", "\\u001f"),
+        *(text.replace("-0.0", number) for number in
+          (".1", "1.", "+1", "NaN", "Infinity", "-Infinity", "1e400", "00.1", "-", "1e", "1e+", "0x1", "1.e1",
+           "1.7976931348623159e+308", "0." + "1" * 4_299, "1" * 4_301, "1e999999999999999999999999", "1_0")),
+        *(text.replace("\\u0001", other) for other in
+          ("\\ud800", "\\udc00", "\\ud800\\ud800", "\\ud800x", "\\u00", "\\u00g0", "\\x", "\x01", "\\U0001",
+           "\\u 001")),
+        text.replace(",", ",,", 1), text.replace(",", " ", 1), text.replace("[", "[,", 1), text.replace("]", ",]", 1),
+        text.replace("}", ",}", 1), text + "x", text + "{}", text[:-2],
     ]  # fmt: skip
-    assert len({text, *forms}) > 40
-    wrong, taken = disagreements(reader, [of(form) for form in [text, *forms]])
-    assert wrong == []
-    assert 5 < taken < 20
+    wrong, taken = disagreements(reader, [reseal.sealed_text(form.encode()) for form in taken_forms])
+    assert (wrong, taken) == ([], len(taken_forms))
+    wrong, taken = disagreements(reader, [reseal.sealed_text(form.encode()) for form in refused])
+    assert (wrong, taken) == ([], 0)
+    assert len({text, *taken_forms, *refused}) > 90
 
 
 def test_a_newer_feature_is_refused_by_its_name(reader: Path, whole: dict[str, Any]) -> None:
@@ -522,7 +528,9 @@ def test_the_floats_of_manifests_are_read_as_python_reads_them(reader: Path, who
     given = [sealed({**whole, "optional": {"x": numbers[i : i + 100]}}) for i in range(0, len(numbers), 100)]
     assert disagreements(reader, given) == ([], len(given))
     longer = [
-        sealed({**whole, "optional": {"x": [number]}}).replace(repr(number).encode(), b"%.17g" % number)
+        reseal.sealed_text(
+            sealed({**whole, "optional": {"x": [number]}}).replace(repr(number).encode(), b"%.17g" % number)
+        )
         for number in numbers[:500]
     ]
     assert not disagreements(reader, longer)[0]

@@ -175,7 +175,7 @@ def _other_metadata(manifest: dict[str, Any]) -> None:
 
 
 def _nonsense_of_same_rows(manifest: dict[str, Any]) -> None:
-    manifest["optional"] = {"same_rows": 5}
+    manifest["same_rows"] = {"identity": 5}
 
 
 @pytest.mark.parametrize("change", [_index_of_others, _other_metadata, _nonsense_of_same_rows])

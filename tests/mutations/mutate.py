@@ -290,9 +290,10 @@ def mutated_manifest(text: bytes, pick: random.Random, sealed: Callable[[bytes],
     tree = other_tree(json.loads(text), pick)
     if not isinstance(tree, dict):
         return json.dumps(tree, default=repr).encode()
-    tree = {**_with_text_keys(tree), "digest": ""}
-    content = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr)
-    packed = content.encode(errors="surrogatepass")
-    tree["digest"] = sealed(packed)
-    content = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=repr)
-    return content.encode(errors="surrogatepass") + b"\n"
+    tree = {
+        "digest": "0" * 16,
+        **{key: node for key, node in _with_text_keys(tree).items() if key != "digest"},
+    }
+    content = json.dumps(tree, separators=(",", ":"), ensure_ascii=pick.random() < 0.5, default=repr)
+    text = content.encode(errors="surrogatepass") + pick.choice([b"", b"\n"])
+    return text[:11] + sealed(text).encode() + text[27:]

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import reseal
-import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,11 +38,8 @@ GOOD = Manifest(b"d" * 16, 3, 7, SCHEMA, ("x",), b"\x81\xa1a\x01", (entry(1), en
 
 def changed(**keys: Any) -> bytes:
     """A manifest with other values, and a digest that is right."""
-    content = json.loads(manifest.encode(GOOD)) | keys | {"digest": ""}
-    content = {key: value for key, value in content.items() if value is not ...}
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-    digest = f"{xxhash.xxh3_64_intdigest(text):016x}"
-    return text.replace(b'"digest":""', f'"digest":"{digest}"'.encode()) + b"\n"
+    content = json.loads(manifest.encode(GOOD)) | keys
+    return reseal.sealed({key: value for key, value in content.items() if value is not ...})
 
 
 def parts(**keys: Any) -> list[dict[str, Any]]:
@@ -102,9 +98,7 @@ def test_a_list_is_read_all_at_once_only_as_it_is_read_one_by_one(
     start, stop = text.index(b'"parts":[') + len(b'"parts":['), text.index(b"]", text.index(b'"parts":['))
     at = start + place % (stop - start)
     changed = text[:at] + put + text[at + instead_of :]
-    unsigned = re.sub(rb'"digest":"[0-9a-f]{16}"', b'"digest":""', changed, count=1)
-    digest = f"{xxhash.xxh3_64_intdigest(unsigned[:-1]):016x}".encode()
-    signed = unsigned.replace(b'"digest":""', b'"digest":"' + digest + b'"', 1)
+    signed = reseal.sealed_text(changed)
 
     def decoded() -> object:
         try:
@@ -222,6 +216,11 @@ def test_every_truncation_is_refused() -> None:
         ({"parts": parts(content="0" * 15)}, "content of a part"),
         ({"parts": parts(content=7)}, "content of a part"),
         ({"created_by": None}, "created_by"),
+        ({"publication": 3}, "publication is 3; expected an object"),
+        ({"publication": None}, "publication is None; expected an object"),
+        ({"same_rows": []}, "same_rows"),
+        ({"rows_dropped": {}}, "rows_dropped is {}; expected a list"),
+        ({"given_up": "x"}, "given_up"),
         ({"parts": parts() * 2}, "same name"),
     ],
 )
@@ -230,11 +229,53 @@ def test_what_breaks_a_rule_is_refused_though_its_digest_is_right(keys: dict[str
         manifest.decode(changed(**keys), "m")
 
 
-def test_other_spellings_of_the_same_content_are_refused() -> None:
+OTHER_SPELLINGS: list[tuple[bytes, bytes]] = [
+    (b"}\n", b"}"), (b"}\n", b"}\n\n"), (b"}\n", b" \r\t}\n"), (b'"x"', b'"\\u0078"'),
+    (b":3,", b" :\t3,\n"), (b"[", b"[\r\n"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), OTHER_SPELLINGS)
+def test_any_spelling_of_the_same_content_is_read_by_its_own_digest_alone(one: bytes, other: bytes) -> None:
     text = manifest.encode(GOOD)
-    for other in (text[:-1], text + b"\n", text.replace(b'"x"', b'"\\u0078"'), text.replace(b":3,", b": 3,")):
-        with pytest.raises(CorruptionError):
-            manifest.decode(other, "m")
+    changed = text.replace(one, other)
+    assert changed != text
+    assert manifest.decode(reseal.sealed_text(changed), "m") == GOOD
+    with pytest.raises(CorruptionError):
+        manifest.decode(changed, "m")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (b'"version":1', b'"version":1,"version":1'),
+        (b'"version":1', b'"version":1,"\\u0076ersion":1'),
+        (b'"rows":10,', b'"rows":10,"rows":10,'),
+        (b'"version":1', b'"version":01'),
+        (b'"version":1', b'"version":1,"optional":{"a":NaN}'),
+        (b'"version":1', b'"version":1,"optional":{"a":1e999}'),
+        (b'"version":1', b'"version":1,"optional":{"a":1.' + b"0" * 4_300 + b"}"),
+        (b'"version":1', b'"version":1,"optional":{"a":"\\ud800"}'),
+        (b'"version":1', b'"version":1,"optional":{"\\udc00\\ud800":1}'),
+        (b'"version":1', b'"version":1,"optional":{"a":"\xed\xa0\x80"}'),
+        (b'"version":1', b'"version":1,"publication":{"a":' + b"[" * 63 + b"]" * 63 + b"}"),
+        (b"}\n", b"}{"),
+    ],
+)
+def test_what_is_no_json_of_a_manifest_is_refused_though_its_digest_is_right(
+    one: bytes, other: bytes
+) -> None:
+    text = manifest.encode(GOOD)
+    assert one in text
+    with pytest.raises(FormatError):
+        manifest.decode(reseal.sealed_text(text.replace(one, other, 1)), "m")
+
+
+def test_a_manifest_begins_with_its_digest() -> None:
+    text = manifest.encode(GOOD)
+    for other in (b" " + text, b"\xef\xbb\xbf" + text, text.replace(b'{"digest"', b'{ "digest"')):
+        with pytest.raises(FormatError, match="does not begin with its digest"):
+            manifest.decode(reseal.sealed_text(other) if other.startswith(b'{"d') else other, "m")
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(str.encode))

@@ -203,8 +203,9 @@ def test_a_damaged_version_is_told_and_stays(tmp_path: Path, capsys: pytest.Capt
 def test_a_manifest_says_nonsense_of_its_publication(tmp_path: Path) -> None:
     path = three_versions(tmp_path / "x")
     listing = manifest.read(str(path / "manifest.json"))
-    for said in (3, [], {}, {"generation": 3}, {**listing.optional["publication"], "first": 4}):
-        content = manifest.encode(replace(listing, optional={"publication": said}))
+    assert listing.publication is not None
+    for said in ({}, {"first": 3}, {**listing.publication, "first": 4}, {**listing.publication, "when": 7}):
+        content = manifest.encode(replace(listing, publication=said))
         (path / "manifest.json").unlink()
         (path / "manifest.json").write_bytes(content)
         assert seen(path) == [0, 1, 2, 3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 import struct
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -52,14 +53,22 @@ def generate_directory(seed: int, path: Path, like: MadeDirectory | None = None)
 
 
 def publish(path: Path, manifest: dict[str, Any]) -> None:
-    """Writes the manifest with its digest."""
-    text = _canonical({**manifest, "digest": ""})
-    manifest["digest"] = f"{xxhash.xxh3_64_intdigest(text):016x}"
-    (path / "manifest.json").write_bytes(_canonical(manifest) + b"\n")
-
-
-def _canonical(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    """Writes the manifest with its digest, in one of the ways in which JSON can be written."""
+    r = random.Random(repr(manifest))
+    content = list({**manifest, "digest": "0" * 16}.items())
+    r.shuffle(content)
+    content.sort(key=lambda item: item[0] != "digest")
+    text = json.dumps(
+        dict(content),
+        ensure_ascii=r.random() < 0.5,
+        indent=r.choice([None, None, 1, "\t"]),
+        separators=r.choice([(",", ":"), (", ", " : ")]),
+    )
+    # the beginning alone has one form
+    begun = re.sub(r'^\{\s*"digest"\s*:\s*', '{"digest":', text)
+    whole = begun.encode() + r.choice([b"", b"\n", b" \r\n"])
+    digest = f"{xxhash.xxh3_64_intdigest(whole):016x}".encode()
+    (path / "manifest.json").write_bytes(whole[:11] + digest + whole[27:])
 
 
 def _wire(columns: list[Col]) -> list[list[Any]]:
@@ -84,11 +93,10 @@ def _manifest(
         "created_by": r.choice(["somebody else", "", 'é\u0001"\\']),
     }
     optional = r.choice(
-        [{}, {"of later": {"x": 1.5, "y": [None, True, 'ü\u0001"\\\n'], "z": 1e16, "w": 1.5e-05}}]
+        [{}, {"of later": {"x": 1.5, "y": [None, True, 'ü\u0001"\\\n😀'], "z": 1e16, "w": 1.5e-05}}]
     )
     if r.random() < 0.5:
-        optional["publication"] = {
-            "generation": generation,
+        found["publication"] = {
             "command": "other-tool",
             "when": "2026-11-20T08:00:03Z",
             "first": r.randint(1, generation),

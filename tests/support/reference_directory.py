@@ -21,10 +21,9 @@ __all__ = ["read_directory"]
 def read_directory(path: str | Path) -> list[ReferencePart]:
     """The parts that `manifest.json` names, in order."""
     text = (Path(path) / "manifest.json").read_bytes()
-    need(text.endswith(b"\n"), "manifest ends with a newline")
-    manifest = json.loads(text)
-    bare = text[:-1].replace(f'"digest":"{manifest["digest"]}"'.encode(), b'"digest":""')
-    need(manifest["digest"] == f"{digest(bare):016x}", "digest of the manifest")
+    need(re.match(rb'\{"digest":"[0-9a-f]{16}"', text) is not None, "beginning of the manifest")
+    manifest = json.loads(text, object_pairs_hook=without_twice)
+    need(manifest["digest"] == f"{digest(text[:11] + b'0' * 16 + text[27:]):016x}", "digest of the manifest")
     need(manifest["format"] == "unirecord" and manifest["version"] == 1, "format of the manifest")
     gone = any("deletions" in entry for entry in manifest["parts"])
     layouts = manifest.get("layouts", [])
@@ -46,8 +45,10 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         "schema",
         "version",
     ]
-    need(sorted(set(manifest) - {"optional", "required", "layouts"}) == keys, "keys of the manifest")
-    need(isinstance(manifest.get("optional", {}), dict), "optional of the manifest")
+    said = {"publication": dict, "same_rows": dict, "rows_dropped": list, "given_up": dict, "optional": dict}
+    need(sorted(set(manifest) - {*said, "required", "layouts"}) == keys, "keys of the manifest")
+    for key, kind in said.items():
+        need(isinstance(manifest.get(key, kind()), kind), f"{key} of the manifest")
     need(re.fullmatch("[0-9a-f]{32}", manifest["id"]) is not None, "dataset id")
     packed = manifest["metadata"]
     user = None if packed is None else unpack(base64.b64decode(packed, validate=True))
@@ -80,6 +81,12 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     names += [file["name"] for entry in manifest["parts"] for file in entry.get("column_files", [])]
     need(len(set(names)) == len(names), "names of parts")
     return parts
+
+
+def without_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, no key of which stands in it twice."""
+    need(len(dict(pairs)) == len(pairs), "keys of an object")
+    return dict(pairs)
 
 
 def schema_of(part: ReferencePart) -> list[Any]:

@@ -131,11 +131,13 @@ def metadata(data_file: bytes) -> bytes:
 
 def sealed(content: dict[str, Any], nested: str = "") -> bytes:
     """The text of a manifest with the right digest; ``nested`` is put in the place of "@@"."""
+    content = {key: value for key, value in content.items() if key != "digest"}
+    text = json.dumps({"digest": "0" * 16, **content}, separators=(",", ":"), ensure_ascii=False)
+    return sealed_text((text.replace('"@@"', nested) if nested else text).encode() + b"\n")
 
-    def text(digest: str) -> str:
-        found = json.dumps(
-            {**content, "digest": digest}, sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        )
-        return found.replace('"@@"', nested) if nested else found
 
-    return text(f"{xxhash.xxh3_64_intdigest(text('').encode()):016x}").encode() + b"\n"
+def sealed_text(text: bytes) -> bytes:
+    """The text of a manifest, which begins with its digest, with the right one."""
+    assert text.startswith(b'{"digest":"')
+    blank = text[:11] + b"0" * 16 + text[27:]
+    return text[:11] + f"{xxhash.xxh3_64_intdigest(blank):016x}".encode() + text[27:]

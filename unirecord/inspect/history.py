@@ -25,7 +25,7 @@ class Version:
         number: the version; ``UniRecordDataset(path, version=number)`` opens it.
         when: seconds since 1970, UTC; of a version that a writer made, not changed, the time of its file, in an
             object store that of its last part; None where nothing says.
-        command: what published it: "write", "append", "restore", "repair"; "unknown" where an older package did.
+        command: what published it: "write", "append", "restore", "repair"; "unknown" where its manifest is damaged.
         of: of "restore": the version that was restored; else None.
         rows: rows of the version; None where its manifest is damaged.
         parts: parts of the version; None likewise.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
@@ -61,6 +63,7 @@ __all__ = [
     "read_fields",
     "rearranged",
     "schema_digest",
+    "sealed",
     "state_of",
     "state_of_entry",
 ]
@@ -400,12 +403,18 @@ _KEYS = {
     "digest",
 }
 _LAYOUTS = "layouts"
-_MAY_BE = {"optional", "required", _LAYOUTS}  # left out when empty
+# What is said of a version beside its rows: looked at by who needs it, and kept by who changes the dataset.
+_SAID = {"publication": dict, "same_rows": dict, "rows_dropped": list, "given_up": dict}
+_MAY_BE = {"optional", "required", _LAYOUTS, *_SAID}  # left out when empty
 _KNOWN = frozenset({COLUMNS, DELETIONS})  # what "required" may name
 _DELETION_KEYS = {"name", "rows", "bytes", "digest"}
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
 _MOST_LEVELS = 64  # of objects and arrays, the whole one too
-_STAND_IN = b"0"  # for parts that were found without it, where the rest of the text is read
+# The text begins with its digest, which is of all bytes of the file with these digits as zeros.
+_BEGINNING = re.compile(rb'\{"digest":"([0-9a-f]{16})"')
+_DIGITS_AT = slice(11, 27)
+_MOST_CHARACTERS = 4_300  # of a number
+_HALF_PAIR = re.compile(rb"\\u[dD][89a-fA-F]")  # of a character beyond U+FFFF, where it is escaped
 
 
 @dataclass(frozen=True)
@@ -419,8 +428,14 @@ class Manifest:
     parts: Sequence[PartEntry] = field(default=())
     created_by: str = CREATED_BY
     optional: dict[str, Any] = field(default_factory=dict)  # what readers may ignore: kept
-    digest: str = field(compare=False, default="")  # of the text that it was read from
+    digest: str = field(compare=False, default="")  # of the file that it was read from
     layouts: tuple[Layout, ...] = ()  # of parts whose columns are not where the schema has them
+    # As they stand there, checked by who looks at them: how the version came about; that its rows are those of the
+    # version before, laid out anew; whose deleted rows have left no bytes; what a `gc` of an object store deletes.
+    publication: dict[str, Any] | None = None
+    same_rows: dict[str, Any] | None = None
+    rows_dropped: list[Any] | None = None
+    given_up: dict[str, Any] | None = None
 
     @property
     def rows(self) -> int:
@@ -451,6 +466,7 @@ def part_id(dataset_id: bytes, number: int) -> bytes:
 def encode(manifest: Manifest) -> bytes:
     """The whole text of ``manifest.json``."""
     content = {
+        "digest": "0" * 16,
         "format": "unirecord",
         "version": VERSION,
         "id": manifest.id.hex(),
@@ -461,8 +477,9 @@ def encode(manifest: Manifest) -> bytes:
         "metadata": None if manifest.metadata is None else base64.b64encode(manifest.metadata).decode(),
         "parts": [_encode_part(part) for part in manifest.parts],
         "created_by": manifest.created_by,
-        "digest": "",
     }
+    said = {key: getattr(manifest, key) for key in _SAID}
+    content |= {key: value for key, value in said.items() if value is not None}
     if manifest.optional:
         content["optional"] = manifest.optional
     if manifest.layouts:
@@ -471,29 +488,34 @@ def encode(manifest: Manifest) -> bytes:
     needed += [DELETIONS] if manifest.deleted else []
     if needed:
         content["required"] = needed
-    content["digest"] = f"{xxh3_64(_dump(content)):016x}"
-    return _dump(content) + b"\n"
+    ordered = {key: content[key] for key in sorted(content, key=lambda key: (key != "digest", key))}
+    return sealed(json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+
+
+def sealed(text: bytes) -> bytes:
+    """The text of a manifest, which begins with its digest, with the right one."""
+    return text[: _DIGITS_AT.start] + _digest_of(text).encode() + text[_DIGITS_AT.stop :]
+
+
+def _digest_of(text: bytes) -> str:
+    return f"{xxh3_64(text[: _DIGITS_AT.start] + b'0' * 16 + text[_DIGITS_AT.stop :]):016x}"
 
 
 def _encode_part(part: PartEntry) -> dict[str, Any]:
     content: dict[str, Any] = {
-        "name": part.name,
-        "id": part.id.hex(),
-        "rows": part.rows,
         "bytes": part.bytes,
-        "index_bytes": part.index_bytes,
-        "schema": part.schema,
         "content": part.content,
+        "id": part.id.hex(),
+        "index_bytes": part.index_bytes,
+        "name": part.name,
+        "rows": part.rows,
+        "schema": part.schema,
     }
     if part.deleted is not None:
         content[DELETIONS] = asdict(part.deleted)
     if part.columns is not None:
         content.update(encode_part_columns(part.columns))
     return content
-
-
-def _dump(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def read(path: str) -> Manifest:
@@ -503,9 +525,17 @@ def read(path: str) -> Manifest:
 
 def decode(text: bytes, path: str) -> Manifest:
     """Reads a manifest; FormatError when it is none or a newer one, CorruptionError when it is not what was written."""
+    if not _BEGINNING.match(text):
+        raise FormatError(
+            f"{path}: this is not the manifest of a UniRecord dataset: it does not begin with its digest"
+        )
     listed = find_parts(text) if len(text) <= MAX_BYTES else None
-    # a list that is not as it is written is read entry by entry, which tells what is wrong
-    content = _load(text if listed is None else listed.before + _STAND_IN + listed.after, path)
+    stand_in = secrets.token_hex()  # for parts that were found without it
+    content = _load(
+        text if listed is None else listed.before + json.dumps(stand_in).encode() + listed.after, path
+    )
+    if listed is not None and content.get("parts") != [stand_in]:
+        listed, content = None, _load(text, path)  # they are of another key "parts", further in
     if content.get("format") != "unirecord":
         raise FormatError(f"{path}: this JSON file is not the manifest of a UniRecord dataset")
     version = content.get("version")
@@ -519,7 +549,7 @@ def decode(text: bytes, path: str) -> Manifest:
     if set(content) - _MAY_BE != _KEYS:
         raise FormatError(f"{path}: expected the keys {sorted(_KEYS)}, found {sorted(content)}")
     try:
-        _check_digest(content, listed, text, path)
+        _check_digest(text, path)
         return _decode(content, listed)
     except (ValueError, FormatError) as error:
         raise FormatError(f"{path}: {error}") from error
@@ -539,7 +569,17 @@ def _load(text: bytes, path: str) -> dict[str, Any]:
     if len(text) > MAX_BYTES:
         raise FormatError(f"{path}: {many(len(text), 'byte')}; a manifest has at most {MAX_BYTES}")
     try:
-        content = json.loads(text.decode(), parse_constant=_refuse_constant)
+        content = json.loads(
+            text.decode(),
+            parse_constant=_refuse_constant,
+            parse_int=_whole_number,
+            parse_float=_finite_number,
+            object_pairs_hook=_object,
+        )
+        if _HALF_PAIR.search(text):
+            # a half without the other is no character, and no UTF-8
+            json.dumps(content, ensure_ascii=False).encode()
+        _check_depth(content, _MOST_LEVELS)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: not a manifest: it is not JSON ({error})") from error
     if not isinstance(content, dict):
@@ -551,18 +591,34 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _check_digest(content: dict[str, Any], listed: PartList | None, text: bytes, path: str) -> None:
-    stored = checked_hex(content["digest"], 16, "digest")
-    around = text if listed is None else listed.before + _STAND_IN + listed.after
-    written = _dump(content)
-    key = (
-        _dump({"created_by": content["created_by"]})[:-1] + b',"digest":"'
-    )  # the first two keys in their order
-    signed = written if listed is None else text[:-1]
-    found = f"{xxh3_64(key + signed[len(key) + len(stored) :]):016x}"
-    if stored != found or around != written + b"\n":
+def _whole_number(text: str) -> int:
+    if len(text) > _MOST_CHARACTERS:
+        raise ValueError(f"a number of more than {_MOST_CHARACTERS:,} characters")
+    return int(text)
+
+
+def _finite_number(text: str) -> float:
+    number = float(text)
+    if len(text) > _MOST_CHARACTERS or not isfinite(number):
+        raise ValueError(f"{text[:40]} is too large a number, or too long")
+    return number
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(
+            f"the key {next(name for name in names if names.count(name) > 1)!r} stands there twice"
+        )
+    return found
+
+
+def _check_digest(text: bytes, path: str) -> None:
+    stored, found = text[_DIGITS_AT].decode(), _digest_of(text)
+    if stored != found:
         raise CorruptionError(
-            f"{path}: its text has the digest {found}, but {stored} is stored in it: it was edited or damaged",
+            f"{path}: it has the digest {found}, but {stored} is stored in it: it was edited or damaged",
             path=path,
         )
 
@@ -596,6 +652,7 @@ def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
         _optional(content),
         content["digest"],
         layouts,
+        **{key: _said(content, key, kind) for key, kind in _SAID.items()},
     )
 
 
@@ -642,8 +699,13 @@ def _optional(content: dict[str, Any]) -> dict[str, Any]:
     value = content.get("optional", {})
     if not isinstance(value, dict) or ("optional" in content and not value):
         raise ValueError(f"optional is {value!r}; expected an object that is not empty")
-    _check_depth(value, _MOST_LEVELS - 1)
     return value
+
+
+def _said(content: dict[str, Any], key: str, kind: type) -> Any:
+    if key in content and type(content[key]) is not kind:
+        raise ValueError(f"{key} is {content[key]!r}; expected {'an object' if kind is dict else 'a list'}")
+    return content.get(key)
 
 
 def _check_depth(value: Any, levels: int) -> None:

@@ -49,8 +49,6 @@ __all__ = [
 
 KEPT_NAME: Final = re.compile(r"manifest-([0-9]{6,18})")
 _AT: Final = re.compile(r"(.+)@([0-9]{1,18})", re.DOTALL)
-_KEY: Final = "publication"
-_GIVEN_UP: Final = "given_up"  # of directories in object stores
 _COMMAND: Final = re.compile(r"[a-z][a-z-]{0,30}")
 _ATTEMPTS: Final = 100  # to read a version that is published, or replaced, at this moment
 
@@ -132,7 +130,7 @@ def kept_versions(names: Iterable[str]) -> list[int]:
 
 def publication_of(listing: Manifest, path: str) -> Publication:
     """What a manifest says of its own publication; FormatError where it says nonsense."""
-    said = listing.optional.get(_KEY)
+    said = listing.publication
     if said is None:
         return Publication("write", None, listing.generation)
     try:
@@ -143,14 +141,12 @@ def publication_of(listing: Manifest, path: str) -> Publication:
         raise FormatError(
             f"{path}: it says that version {found.first} was before version {listing.generation}"
         )
-    if said["generation"] != listing.generation:  # an older package has appended and left it as it was
-        return Publication("unknown", None, found.first)
     return found
 
 
-def _publication(said: Any) -> Publication:
+def _publication(said: Mapping[str, Any]) -> Publication:
     when, of = said["when"], said.get("of")
-    numbers = [said["generation"], said["first"], *([] if of is None else [of])]
+    numbers = [said["first"], *([] if of is None else [of])]
     if any(type(number) is not int or not 0 < number < 1 << 63 for number in numbers):
         raise ValueError(f"{numbers} are not all numbers of versions")
     if not _COMMAND.fullmatch(said["command"]):
@@ -168,19 +164,16 @@ def published_as(
     """
     generation = before.generation + 1
     first = publication_of(before, path).first
-    said: dict[str, Any] = {"generation": generation, "command": command, "when": _now(), "first": first}
+    said: dict[str, Any] = {"command": command, "when": _now(), "first": first}
     if of is not None:
         said["of"] = of
     next_part = max(listing.next_part, before.next_part)
-    optional: Mapping[str, Any] = {**listing.optional, _KEY: said}
-    return pruned(replace(listing, generation=generation, next_part=next_part, optional=dict(optional)))
+    return pruned(replace(listing, generation=generation, next_part=next_part, publication=said))
 
 
 def begun_by(listing: Manifest, command: str) -> Manifest:
     """The manifest as that of the first version of a dataset, published now by ``command``."""
-    number = listing.generation
-    said = {"generation": number, "command": command, "when": _now(), "first": number}
-    return replace(listing, optional={**listing.optional, _KEY: said})
+    return replace(listing, publication={"command": command, "when": _now(), "first": listing.generation})
 
 
 def _now() -> str:
@@ -199,24 +192,19 @@ def files_of(listing: Manifest) -> set[str]:
 
 def given_up(listing: Manifest) -> set[str]:
     """Files that a `gc` deletes from an object store, so that no later version may name them."""
-    said = listing.optional.get(_GIVEN_UP)
-    files = said.get("files") if isinstance(said, dict) else None
+    files = None if listing.given_up is None else listing.given_up.get("files")
     return {name for name in files if isinstance(name, str)} if isinstance(files, list) else set()
 
 
 def giving_up(listing: Manifest, files: Iterable[str]) -> Manifest:
     """The same version, which says that these files are deleted, and is another object each time."""
     said = {"files": sorted(files), "run": secrets.token_hex(8)}
-    return replace(listing, optional={**listing.optional, _GIVEN_UP: said})
+    return replace(listing, given_up=said)
 
 
 def same_version(one: Manifest, other: Manifest) -> bool:
     """Whether two manifests are of the same publication, whatever a `gc` has said in one of them since."""
-    optional = [
-        {name: said for name, said in listing.optional.items() if name != _GIVEN_UP}
-        for listing in (one, other)
-    ]
-    return optional[0] == optional[1] and replace(one, optional={}) == replace(other, optional={})
+    return replace(one, given_up=None) == replace(other, given_up=None)
 
 
 def read_newest(folder: str) -> Manifest:
@@ -262,7 +250,6 @@ def _not_kept(folder: str, number: int, newest: Manifest | None) -> str:
 # What a manifest says of rows that were laid out anew: they are those of the version before, in its order.
 
 
-_ROWS_KEY: Final = "same_rows"
 _MOST: Final = 1 << 63
 _LOOKED_AT: Final = 64  # versions at most
 
@@ -343,8 +330,8 @@ def block_facts(found: Manifest, path: str) -> BlockFacts | None:
     return BlockFacts(said["group_rows"], said["rows"], said["bytes"])
 
 
-def kept_rows(after: Manifest, before: Manifest, facts: BlockFacts, path: str) -> dict[str, Any]:
-    """The ``optional`` of a manifest whose live rows are those of ``before``, in the same order."""
+def kept_rows(after: Manifest, before: Manifest, facts: BlockFacts, path: str) -> Manifest:
+    """``after``, saying that its live rows are those of ``before``, in the same order."""
     said = {
         "identity": rows_identity(before, path),
         "layout": parts_identity(after),
@@ -352,11 +339,11 @@ def kept_rows(after: Manifest, before: Manifest, facts: BlockFacts, path: str) -
         "rows": facts.rows,
         "bytes": facts.bytes,
     }
-    return {**after.optional, _ROWS_KEY: said}
+    return replace(after, same_rows=said)
 
 
 def _said(found: Manifest, path: str) -> dict[str, Any] | None:
-    said = found.optional.get(_ROWS_KEY)
+    said = found.same_rows
     if said is None:
         return None
     try:
@@ -367,11 +354,11 @@ def _said(found: Manifest, path: str) -> dict[str, Any] | None:
             for text in hexes
         )
         good = good and all(type(number) is int and 0 <= number < _MOST for number in numbers)
-    except (TypeError, KeyError):
+    except KeyError:
         good = False
     if not good:
         raise FormatError(f"{path}: what it says of the rows before they were laid out anew makes no sense")
-    return dict(said)
+    return said
 
 
 def _digest(content: bytes) -> str:

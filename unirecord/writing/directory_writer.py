@@ -118,8 +118,8 @@ class DirectoryWriter:
         after = Manifest(self.id, generation, next_part, content.schema, content.index, user, tuple(entries))
         if self._append and before is not None:
             after = replace(
-                after, id=before.id, metadata=before.metadata, parts=(*before.parts, *after.parts),
-                optional=before.optional, layouts=before.layouts,
+                before, generation=generation, next_part=next_part, created_by=after.created_by,
+                parts=(*before.parts, *after.parts),
             )  # fmt: skip
             return published_as(after, before, "append", self.path)
         return after

@@ -82,7 +82,7 @@ def with_same_blocks(after: Manifest, before: Manifest, folder: str) -> Manifest
             known = BlockFacts(parts.group_rows(), parts.rows, size)
         finally:
             parts.close()
-    return replace(after, optional=kept_rows(after, before, known, named))
+    return kept_rows(after, before, known, named)
 
 
 def restore(

@@ -331,8 +331,6 @@ class _Source:
 # order.
 
 
-_BARE: Final = "rows_dropped"  # in the manifest's ``optional``
-
 NewLayout = Callable[[Sequence[PartEntry]], "list[NewPart]"]
 
 
@@ -524,8 +522,7 @@ def deleted_rows(folder: str, entry: PartEntry) -> NDArray[np.int64]:
 
 def bare_deletions(found: Manifest) -> set[str]:
     """The digests of the deletion files whose rows have left no bytes in their part."""
-    said = found.optional.get(_BARE)
-    return {digest for digest in said if type(digest) is str} if type(said) is list else set()
+    return {digest for digest in found.rows_dropped or () if type(digest) is str}
 
 
 def _is_bare(new: NewPart, bare: set[str], drop: bool) -> bool:
@@ -541,8 +538,7 @@ def _stays(new: NewPart, bare: set[str], drop: bool, never: Collection[str] = ()
 
 def _marked(after: Manifest, bare: Sequence[PartEntry]) -> Manifest:
     digests = [entry.deleted.digest for entry in bare if entry.deleted is not None]
-    others = {key: value for key, value in after.optional.items() if key != _BARE}
-    return replace(after, optional={**others, _BARE: digests} if digests else others)
+    return replace(after, rows_dropped=digests or None)
 
 
 def without_bare(after: Manifest) -> Manifest:
