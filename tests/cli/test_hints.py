@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import multiprocessing
@@ -11,6 +12,7 @@ import shlex
 import shutil
 import tarfile
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -21,7 +23,7 @@ import numpy as np
 import pytest
 from image_folders import picture
 from objectstore import serving
-from sources import shard
+from sources import cifar, idx, shard
 
 import unirecord
 from unirecord import UniRecordDataset
@@ -2724,8 +2726,9 @@ def left_report(folder: Path) -> None:
 
 
 WRITE = "write a.csv o"
-# As ``COMMANDS``, each beside what its function has made.
-COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[str]]] = [
+# As ``COMMANDS``, each beside what its function has made. A group of what it says goes into ``{}``; what is advised
+# beside commands is a function of the folder.
+COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[Any]]] = [
     (people, "inspect d --csv --json", "cannot both be given", ["inspect d --csv", "inspect d --json"]),
     (
         people, "inspect d --extract name", "--extract COLUMN and --out DIR go together",
@@ -2991,6 +2994,170 @@ def gone(folder: Path) -> None:
     unirecord.delete(folder / "d", rows=[1])
 
 
+DATA = Path(__file__).parents[1] / "data"
+
+
+def copied(*names: str) -> Callable[[Path], None]:
+    """Copies files and folders of tests/data."""
+
+    def make(folder: Path) -> None:
+        for name in names:
+            source = DATA / name
+            if source.is_dir():
+                shutil.copytree(source, folder / source.name)
+            else:
+                shutil.copy(source, folder / source.name)
+
+    return make
+
+
+def of_all(*makes: Callable[[Path], Any]) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        for one in makes:
+            one(folder)
+
+    return make
+
+
+def config(name: str, **changes: Any) -> Callable[[Path], None]:
+    """Changes the index of chunks of LitData."""
+
+    def make(folder: Path) -> None:
+        index = json.loads((folder / name / "index.json").read_text())
+        (folder / name / "index.json").write_text(
+            json.dumps({**index, "config": {**index["config"], **changes}})
+        )
+
+    return make
+
+
+def bytes_and_text(folder: Path) -> None:
+    """A LitData dataset whose arrays are of no known type: the second column, of bytes, is said to be such."""
+    copied("foreign/litdata/plain")(folder)
+    formats = json.loads((folder / "plain" / "index.json").read_text())["config"]["data_format"]
+    formats[1] = "no_header_tensor:99"
+    config("plain", data_format=formats)(folder)
+
+
+def sparse(folder: Path) -> None:
+    """A tar with a file with holes, and the same files packed without."""
+    for name, kind in (("holes.tar", tarfile.GNUTYPE_SPARSE), ("whole.tar", tarfile.REGTYPE)):
+        with tarfile.open(folder / name, "w", format=tarfile.GNU_FORMAT) as tar:
+            for member in ("0.bin", "0.txt", "1.bin", "1.txt"):
+                info = tarfile.TarInfo(member)
+                info.size, info.type = 5, kind if member == "0.bin" else tarfile.REGTYPE
+                tar.addfile(info, io.BytesIO(b"hello"))
+
+
+def idx_splits(folder: Path) -> None:
+    (folder / "in").mkdir()
+    for name in ("train", "t10k"):
+        (folder / "in" / f"{name}-images-idx3-ubyte").write_bytes(idx(np.zeros((2, 4, 4), np.uint8), 8))
+        (folder / "in" / f"{name}-labels-idx1-ubyte").write_bytes(idx(np.arange(2, dtype=np.uint8), 8))
+
+
+def cifar_splits(folder: Path) -> None:
+    cifar(folder / "my pictures")
+    shutil.copy(folder / "my pictures" / "data_batch_1", folder / "my pictures" / "test_batch")
+
+
+def saved_splits(folder: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    datasets.disable_progress_bars()
+    one = datasets.Dataset.from_dict({"k": [1, 2]})
+    datasets.DatasetDict({"train": one, "val": one}).save_to_disk(str(folder / "my set"))
+
+
+def mds_splits(folder: Path) -> None:
+    for name in ("train", "val"):
+        (folder / "my in" / name).mkdir(parents=True)
+        header = {"column_names": ["a"], "column_encodings": ["int64"], "column_sizes": [8]}
+        shard(folder / "my in" / name / "shard.00000.mds", [bytes(8), bytes(8)], **header)
+
+
+def mds_within(folder: Path) -> None:
+    copied("foreign/mds/plain")(folder)
+    (folder / "in").mkdir()
+    (folder / "plain").rename(folder / "in" / "plain")
+
+
+def zarr_arrays(folder: Path) -> None:
+    """Zarr groups: with a codec that is not read, with one that lost its metadata, and one without fault."""
+    zarr = pytest.importorskip("zarr")
+
+    for name in ("codec", "lost", "fine"):
+        group = zarr.open_group(str(folder / f"{name}.zarr"), mode="w", zarr_format=2)
+        for array in ("a", "b"):
+            group.create_array(array, data=np.arange(4))
+    metadata = folder / "codec.zarr" / "a" / ".zarray"
+    metadata.write_text(json.dumps({**json.loads(metadata.read_text()), "filters": [{"id": "base64"}]}))
+    shutil.copy(folder / "lost.zarr" / "a" / ".zarray", folder / "metadata")
+    (folder / "lost.zarr" / "a" / ".zarray").unlink()
+
+
+def npz_of_two(folder: Path) -> None:
+    for name, second in (("a.npz", "x"), ("b.npz", "y")):
+        with zipfile.ZipFile(folder / name, "w") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for member in ("x", second):
+                data = io.BytesIO()
+                np.save(data, np.arange(3))
+                archive.writestr(f"{member}.npy", data.getvalue())
+
+
+def compressed_npz(folder: Path) -> None:
+    np.savez_compressed(folder / "a.npz", x=np.zeros(100_000))
+    np.savez(folder / "b.npz", x=np.zeros(100_000))
+
+
+def many_lines(folder: Path) -> None:
+    people(folder)
+    (folder / "a.csv.gz").write_bytes(gzip.compress(("k\n" + "1\n" * 5000).encode()))
+
+
+def moved_set(folder: Path) -> None:
+    """A set of four MindRecord files, of which one has gone."""
+    copied(*(f"mindrecord/digits4.mindrecord{i}{end}" for i in (0, 1, 2) for end in ("", ".db")))(folder)
+
+
+def mixed_set(folder: Path) -> None:
+    (folder / "in").mkdir()
+    for name in ("digits.mindrecord", "mixed.mindrecord"):
+        shutil.copy(DATA / "mindrecord" / name, folder / "in" / name)
+
+
+def partitioned(folder: Path) -> None:
+    given(in__x_csv="k\n1\n")(folder)
+    for name in ("year=1/a.csv", "month=2/b.csv"):
+        (folder / "p" / name).parent.mkdir(parents=True)
+        (folder / "p" / name).write_text("k\n1\n")
+
+
+def two_tables(folder: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    for place, name, table in (
+        ("c", "a", {"x": [1]}), ("c", "b", {"y": [1]}), ("t", "a", {"x": [1]}), ("t", "b", {"x": ["one"]}),
+        ("u", "a", {"x": [1]}), ("u", "b", {"x": [2]}),
+    ):  # fmt: skip
+        (folder / place).mkdir(exist_ok=True)
+        pyarrow.parquet.write_table(pa.table(table), folder / place / f"{name}.parquet")
+
+
+def records(folder: Path) -> None:
+    """TFRecords of features of two kinds, and of bytes that are no examples behind one that is."""
+    for name, values in (("ints", [1]), ("texts", ["a"])):
+        with unirecord.Writer(
+            folder / f"{name}.urec", {"f": "int64" if name == "ints" else "string"}
+        ) as writer:
+            writer.write_batch({"f": values})
+        assert main(["export", f"{name}.urec", f"{name}.tfrecord", "--to", "tfrecord"]) == 0
+    (folder / "both.tfrecord").write_bytes(
+        (folder / "ints.tfrecord").read_bytes() + (folder / "texts.tfrecord").read_bytes()
+    )
+
+
 COMMANDS_BESIDE += [
     (people, "inspect d --seed 3", "--seed goes with --sample", ["inspect d --seed 3 --sample 2"]),
     (people, "inspect d --row 1 --csv", "it takes .*--json", ["inspect d --row 1 --json", "inspect d --row 1"]),
@@ -3088,6 +3255,65 @@ COMMANDS_BESIDE += [
         "says what resize, max_side and reencode change; none of them is given",
         [WRITE],
     ),
+    (bytes_and_text, "write plain o", "--schema (.*)=bytes keeps it", ["write plain o --schema '{}=bytes'"]),
+    (
+        of_all(copied("foreign/litdata/plain", "foreign/litdata/zstd"), config("plain", compression="lzma")),
+        "write plain o", "those of PyTreeLoader and TokensLoader are read, as they are or by zstd", ["write zstd o"],
+    ),
+    (sparse, "write holes.tar o", "pack the files again without --sparse", ["write whole.tar o"]),
+    (
+        idx_splits, "write in o", "`unirecord write 'in/t10k\\*' test` and `unirecord write 'in/train\\*' train`",
+        ["write 'in/train*' train", "write 'in/t10k*' test"],
+    ),
+    (
+        cifar_splits, "write 'my pictures' o",
+        "`unirecord write 'my pictures/data_batch_\\*' train` and `unirecord write 'my pictures/test_batch' test`",
+        ["write 'my pictures/data_batch_*' train", "write 'my pictures/test_batch' test"],
+    ),
+    (
+        saved_splits, "write 'my set' o",
+        "`unirecord write 'my set/train' train` and `unirecord write 'my set/val' val`",
+        ["write 'my set/train' train", "write 'my set/val' val"],
+    ),
+    (
+        mds_splits, "write 'my in' o", "`unirecord write 'my in/train' train` and `unirecord write 'my in/val' val`",
+        ["write 'my in/train' train", "write 'my in/val' val"],
+    ),
+    (mds_within, "write in o --from mds", "give in/plain as SRC", ["write in/plain o"]),
+    (zarr_arrays, "write codec.zarr o", "write the array with one of .*zstd", ["write fine.zarr o"]),
+    (
+        zarr_arrays, "write lost.zarr o", "put it back, or move the folder away to leave it out",
+        [lambda at: (at / "metadata").rename(at / "lost.zarr" / "a" / ".zarray"), "write lost.zarr o"],
+    ),
+    (
+        zarr_arrays, "write lost.zarr o", "put it back, or move the folder away",
+        [lambda at: (at / "lost.zarr" / "a").rename(at / "away"), "write lost.zarr o"],
+    ),
+    (npz_of_two, "write a.npz o", "both make a column: rename one", ["write b.npz o"]),
+    (
+        compressed_npz, "write a.npz o --max-spool-bytes 1kB", r"\(--max-spool-bytes\)",
+        ["write a.npz o --max-spool-bytes 10MB", "write b.npz o2 --max-spool-bytes 1kB"],
+    ),
+    (
+        many_lines,
+        "write a.csv.gz o --max-spool-bytes 1kB", r"\(--max-spool-bytes\); write it to a file and convert that",
+        ["write a.csv.gz o --max-spool-bytes 1MB", WRITE + "2"],
+    ),
+    (
+        moved_set, "write digits4.mindrecord0 o", "to read only some files of it, name them by a pattern",
+        ["write 'digits4.mindrecord?' o"],
+    ),
+    (
+        mixed_set, "write in o", "convert them apart, each by its name or a pattern in quotes",
+        ["write in/digits.mindrecord o", "write 'in/mix*.mindrecord' o2"],
+    ),
+    (partitioned, "write p o", "write them to datasets of their own", ["write p/year=1 o", "write p/month=2 o2"]),
+    (two_tables, "write c o", "write them to datasets of their own", ["write c/a.parquet o", "write c/b.parquet o2"]),
+    (two_tables, "write t o", "convert one of them", ["write u o"]),
+    (
+        records, "write both.tfrecord o", "write such records to datasets of their own",
+        ["write ints.tfrecord o", "write texts.tfrecord o2"],
+    ),
 ]  # fmt: skip
 
 
@@ -3103,16 +3329,21 @@ def test_the_commands_that_an_error_advises_beside_its_files_work(
     make: Callable[[Path], None],
     command: str,
     said: str,
-    advised: list[str],
+    advised: list[Any],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make(tmp_path)
     capsys.readouterr()
     assert status_of(command) in (1, 2)
     error = capsys.readouterr().err
-    assert re.search(said, error), error
+    found = re.search(said, error)
+    assert found, error
     for then in advised:
-        assert status_of(then) == 0, capsys.readouterr().err
+        if callable(then):
+            then(tmp_path)
+        else:
+            then = then.replace("{}", *found.groups()) if found.groups() else then
+            assert status_of(then) == 0, capsys.readouterr().err
 
 
 # A command that does what it is asked for, what it says beside, and the commands that it speaks of.

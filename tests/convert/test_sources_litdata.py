@@ -13,6 +13,7 @@ import zstandard
 from foreign_samples import FOREIGN, plain
 from sources import rows_at
 
+from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import Options, open_source
 from unirecord.convert.sources.litdata import nested_value
 from unirecord.errors import SchemaError
@@ -143,3 +144,19 @@ def test_a_damaged_chunk_is_refused_by_name(tmp_path: Path, packing: str) -> Non
                 assert "chunk-0-1.bin" in str(error)  # noqa: PT017
                 refused += 1
     assert refused > 60
+
+
+def test_a_column_that_nobody_wants_refuses_nothing(tmp_path: Path) -> None:
+    """Nor one that is wanted as its bytes: what its type number says is not asked."""
+    copy = tmp_path / "copy"
+    shutil.copytree(FOLDER / "plain", copy)
+    index = json.loads((copy / "index.json").read_text())
+    names = open_source(str(copy)).schema.names
+    formats = index["config"]["data_format"]
+    formats[1] = "no_header_tensor:99"
+    (copy / "index.json").write_text(json.dumps(index))
+    with pytest.raises(SchemaError, match="an array of type number 99"):
+        rows_at(copy)
+    assert write_dataset(copy, tmp_path / "a.urec", columns=[names[0]])
+    assert write_dataset(copy, tmp_path / "b.urec", schema={names[1]: {"type": "bytes"}})
+    assert UniRecordDataset(tmp_path / "b.urec").schema[names[1]].type == "bytes"

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
@@ -99,7 +100,7 @@ class ArrowFiles(ArrowSource):
         if split is not None:
             parts = [str(name) for name in split.get("splits", [])] if isinstance(split, dict) else []
             steps = " and ".join(
-                f"`unirecord write {os.path.join(self.path, name)} {name}`" for name in parts
+                f"`unirecord write {quote(os.path.join(self.path, name))} {quote(name)}`" for name in parts
             )
             raise SchemaError(
                 f"{self.path} holds the splits {', '.join(parts)}; write each to a dataset of its own: {steps}"

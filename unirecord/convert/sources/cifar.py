@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from shlex import quote
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -64,7 +65,7 @@ class CifarFiles(Source):
             )
             raise SchemaError(
                 f"{self.path} holds train and test; write each to a dataset of its own: "
-                f"`unirecord write '{train}' train` and `unirecord write {tests[0].name} test`"
+                f"`unirecord write {quote(train)} train` and `unirecord write {quote(tests[0].name)} test`"
             )
         self._files = files
         self._fine = False

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -102,7 +103,9 @@ class IdxFiles(Source):
                     os.path.dirname(file.name), found[1] + "*"
                 )
         if len(roles) > 1:
-            steps = " and ".join(f"`unirecord write '{pattern}' {role}`" for role, pattern in roles.items())
+            steps = " and ".join(
+                f"`unirecord write {quote(pattern)} {role}`" for role, pattern in roles.items()
+            )
             raise SchemaError(
                 f"{self.path} holds {' and '.join(roles)}; write each to a dataset of its own: {steps}"
             )

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, BinaryIO, ClassVar, Final, NamedTuple
 
@@ -18,7 +18,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import ColumnEvidence
-from .base import Options, RawBatch, Source, Unit, add_cells, column_names, cut_cells, ranges
+from .base import Options, RawBatch, Source, Unit, add_cells, column_name, column_names, cut_cells, ranges
 from .foreign_libraries import needed
 from .input_path import InputPath
 from .jsonl import json_object
@@ -138,8 +138,9 @@ class LitDataLeaf:
 
     kind: str
 
-    def __init__(self, name: str, encoding: str) -> None:
-        self.name = name
+    def __init__(self, name: str, encoding: str, *, is_looked_at: bool = True) -> None:
+        """``is_looked_at``: whether its values say the type; not of one that nobody wants, or wants as it is."""
+        self.name, self.is_looked_at = name, is_looked_at
         self.kind, _, argument = encoding.partition(":")
         self._argument = int(argument) if len(argument) < 20 and argument.isdecimal() else -1
         self._longest = 0
@@ -152,6 +153,8 @@ class LitDataLeaf:
 
     def add(self, cell: memoryview, row: int) -> None:
         """Take one value into account; ``ValueError`` where it is damaged."""
+        if not self.is_looked_at:
+            return
         if self.kind in _TEXTS:
             self._longest = max(self._longest, len(cell))
         elif self.is_array:
@@ -167,7 +170,7 @@ class LitDataLeaf:
         if self.kind in _TEXTS:
             return "text" if self._longest > _LONG_TEXT else "string"
         if self.is_array:
-            return self._values.spec()
+            return self._values.spec() if self.is_looked_at else "bytes"
         if self.kind in ("jpeg_array", "json"):
             return "object"
         media = {"jpeg": "image/jpeg", "image": "image/*"}.get(self.kind)
@@ -281,7 +284,7 @@ class LitDataChunks(Source):
         config, chunks = said.get("config"), said.get("chunks")
         if not isinstance(config, dict) or not isinstance(chunks, list) or not chunks:
             raise SchemaError(f"{name} is no index of LitData chunks: it lists none")
-        self._read_config(name, config)
+        self._read_config(name, config, options)
         self._files = [self._file(name, one) for one in chunks]
         self.units = []
         row = looked = 0
@@ -307,7 +310,7 @@ class LitDataChunks(Source):
         names, changed = column_names([leaf.name for leaf in self._leaves], self.path, options)
         self.left_out += changed
         self._by_column = {column: i for i, column in enumerate(names)}
-        if looked < row and any(leaf.is_array for leaf in self._leaves):
+        if looked < row and any(leaf.is_array and leaf.is_looked_at for leaf in self._leaves):
             self.notes.append(f"the types are those of {many(looked, 'item')}; --schema replaces them")
         kept = [leaf.name for leaf in self._leaves if leaf.kind in ("pickle", "graph")]
         if kept:
@@ -315,7 +318,7 @@ class LitDataChunks(Source):
         types = {column: self._leaves[i].spec() for column, i in self._by_column.items()}
         self.schema = options.schema(types)
 
-    def _read_config(self, name: str, config: dict[str, Any]) -> None:
+    def _read_config(self, name: str, config: dict[str, Any], options: Options) -> None:
         loader, formats = config.get("item_loader"), config.get("data_format")
         if config.get("encryption"):
             raise SchemaError(f"{self.path} is encrypted, which is not read")
@@ -330,7 +333,10 @@ class LitDataChunks(Source):
         paths = _leaf_names(config.get("data_spec"))
         if len(paths) != len(formats):
             paths = [f"column_{i}" for i in range(len(formats))] if len(formats) > 1 else ["value"]
-        self._leaves = [LitDataLeaf(leaf, form) for leaf, form in zip(paths, formats, strict=True)]
+        self._leaves = [
+            LitDataLeaf(leaf, form, is_looked_at=_is_looked_at(column_name(leaf, i), options))
+            for i, (leaf, form) in enumerate(zip(paths, formats, strict=True))
+        ]
         if self._bare and len(formats) > 1:
             raise SchemaError(f"{name}: items of tokens have one part, not {len(formats)}")
 
@@ -438,6 +444,12 @@ class LitDataChunks(Source):
                     columns[column.name].append(value)
                 rows += 1
         yield RawBatch(columns, rows)
+
+
+def _is_looked_at(column: str, options: Options) -> bool:
+    asked = options.overrides.get(column)
+    kind = asked.get("type") if isinstance(asked, Mapping) else asked
+    return options.wants(column) and kind not in ("bytes", "bytes?")
 
 
 def _leaf_names(text: Any) -> list[str]:

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from shlex import quote
 from typing import Any, BinaryIO, ClassVar, Final
 
 import numpy as np
@@ -371,7 +372,9 @@ class MdsShards(Source):
             files = self.input.files(self.suffixes)
             folders = {os.path.dirname(file.name) for file in files}
             if len(folders) > 1:
-                steps = " and ".join(f"`unirecord write {f} {os.path.basename(f)}`" for f in sorted(folders))
+                steps = " and ".join(
+                    f"`unirecord write {quote(f)} {quote(os.path.basename(f))}`" for f in sorted(folders)
+                )
                 raise SchemaError(
                     f"{self.path} has no {_INDEX}, and its folders hold shards; write each to a dataset of its own: "
                     f"{steps}"
