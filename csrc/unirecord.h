@@ -64,7 +64,8 @@ typedef enum {
   UR_IO = 8,          /* the operating system failed; os_errno says how */
   UR_NO_MEMORY = 9,
   UR_CLOSED = 10,     /* the handle has been closed */
-  UR_CODEC = 11       /* a compressed column cannot be used here: its codec is unknown, or a library is missing */
+  UR_COLUMN = 11       /* this column cannot be read here, and the others can: its type or codec is unknown, or a library
+                         is missing */
 } ur_status;
 
 /* Why, where a status alone does not say what to do about it. */
@@ -112,7 +113,7 @@ typedef enum {
 } ur_codec;
 
 typedef struct {
-  int32_t type;       /* docs/format.md, "Column types" */
+  int32_t type;       /* docs/format.md, "Column types"; columns of a type that is not known there cannot be read */
   int32_t dtype;      /* element type of an array, else 0 */
   int32_t nullable;
   int32_t is_blob;

@@ -39,9 +39,12 @@ void ur_digesting_end(ur_digesting *job); /* waits for the digests, or in a fork
 typedef struct ur_encoder ur_encoder; /* what compresses the cells of one column; any number of threads may use it */
 typedef struct ur_decoder ur_decoder; /* what decompresses them; likewise */
 
-/* UR_OK when cells of this codec can be read and written here; else UR_CODEC with what to do about it. libzstd is loaded at
+/* UR_OK when cells of this codec can be read and written here; else UR_COLUMN with what to do about it. libzstd is loaded at
  * the first call that needs it: the file that the environment variable UNIRECORD_LIBZSTD names, or else the system's. */
 ur_status ur_codec_check(int32_t codec, ur_error *error);
+
+/* UR_OK when values of this type, in cells of this codec, can be read and written here; else UR_COLUMN, likewise. */
+ur_status ur_column_check(int32_t type, int32_t codec, ur_error *error);
 
 /* Trains a dictionary on `count` cells for cells like them. *bytes: its size, at most `capacity`; 0 when the cells are too
  * few or too much alike to train on. element_bytes: of an element, for UR_CODEC_SHUFFLE_ZSTD. */

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .errors import (
         BusyError,
         ClosedError,
-        CodecError,
+        ColumnError,
         CorruptionError,
         ExistsError,
         FormatError,
@@ -148,7 +148,7 @@ __all__ = [
     "BusyError",
     "ClosedError",
     "PictureError",
-    "CodecError",
+    "ColumnError",
     "TransformError",
     "__version__",
 ]

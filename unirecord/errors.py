@@ -69,8 +69,11 @@ class PictureError(UniRecordError, ValueError):
     """A picture cannot be decoded: it is broken, cut off, larger than is allowed, or of a kind that is not known."""
 
 
-class CodecError(UniRecordError):
-    """A compressed column cannot be read or written here: libzstd is missing, or its codec needs a newer reader."""
+class ColumnError(UniRecordError):
+    """A column cannot be read or written here, and the others can.
+
+    Its type or codec is of a later version, or libzstd is missing.
+    """
 
 
 class TransformError(UniRecordError):

@@ -58,7 +58,7 @@ const char *ur_status_text(int32_t status) {
     case UR_IO: return "the operating system reported an error";
     case UR_NO_MEMORY: return "out of memory";
     case UR_CLOSED: return "the handle has been closed";
-    case UR_CODEC: return "the codec of a compressed column is not available here";
+    case UR_COLUMN: return "a column cannot be read here: its type or codec is unknown, or a library is missing";
     default: return "unknown status";
   }
 }

@@ -18,6 +18,7 @@
 #define UR_NO_COLUMN 65535u
 #define UR_MAX_GAP 4096u
 #define UR_MAX_RANK 32u
+#define UR_MAX_LATER_SCALAR 64u /* bytes of a scalar of a later version */
 /* Rows of differing size that share a digest and a start. */
 #define UR_MAX_VARIABLE_UNIT 64u
 #define UR_VERSION 1u
@@ -106,7 +107,11 @@ enum {
   UR_TYPE_BYTES = 30,
   UR_TYPE_TEXT = 31,
   UR_TYPE_ARRAY = 32,
-  UR_TYPE_OBJECT = 33
+  UR_TYPE_OBJECT = 33,
+  /* For types of later versions: scalars, which state their width, and blobs of variable width. */
+  UR_TYPE_LATER_SCALARS = 64,
+  UR_TYPE_LATER_BLOBS = 128,
+  UR_TYPE_LATER_END = 192
 };
 
 enum {

@@ -66,6 +66,9 @@ static ur_status check_outputs(const ur_read *read, const ur_output *outputs, in
     int32_t column = outputs[i].column;
     ur_status status = check_column(read, column, error);
     if (status != UR_OK) return status;
+    status = ur_column_check(read->columns->info[column].type, UR_CODEC_PLAIN, error); /* codecs are each part's own */
+    if (status != UR_OK && error != NULL) error->column = column;
+    if (status != UR_OK) return status;
     if (is_variable(&read->columns->info[column]) && outputs[i].offsets == NULL)
       return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has values of different sizes and needs offsets", column);
     if (!is_variable(&read->columns->info[column]) && outputs[i].offsets != NULL)

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/fail.h"
+#include "base/layout.h"
 #include "codec/shuffle.h"
 #include "codec/zstd.h"
 #include "unirecord_internal.h"
@@ -37,9 +38,15 @@ struct ur_codec_context {
 
 ur_status ur_codec_check(int32_t codec, ur_error *error) {
   if (codec == UR_CODEC_PLAIN) return UR_OK;
-  if (codec == UR_CODEC_ZSTD || codec == UR_CODEC_SHUFFLE_ZSTD) return ur_zstd_library(error) != NULL ? UR_OK : UR_CODEC;
-  return ur_fail(error, UR_CODEC, "the column has codec %" PRId32 ", which this version does not know: upgrade unirecord",
+  if (codec == UR_CODEC_ZSTD || codec == UR_CODEC_SHUFFLE_ZSTD) return ur_zstd_library(error) != NULL ? UR_OK : UR_COLUMN;
+  return ur_fail(error, UR_COLUMN, "the column has codec %" PRId32 ", which this version does not know: upgrade unirecord",
                  codec);
+}
+
+ur_status ur_column_check(int32_t type, int32_t codec, ur_error *error) {
+  if (type < UR_TYPE_LATER_SCALARS) return ur_codec_check(codec, error);
+  return ur_fail(error, UR_COLUMN, "the column has type %" PRId32 ", which this version does not know: upgrade unirecord",
+                 type);
 }
 
 static uint32_t shuffled_width(int32_t codec, uint32_t element_bytes) {

@@ -103,6 +103,6 @@ static void load(void) {
 const ur_zstd *ur_zstd_library(ur_error *error) {
   (void)pthread_once(&once, load);
   if (problem[0] == '\0') return &library;
-  (void)ur_fail(error, UR_CODEC, "%s", problem);
+  (void)ur_fail(error, UR_COLUMN, "%s", problem);
   return NULL;
 }

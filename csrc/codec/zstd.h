@@ -38,7 +38,7 @@ typedef struct {
 /* Whether a size is the error of an allocation that failed: ZSTD_error_memory_allocation of zstd_errors.h. */
 static inline bool ur_zstd_no_memory(size_t code) { return code == (size_t)-64; }
 
-/* The library, loaded by the first call; NULL with UR_CODEC in `error` when there is none, which is not tried again. */
+/* The library, loaded by the first call; NULL with UR_COLUMN in `error` when there is none, which is not tried again. */
 const ur_zstd *ur_zstd_library(ur_error *error);
 
 #endif

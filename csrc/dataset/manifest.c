@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/fail.h"
+#include "base/layout.h"
 #include "base/object.h"
 #include "dataset/manifest.h"
 #include "unirecord_internal.h"
@@ -175,7 +176,8 @@ static ur_status check_index(const ur_schema *schema, const uint8_t *value, ur_e
   while (good && ur_json_next(&items, NULL, &item)) {
     ur_json_text text;
     int64_t column = ur_json_string(item, &text) ? ur_schema_find(schema, text) : -1;
-    good = column >= 0 && !schema->columns[column].is_blob && !named[column];
+    good = column >= 0 && !schema->columns[column].is_blob && schema->columns[column].entry[0] < UR_TYPE_LATER_SCALARS &&
+           !named[column];
     if (good) named[column] = 1;
   }
   free(named);

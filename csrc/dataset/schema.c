@@ -1,5 +1,6 @@
 /* dataset/schema.c - the columns that a manifest says: see dataset/schema.h. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,28 @@ static const element *type_named(ur_json_text text) {
   for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++)
     if (ur_json_is(text, TYPES[i].name)) return &TYPES[i];
   return NULL;
+}
+
+/* The name of a type of a later version says how its values lie: "type70:16" for scalars of 16 bytes, "type130" for blobs. */
+static bool later_type(ur_json_text text, uint8_t *code, uint64_t *bytes) {
+  char expected[32];
+  unsigned numbers[2] = {0, 0}, count = 0; /* of the type, and of the bytes of a value */
+  if (text.bytes < 6 || text.bytes > 10 || memcmp(text.at, "type", 4) != 0) return false;
+  for (uint64_t i = 4; i < text.bytes; i++) {
+    if (text.at[i] == ':') count++;
+    if (count > 1 || (text.at[i] != ':' && (text.at[i] < '0' || text.at[i] > '9'))) return false;
+    if (text.at[i] != ':') numbers[count] = 10 * numbers[count] + (unsigned)(text.at[i] - '0');
+  }
+  bool blob = numbers[0] >= UR_TYPE_LATER_BLOBS;
+  if (numbers[0] < UR_TYPE_LATER_SCALARS || numbers[0] >= UR_TYPE_LATER_END) return false;
+  if (!blob && (numbers[1] > UR_MAX_LATER_SCALAR || !ur_power_of_two(numbers[1]))) return false;
+  if (blob)
+    (void)snprintf(expected, sizeof expected, "type%u", numbers[0]);
+  else
+    (void)snprintf(expected, sizeof expected, "type%u:%u", numbers[0], numbers[1]);
+  *code = (uint8_t)numbers[0];
+  *bytes = blob ? 0 : numbers[1];
+  return ur_json_is(text, expected); /* numbers have no zeros before them */
 }
 
 /* Names have no control characters: none that is escaped but quotation mark and backslash, none of U+007F to U+009F. */
@@ -100,18 +123,23 @@ static bool read_column(const uint8_t *value, ur_schema_column *column) {
   bool nullable = text.bytes > 0 && text.at[text.bytes - 1] == '?';
   if (nullable) text.bytes--;
   const element *kind = type_named(text);
-  if (kind == NULL) return false;
-  uint8_t *entry = column->entry, rank = 0;
-  uint64_t bytes = kind->bytes;
+  uint8_t *entry = column->entry, rank = 0, code = 0;
+  uint64_t bytes = 0;
   bool is_array = ur_json_kind_of(shape) != UR_JSON_NULL;
-  if (is_array ? kind->bytes == 0 || !read_shape(shape, kind->bytes, &rank, &bytes) : kind->arrays_only) return false;
+  if (kind != NULL) {
+    code = kind->code;
+    bytes = kind->bytes;
+    if (is_array ? kind->bytes == 0 || !read_shape(shape, kind->bytes, &rank, &bytes) : kind->arrays_only) return false;
+  } else if (is_array || !later_type(text, &code, &bytes)) {
+    return false;
+  }
   memset(entry, 0, sizeof column->entry);
-  entry[0] = is_array ? UR_TYPE_ARRAY : kind->code;
-  entry[1] = is_array ? kind->code : 0;
+  entry[0] = is_array ? UR_TYPE_ARRAY : code;
+  entry[1] = is_array ? code : 0;
   entry[2] = nullable;
   entry[3] = rank;
   memcpy(entry + UR_AT_COLUMN_FIXED, &bytes, sizeof bytes);
-  column->is_blob = is_array || kind->code > UR_TYPE_STRING;
+  column->is_blob = is_array || (code > UR_TYPE_STRING && code < UR_TYPE_LATER_SCALARS) || code >= UR_TYPE_LATER_BLOBS;
   return true;
 }
 

@@ -243,6 +243,7 @@ ur_status ur_stream_check(const ur_stream *stream, ur_set *set, ur_error *error)
   if (!ur_set_enter(set, error)) return UR_CLOSED;
   ur_status status = ur_set_column(set, stream->column, &info, error);
   ur_set_leave(set);
+  if (status == UR_OK) status = ur_column_check(info.type, UR_CODEC_PLAIN, error);
   if (status == UR_OK && !info.is_blob) return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has no elements", stream->column);
   return status;
 }

@@ -68,6 +68,7 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
   const ur_column_info *info = column == NULL ? NULL : &column->info;
   bool string = info != NULL && info->type == UR_TYPE_STRING;
   bool number = info != NULL && !info->is_blob && !string;
+  bool ordered = info != NULL && !info->is_blob && ur_type_is_known(info);
   bool global = entry->kind <= UR_SECTION_ROW_STARTS || entry->kind == UR_SECTION_DIGESTS ||
                 entry->kind == UR_SECTION_STATISTICS;
   if (global != (column == NULL)) return false;
@@ -90,17 +91,17 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
     case UR_SECTION_ZONES: {
       uint64_t value = (uint64_t)info->fixed_bytes;
       if (string) value = part->sections[column->section[UR_SECTION_CODES] - 1].width;
-      return !info->is_blob && entry->extra > 0 && width == 2 * value && count == divide_up(rows, entry->extra);
+      return ordered && entry->extra > 0 && width == 2 * value && count == divide_up(rows, entry->extra);
     }
     case UR_SECTION_ZONE_FLAGS:
-      return !info->is_blob && entry->extra > 0 && width == 1 && count == divide_up(rows, entry->extra);
+      return ordered && entry->extra > 0 && width == 1 && count == divide_up(rows, entry->extra);
     case UR_SECTION_RAW_LENGTHS:
       return info->codec != UR_CODEC_PLAIN && info->fixed_bytes == 0 && width <= 8 && ur_power_of_two(width) && count == rows;
     case UR_SECTION_CODEC_DICTIONARY:
       return info->codec != UR_CODEC_PLAIN && width == 1 && count > 0 && count <= UR_MAX_DICTIONARY;
     case UR_SECTION_STATISTICS: return width == 1;
     default: /* other kinds are none of this version */
-      return entry->kind == UR_SECTION_ORDER && !info->is_blob && (width == 8 || (width == 4 && rows <= UINT64_C(1) << 32)) && count == rows;
+      return entry->kind == UR_SECTION_ORDER && ordered && (width == 8 || (width == 4 && rows <= UINT64_C(1) << 32)) && count == rows;
   }
 }
 
@@ -113,6 +114,7 @@ static bool has_all_sections(const ur_column *column) {
   if (info->is_blob)
     return (has[UR_SECTION_LENGTHS] != 0) == (column->stored_width == 0) &&
            (has[UR_SECTION_RAW_LENGTHS] != 0) == (info->codec != UR_CODEC_PLAIN && info->fixed_bytes == 0);
+  if (!ur_type_is_known(info)) return has[UR_SECTION_VALUES] != 0;
   bool coded = has[UR_SECTION_CODES] != 0, plain = has[UR_SECTION_STRING_OFFSETS] != 0;
   return (has[UR_SECTION_VALUES] != 0) == !string &&
          coded == (has[UR_SECTION_DICTIONARY_OFFSETS] != 0) && coded == (has[UR_SECTION_DICTIONARY_BYTES] != 0) &&

@@ -5,8 +5,6 @@
  */
 #include "part/parse.h"
 
-#include <stdbool.h>
-
 #include <inttypes.h>
 
 #include "base/check.h"
@@ -135,9 +133,11 @@ ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *e
   uint64_t stored = ur_load64(entry + UR_AT_COLUMN_FIXED), value = ur_load64(entry + UR_AT_COLUMN_VALUE);
   uint64_t fixed = codec == UR_CODEC_PLAIN ? stored : value;
   bool number = type >= UR_TYPE_BOOL && type <= UR_TYPE_FLOAT64;
-  bool scalar = number || type == UR_TYPE_STRING;
+  bool later = type >= UR_TYPE_LATER_SCALARS && type < UR_TYPE_LATER_BLOBS;
+  bool scalar = number || later || type == UR_TYPE_STRING;
   bool array = type == UR_TYPE_ARRAY;
-  bool other = type == UR_TYPE_BYTES || type == UR_TYPE_TEXT || type == UR_TYPE_OBJECT;
+  bool other = type == UR_TYPE_BYTES || type == UR_TYPE_TEXT || type == UR_TYPE_OBJECT ||
+               (type >= UR_TYPE_LATER_BLOBS && type < UR_TYPE_LATER_END);
   bool good = (scalar || array || other) && (flags & ~1u) == 0 &&
               all_zero(entry + 5, 3) && all_zero(entry + 24, 8) && fixed <= (uint64_t)INT64_MAX &&
               (codec == UR_CODEC_PLAIN ? value == 0 : stored == 0 && !scalar) &&
@@ -145,6 +145,8 @@ ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *e
   if (array)
     good = good && dtype >= UR_TYPE_BOOL && dtype <= UR_TYPE_COMPLEX128 && rank >= 1 && rank <= UR_MAX_RANK &&
            fixed % width_of_type[dtype] == 0;
+  else if (later)
+    good = good && dtype == 0 && rank == 0 && fixed <= UR_MAX_LATER_SCALAR && ur_power_of_two(fixed);
   else
     good = good && dtype == 0 && rank == 0 && fixed == (number ? width_of_type[type] : 0);
   if (!good)

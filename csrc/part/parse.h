@@ -2,6 +2,9 @@
 #ifndef UR_PARSE_H
 #define UR_PARSE_H
 
+#include <stdbool.h>
+
+#include "base/layout.h"
 #include "unirecord.h"
 
 typedef struct {
@@ -84,7 +87,10 @@ static inline uint64_t ur_stored_width(const ur_column_info *info) {
   return info->codec == UR_CODEC_PLAIN ? (uint64_t)info->fixed_bytes : 0;
 }
 
-/* One entry of the column table; a codec that is not known is none of its faults. */
+/* Whether this version knows what values of the column are. */
+static inline bool ur_type_is_known(const ur_column_info *info) { return info->type < UR_TYPE_LATER_SCALARS; }
+
+/* One entry of the column table; a codec or type of a later version is none of its faults. */
 ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *error);
 
 /* One directory entry: known kind, width x count = bytes, offset aligned, inside [header_bytes, digests_offset). */

@@ -89,7 +89,7 @@ static int file_of(const uint8_t *bytes, uint64_t count, char path[64]) {
 }
 
 static void expect_error(ur_status status, const ur_error *error) {
-  EXPECT(status >= UR_ARGUMENT && status <= UR_CODEC);
+  EXPECT(status >= UR_ARGUMENT && status <= UR_COLUMN);
   EXPECT_EQUAL(error->status, status);
   EXPECT(memchr(error->what, 0, sizeof error->what) != NULL);
 }

@@ -1,6 +1,9 @@
 /* test_parse.c - file heads, directory entries and page headers from bytes alone: what is refused, and what is read. */
+#include <string.h>
+
 #include "expect.h"
 #include "part_fixture.h"
+#include "unirecord_internal.h"
 
 static void good_heads_are_read(void) {
   fixture *part = make_part(10, 1, 4);
@@ -74,6 +77,23 @@ static void impossible_columns_are_refused(void) {
       {32, 6, 0, 1, 0, 0, 0, 0, 5},               /* no whole number of elements */
       {32, 20, 0, 1},                             /* an array of strings */
       {32, 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80},
+      {34},                                       /* no type, and of no reserved range */
+      {63, [8] = 8},                              /* likewise */
+      {192},                                      /* likewise */
+      {255, [8] = 8},                             /* likewise */
+      {64},                                       /* a scalar of a later version that does not state its width */
+      {64, [8] = 3},                              /* and one of a width that blocks would cut */
+      {127, [8] = 128},                           /* likewise */
+      {127, [8] = 1, [9] = 1},                    /* likewise */
+      {64, 6, [8] = 8},                           /* a scalar with an element type */
+      {64, 0, 0, 1, [8] = 8},                     /* a scalar with dimensions */
+      {64, 0, 0, 0, 1, [16] = 8},                 /* a scalar with a codec */
+      {64, 0, 2, 0, 0, [8] = 8},                  /* an unknown flag */
+      {128, [8] = 8},                             /* a blob of a later version of fixed width */
+      {128, 0, 0, 0, 1, [16] = 8},                /* likewise, compressed */
+      {128, 6},                                   /* a blob with an element type */
+      {191, 0, 0, 1},                             /* a blob with dimensions */
+      {191, 0, 0, 0, 2},                          /* shuffled, without elements */
   };
   ur_column_info column;
   for (size_t i = 0; i < sizeof entries / sizeof *entries; i++)
@@ -94,6 +114,28 @@ static void impossible_columns_are_refused(void) {
     EXPECT_EQUAL(column.nullable, 1);
     EXPECT_EQUAL(column.is_blob, 1);
   }
+}
+
+/* Types of later versions: their values cannot be read, and where these lie is known. */
+static void columns_of_later_types_are_taken(void) {
+  static const struct {
+    uint8_t entry[32];
+    int64_t width;
+    int32_t is_blob;
+  } later[] = {{{64, [8] = 1}, 1, 0},         {{70, 0, 1, 0, 0, [8] = 16}, 16, 0}, {{127, [8] = 64}, 64, 0},
+               {{128}, 0, 1},                 {{191, 0, 1}, 0, 1},                 {{130, 0, 0, 0, 1}, 0, 1},
+               {{130, 0, 0, 0, 200}, 0, 1}};
+  for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+    ur_column_info column;
+    ur_error error = {0};
+    EXPECT_EQUAL(ur_parse_column(later[i].entry, &column, NULL), UR_OK);
+    EXPECT_EQUAL(column.fixed_bytes, later[i].width);
+    EXPECT_EQUAL(column.is_blob, later[i].is_blob);
+    EXPECT(!ur_type_is_known(&column));
+    EXPECT_EQUAL(ur_column_check(column.type, column.codec, &error), UR_COLUMN);
+    EXPECT(strncmp(error.what, "the column has type ", 20) == 0);
+  }
+  EXPECT_EQUAL(ur_column_check(6, UR_CODEC_PLAIN, NULL), UR_OK);
 }
 
 static void sections_outside_the_body_are_refused(void) {
@@ -162,6 +204,7 @@ int main(void) {
   short_and_foreign_files_are_no_files_of_ours();
   claims_beyond_the_file_are_refused();
   impossible_columns_are_refused();
+  columns_of_later_types_are_taken();
   sections_outside_the_body_are_refused();
   a_page_header_holds_only_at_its_place();
   an_end_page_ends_its_file();

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import reseal
 from reseal import sealed
+from small_parts import later_part
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
@@ -502,6 +503,38 @@ def test_text_in_any_form_is_taken_where_python_takes_it(reader: Path, whole: di
     wrong, taken = disagreements(reader, [reseal.sealed_text(form.encode()) for form in refused])
     assert (wrong, taken) == ([], 0)
     assert len({text, *taken_forms, *refused}) > 90
+
+
+def test_types_of_a_later_version_are_taken_as_python_takes_them(reader: Path, whole: dict[str, Any]) -> None:
+    names = [f"type{code}{width}" for code in (0, 63, 64, 100, 127, 128, 191, 192, 255, 1000)
+             for width in ("", "?", ":0", ":1", ":3", ":16?", ":64", ":65", ":128", ":016", ": 8")]  # fmt: skip
+    names += ["type", "type:", "type:8", "type064:8", "type 64:8", "type64:8:8", "type\u0664:8", "Type128"]
+    more = [[["x", name, shape]] for name in names for shape in (None, [2])]
+    wrong, taken = disagreements(
+        reader, [sealed({**whole, "layouts": [{**whole["layouts"][0], "files": said}]}) for said in
+                 [[*whole["layouts"][0]["files"][:-1], [*whole["layouts"][0]["files"][-1], *entry]] for entry in more]]
+    )  # fmt: skip
+    assert wrong == []
+    assert taken == 3 * 3 + 2 * 2
+
+
+def test_columns_of_a_later_version_close_themselves_alone(reader: Path, tmp_path: Path) -> None:
+    made = later_part(tmp_path / "a.urec")
+    folder = tmp_path / "set"
+    folder.mkdir()
+    name = f"part-000000-{made.spec.id[:4].hex()}.urec"
+    for suffix in ("", ".idx"):
+        shutil.copy(f"{made.path}{suffix}", folder / f"{name}{suffix}")
+    unirecord.repair(folder)
+    for path in (made.path, folder):
+        assert "error" not in "".join(told(reader, "rows", path, "n", "word", "bytes", "last"))
+        for column, what in {
+            "big": "type 70",
+            "blob": "type 130",
+            "tiny": "type 127",
+            "other": "codec 77",
+        }.items():
+            assert f"the column has {what}, which" in told(reader, "rows", path, "n", column)[-1]
 
 
 def test_a_newer_feature_is_refused_by_its_name(reader: Path, whole: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from reference import Bad, read_data
 from small_parts import (
     compressed_part,
     fixed_part,
+    later_part,
     nullable_fixed_part,
     nullable_part,
     scalar_part,
@@ -54,7 +55,12 @@ MAKERS = {
     "fixed": fixed_part,
     "scalar": scalar_part,
 }
-NEWER = {"nullable": nullable_part, "nullable, fixed": nullable_fixed_part, "compressed": compressed_part}
+NEWER = {
+    "nullable": nullable_part,
+    "nullable, fixed": nullable_fixed_part,
+    "compressed": compressed_part,
+    "of later types": later_part,
+}
 DATA_FIELDS = [
     (8, 2),
     (10, 2),
@@ -271,7 +277,7 @@ def test_hostile_metadata_is_refused_with_an_error_of_ours(tmp_path: Path, meta:
         unirecord.UniRecordDataset(made.path)
 
 
-@pytest.mark.parametrize("kind", [*MAKERS, "nullable", "compressed"])
+@pytest.mark.parametrize("kind", [*MAKERS, "nullable", "compressed", "of later types"])
 def test_tools_survive_hostile_indexes(tmp_path: Path, kind: str) -> None:
     """Random numbers in the index, right digests, and a data file that makes repair ask the index."""
     made = (MAKERS | NEWER)[kind](tmp_path / "part.urec")

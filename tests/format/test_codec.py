@@ -313,7 +313,7 @@ for act in (
 ):
     try:
         act()
-    except unirecord.CodecError as error:
+    except unirecord.ColumnError as error:
         print(error)
 """
     result = run(code, part, tmp_path / "b.urec", library=library)

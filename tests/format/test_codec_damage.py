@@ -114,7 +114,7 @@ def test_a_codec_of_a_later_version_closes_its_column_alone(tmp_path: Path) -> N
         assert sum(len(batch["n"]) for batch in ds.batches(3)) == 7
     with (
         unirecord.UniRecordDataset(made.path) as ds,
-        pytest.raises(unirecord.CodecError, match=r"codec 77.*upgrade"),
+        pytest.raises(unirecord.ColumnError, match=r"codec 77.*upgrade"),
     ):
         ds[0]
     (problem,) = verify(made.path).problems

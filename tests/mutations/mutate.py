@@ -44,6 +44,8 @@ THINGS = [
         "int32",
         "int64?",
         "string",
+        "type70:8",
+        "type130?",
         "object",
         "text",
         "x\x1b[2J",
@@ -105,7 +107,9 @@ def table_entry(part: Part, pick: random.Random) -> None:
         if kind < 0.4:
             entry[8:16] = (near(int.from_bytes(entry[8:16], "little"), pick) % 2**64).to_bytes(8, "little")
         else:
-            entry[place] = pick.choice([0, 1, 4, 9, 12, 13, 20, 30, 31, 32, 33, 255])
+            entry[place] = pick.choice(
+                [*(0, 1, 4, 9, 12, 13, 20, 30, 31, 32, 33), *(64, 70, 127, 128, 191, 255)]
+            )
     if pick.random() < 0.7:
         part.index_table = copy.deepcopy(part.table)
 

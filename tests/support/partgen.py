@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 import numpy as np
 from msgpack_encodings import packed_otherwise
-from partgen_bytes import CODES, DTYPES, Col, Spec, data_file, index_file
+from partgen_bytes import CODES, DTYPES, Col, Spec, data_file, index_file, later
 
 EDGE_FLOATS = {
     2: [0x0000, 0x8000, 0x7C00, 0xFC00, 0x7E01, 0xFE7F, 0x0001, 0x3C00],
@@ -99,6 +99,9 @@ def value(r: random.Random, column: Col, biggest: int) -> tuple[Any, bytes | Non
     """One value of the column and its stored bytes."""
     if column.nullable and r.random() < 0.3:
         return None, None
+    if (found := later(column.base)) is not None:
+        raw = r.randbytes(found[1] or r.randint(0, 40))
+        return raw, raw
     if column.shape is not None:
         a = array(r, column, biggest)
         free = [n for n, d in zip(a.shape, column.shape, strict=True) if d < 0]

@@ -20,6 +20,14 @@ DTYPES = {n: np.dtype("<u2" if n == "bfloat16" else n) for n in CODES if CODES[n
 NONE = 65535
 
 
+def later(base: str) -> tuple[int, int] | None:
+    """Code and bytes of a value of "type70:16"; 0 bytes: a blob. None: a type of this version."""
+    if base in CODES:
+        return None
+    code, _, width = base.removeprefix("type").partition(":")
+    return int(code), int(width or 0)
+
+
 @dataclass
 class Col:
     name: str
@@ -32,7 +40,11 @@ class Col:
 
     @property
     def is_blob(self) -> bool:
-        return self.shape is not None or self.base in ("bytes", "text", "object")
+        return (
+            self.shape is not None
+            or self.base in ("bytes", "text", "object")
+            or later(self.base) in ((code, 0) for code in range(128, 192))
+        )
 
     @property
     def kind(self) -> str:
@@ -40,12 +52,14 @@ class Col:
 
     @property
     def fixed(self) -> int:
+        if (found := later(self.base)) is not None:
+            return found[1]
         if self.base not in DTYPES or -1 in (self.shape or []):
             return 0
         return DTYPES[self.base].itemsize * int(np.prod(self.shape or [1]))
 
     def entry(self) -> bytes:
-        code = CODES[self.base]
+        code = (later(self.base) or (CODES.get(self.base, 0), 0))[0]
         rank = len(self.shape or ())
         head = (32, code, self.nullable, rank) if self.shape is not None else (code, 0, self.nullable, rank)
         value = self.fixed if self.codec else 0
@@ -293,6 +307,11 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
                 sections[15, i] = lengths_section(spec, [x or b"" for x in column])
             if c.dictionary:
                 sections[16, i] = (1, 0, c.dictionary)
+            if c.nullable:
+                sections[6, i] = (1, 0, bitmap(column))
+            stats.append({"nulls": column.count(None)} if c.nullable else None)
+        elif later(c.base) is not None:
+            sections[5, i] = (c.fixed, 0, b"".join(bytes(c.fixed) if x is None else x for x in column))
             if c.nullable:
                 sections[6, i] = (1, 0, bitmap(column))
             stats.append({"nulls": column.count(None)} if c.nullable else None)

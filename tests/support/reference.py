@@ -74,7 +74,7 @@ class ReferencePart:
 
 def decode(column: Column, value: bytes | None) -> Any:
     """The value that stored bytes stand for: numpy scalar, str, bytes, array, object, or None."""
-    if value is None or column.code == BYTES:
+    if value is None or column.code == BYTES or not column.is_known:
         return value
     if column.code in (STRING, TEXT):
         try:

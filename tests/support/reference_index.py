@@ -120,6 +120,8 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
             strings(out, i, cells, choices)
         else:
             out[5, i] = (c.fixed_bytes, 0, b"".join(bytes(c.fixed_bytes) if x is None else x for x in cells))
+        if not c.is_known:
+            continue
         keys = sort_keys(part, i)
         zones(out, part, i, keys, choices.get((13, i), (0, 0))[1])
         if c.name in head.index:
@@ -219,7 +221,7 @@ def zones(
 def statistics(part: ReferencePart) -> list[Any]:
     out: list[Any] = []
     for i, c in enumerate(part.head.columns):
-        if c.is_blob:
+        if c.is_blob or not c.is_known:
             out.append({"nulls": [row[i] for row in part.raw].count(None)} if c.nullable else None)
             continue
         keys = sort_keys(part, i)

@@ -60,7 +60,12 @@ class Column:
 
     @property
     def is_blob(self) -> bool:
-        return self.code >= BYTES
+        return BYTES <= self.code < 64 or self.code >= 128
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it has a type of this version; the values of others are the bytes that they are stored as."""
+        return self.code < 64
 
     @property
     def stored_bytes(self) -> int:
@@ -118,7 +123,7 @@ def column_table(table: bytes) -> list[Column]:
         zero(table[at + 5 : at + 8] + table[at + 24 : at + 32], "reserved in the column table")
         need(flags in (0, 1), "column flags")
         need((stored if codec else value) == 0, "fixed_bytes and value_bytes")
-        need(codec == 0 or code in (ARRAY, BYTES, TEXT, OBJECT), "codec of a scalar column")
+        need(codec == 0 or code in (ARRAY, BYTES, TEXT, OBJECT) or code >= 128, "codec of a scalar column")
         need(codec != 2 or code == ARRAY, "shuffled cells that are no arrays")
         fixed = value if codec else stored
         column = Column("", code, dtype, flags == 1, rank, fixed, codec=codec)
@@ -126,8 +131,10 @@ def column_table(table: bytes) -> list[Column]:
             need(fixed == FIXED[code][1] and not dtype and not rank, "scalar column entry")
         elif code == ARRAY:
             need(dtype in FIXED and 1 <= rank <= 32 and fixed <= 2**62, "array column entry")
+        elif 64 <= code < 128:
+            need(fixed in (1, 2, 4, 8, 16, 32, 64) and not dtype and not rank, "scalar of a later version")
         else:
-            need(code in OTHERS, f"column type {code}")
+            need(code in OTHERS or 128 <= code < 192, f"column type {code}")
             need(not (fixed or dtype or rank), "column entry")
         columns.append(column)
     return columns
@@ -174,7 +181,7 @@ def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
     names = [c.name for c in columns]
     need(len(set(names)) == len(names), "two columns with the same name")
     need(isinstance(index, list) and len(set(index)) == len(index), "index names")
-    scalars = {c.name for c in columns if not c.is_blob}
+    scalars = {c.name for c in columns if not c.is_blob and c.is_known}
     need(all(isinstance(n, str) and n in scalars for n in index), "index names are scalar columns")
     return value
 
@@ -203,7 +210,10 @@ def schema_entry(column: Column, name: Any, kind: Any, shape: Any) -> None:
     column.name, column.shape = name, shape
     if column.code != ARRAY:
         need(shape is None, f"shape of {name}")
-        base = OTHERS.get(column.code) or FIXED[column.code][0]
+        if column.is_known:
+            base = OTHERS.get(column.code) or FIXED[column.code][0]
+        else:
+            base = f"type{column.code}" + (f":{column.fixed_bytes}" if column.fixed_bytes else "")
         need(kind == base + ("?" if column.nullable else ""), f"type of {name}")
         return
     need(kind == FIXED[column.dtype][0] + ("?" if column.nullable else ""), f"element type of {name}")

@@ -81,6 +81,16 @@ def nullable_fixed_part(
     return _fill(path, spec, 10, seed)
 
 
+def later_part(path: Path, *, part_id: bytes = b"l" * 16, seed: int = 7, unit_rows: int = 2) -> MadePart:
+    """Scalars and blobs of types of a later version, some compressed, beside columns of this one."""
+    columns = [Col("n", "int32"), Col("big", "type70:16"), Col("blob", "type130"), Col("word", "string")]
+    columns += [Col("tiny", "type127:1", None, True), Col("packed", "type191", None, True, codec=1)]
+    columns += [Col("bytes", "bytes"), Col("other", "text", codec=77), Col("last", "float32")]
+    spec = Spec(part_id, columns, ["n"], None, unit_rows=unit_rows)
+    spec.groups, spec.gaps = [4, 3], [0, 64]
+    return _fill(path, spec, 7, seed)
+
+
 def compressed_part(path: Path, *, part_id: bytes = b"z" * 16, seed: int = 6, unit_rows: int = 2) -> MadePart:
     """Compressed columns of each kind, with dictionaries and without, beside a plain one; rows of differing size."""
     columns = [Col("n", "int32"), Col("plain", "bytes")]

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
-from ..errors import CodecError, ExistsError, SchemaError
-from ..format.column import Column
+from ..errors import ColumnError, ExistsError, SchemaError
+from ..format.column import SCALAR_TYPES, Column, shown_type
 from ..inspect.cells import extract
 from ..inspect.describe import ColumnDescription, Description, describe
 from ..inspect.html_report import write_html_report
@@ -110,15 +110,16 @@ def _write_page(args: argparse.Namespace) -> int:
 
 
 def _first_rows(path: Any, rows: int, found: Description) -> list[dict[str, Any]]:
-    """The rows; without the compressed columns, and with a word on that, where these cannot be read here."""
+    """The rows; without the columns that cannot be read here, and with a word on that."""
     if not rows:
         return []
     with UniRecordDataset(path) as dataset:
         try:
             return [dataset[i] for i in range(rows)]
-        except CodecError as error:
+        except ColumnError as error:
             warn(f"unirecord: {error}")
-            plain = [column.name for column in found.columns if column.codec is None]
+            schema = dataset.schema
+            plain = [c.name for c in found.columns if c.codec is None and schema[c.name].is_known]
             if not plain:
                 return []
             with dataset.view(columns=plain) as view:
@@ -187,11 +188,12 @@ def _column_row(column: ColumnDescription) -> list[str]:
         "" if column.shape is None else f"[{', '.join('any' if d == -1 else str(d) for d in column.shape)}]"
     )
     about = "" if column.exact else "~"
-    scalar = column.shape is None and column.type not in ("bytes", "text", "object")
+    type_name = shown_type(column.type)
+    scalar = column.shape is None and column.type.removesuffix("?") in SCALAR_TYPES
     distinct = "" if not scalar else "many" if column.distinct is None else f"{column.distinct:,}"
     return [
         column.name,
-        column.type + shape,
+        type_name + shape,
         column.codec or "",
         about + format_size(column.raw_bytes) if column.codec else "",
         about + format_size(column.data_bytes),
@@ -654,7 +656,7 @@ def _plain(column: ColumnStatistics) -> dict[str, Any]:
 def _line(column: ColumnStatistics) -> list[str]:
     about = "" if column.exact else "~"
     kind = column.type.rstrip("?")
-    blob = "[" in kind or kind in ("bytes", "text", "object")
+    blob = kind not in SCALAR_TYPES
 
     def show(value: Any) -> str:
         return format_size(int(value)) if blob else cell_text(value, 20)
@@ -670,7 +672,7 @@ def _line(column: ColumnStatistics) -> list[str]:
     least, most = ("" if value is None else show(value) for value in (column.min, column.max))
     return [
         column.name,
-        column.type,
+        shown_type(column.type),
         least,
         *quantiles,
         most,

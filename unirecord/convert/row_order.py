@@ -154,7 +154,7 @@ def check_sort(order: RowOrder, schema: Schema) -> None:
         raise WrongSourceError(
             f"--sort: {order.sort!r} is not among the columns to be written, {', '.join(schema.names)}"
         )
-    if schema[order.sort].is_blob:
+    if not schema[order.sort].is_ordered:
         raise WrongSourceError(
             f"--sort: column {order.sort!r} is {schema[order.sort]}; rows are sorted by numbers, bool and strings"
         )

@@ -20,6 +20,7 @@ from .codec import CODEC_ZSTD as CODEC_ZSTD
 from .codec import Decoder as Decoder
 from .codec import Encoder as Encoder
 from .codec import check_codec as check_codec
+from .codec import check_column as check_column
 from .codec import train_dictionary as train_dictionary
 from .fetch import CACHE_RANGE as CACHE_RANGE
 from .fetch import CACHE_STRETCH as CACHE_STRETCH

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CodecError, CorruptionError
+from ..errors import ColumnError, CorruptionError
 from .library import Handle, buffer_of, ffi, lib
 
 U64 = npt.NDArray[np.uint64]
@@ -20,16 +20,23 @@ CODEC_SHUFFLE_ZSTD: int = lib.UR_CODEC_SHUFFLE_ZSTD
 
 
 def check_codec(codec: int) -> None:
-    """CodecError, with what to do about it, unless cells of this codec can be read and written here."""
+    """ColumnError, with what to do about it, unless cells of this codec can be read and written here."""
     error = ffi.new("ur_error *")
     if lib.ur_codec_check(codec, error) != lib.UR_OK:
         _fail(error)
 
 
+def check_column(type_code: int, codec: int) -> None:
+    """ColumnError, likewise, unless values of this type in cells of this codec can be read and written here."""
+    error = ffi.new("ur_error *")
+    if lib.ur_column_check(type_code, codec, error) != lib.UR_OK:
+        _fail(error)
+
+
 def _fail(error: Any) -> NoReturn:
     what = ffi.string(error.what).decode("utf-8", "replace")
-    if error.status == lib.UR_CODEC:
-        raise CodecError(what)
+    if error.status == lib.UR_COLUMN:
+        raise ColumnError(what)
     if error.status == lib.UR_CORRUPT:
         raise CorruptionError(what)
     raise MemoryError(what) if error.status == lib.UR_NO_MEMORY else ValueError(what)

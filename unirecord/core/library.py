@@ -16,7 +16,7 @@ from .._core import ffi as ffi
 from .._core import lib as lib
 from ..errors import (
     ClosedError,
-    CodecError,
+    ColumnError,
     CorruptionError,
     FormatError,
     MissingError,
@@ -97,8 +97,8 @@ def raise_failure(failure: Failure, paths: Sequence[str], names: Sequence[str] =
         raise MissingError(_missing(data, failure.in_index))
     if status == lib.UR_FORMAT:
         raise FormatError(f"{text}; {_format_advice(failure.reason, data)}")
-    if status == lib.UR_CODEC:
-        raise CodecError(f"{text}; the other columns can be read without it")
+    if status == lib.UR_COLUMN:
+        raise ColumnError(f"{text}; the other columns can be read without it")
     if status == lib.UR_CORRUPT:
         raise CorruptionError(
             f"{text}; {_corrupt_advice(data, failure.in_index)}",

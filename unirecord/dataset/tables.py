@@ -50,6 +50,7 @@ def _field(column: Column) -> pyarrow.Field:
 def _type(column: Column) -> pyarrow.DataType:
     import pyarrow
 
+    column.check_known()
     if not column.is_array:
         named = {
             "string": pyarrow.string(),

@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import msgpack
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD
-from ..errors import FormatError, SchemaError, did_you_mean
+from ..errors import ColumnError, FormatError, SchemaError, did_you_mean
 from ..sizes import many
 from .layout import MAX_EXPANSION_BITS
 
@@ -197,10 +198,25 @@ ELEMENTS: Final[dict[str, tuple[int, str]]] = {
     "complex64": (14, "<c8"),
     "complex128": (15, "<c16"),
 }
+# Types of later versions: scalars, which state their width, and blobs of variable width. Their names say all that one
+# must know to read the other columns.
+_LATER_SCALARS: Final = range(64, 128)
+_LATER_BLOBS: Final = range(128, 192)
+_LATER: Final = re.compile(r"type([1-9][0-9]{1,2})(?::(1|2|4|8|16|32|64))?")
 VARIABLE: Final[dict[str, int]] = {"string": 20, "bytes": 30, "text": 31, "object": 33}
 _ARRAY_CODE: Final = 32
 DTYPES: Final[dict[str, np.dtype[np.generic]]] = {t: np.dtype(d) for t, (_, d) in ELEMENTS.items()}
 TABLE_ENTRY: Final = struct.Struct("<BBBBB3xQQ8x")
+
+
+@lru_cache(1024)
+def _later(type_name: str) -> tuple[int, int] | None:
+    """Code of a type of a later version, and bytes of its values, 0 for blobs; None for all other names."""
+    match = _LATER.fullmatch(type_name)
+    if match is None:
+        return None
+    code, width = int(match[1]), int(match[2] or 0)
+    return (code, width) if code in (_LATER_SCALARS if width else _LATER_BLOBS) else None
 
 
 @dataclass(frozen=True)
@@ -242,13 +258,37 @@ class Column:
     @property
     def is_blob(self) -> bool:
         """Whether its values lie in the blob pages: bytes, text, array or object."""
-        return self.shape is not None or self.type in ("bytes", "text", "object")
+        return self.shape is not None or self.type in ("bytes", "text", "object") or self._is_later_blob
+
+    @property
+    def is_known(self) -> bool:
+        """Whether this version knows its type; the values of others cannot be read."""
+        return self.type in ELEMENTS or self.type in VARIABLE
+
+    def check_known(self) -> None:
+        """Internal: raise `ColumnError` where its type is not known, so that nobody can say what its values are."""
+        if not self.is_known:
+            raise ColumnError(
+                f"column {self.name!r} has type {self.code}, which this version does not know: upgrade unirecord; the "
+                "other columns can be read without it"
+            )
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether its values have an order: those of scalar columns, of a type that is known."""
+        return not self.is_blob and self.is_known
+
+    @property
+    def _is_later_blob(self) -> bool:
+        return self.type.startswith("type") and ":" not in self.type
 
     @property
     def code(self) -> int:
         """Internal: type code in the column table."""
         if self.shape is not None:
             return _ARRAY_CODE
+        if (later := None if self.is_known else _later(self.type)) is not None:
+            return later[0]
         return VARIABLE[self.type] if self.type in VARIABLE else ELEMENTS[self.type][0]
 
     @property
@@ -258,8 +298,14 @@ class Column:
 
     @property
     def dtype(self) -> np.dtype[np.generic] | None:
-        """Dtype of the values or elements (bfloat16: uint16), or None for string, bytes, text and object."""
-        return DTYPES.get(self.type)
+        """Dtype of the values or elements, or None for string, bytes, text and object.
+
+        That of bfloat16 is uint16; that of scalars of a type that is not known, as many bytes of no meaning.
+        """
+        found = DTYPES.get(self.type)
+        if found is None and not self.is_known and (later := _later(self.type)) is not None and later[1]:
+            return np.dtype((np.void, later[1]))
+        return found
 
     @property
     def free_dims(self) -> int:
@@ -339,6 +385,7 @@ class Column:
 
 _ARRAY_ONLY: Final = ("bfloat16", "complex64", "complex128")
 _PLAIN_TYPES: Final = tuple(t for t in ELEMENTS if t not in _ARRAY_ONLY) + tuple(VARIABLE)
+SCALAR_TYPES: Final = frozenset({*ELEMENTS, "string"} - {*_ARRAY_ONLY})
 _CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 _MAX_NAME_BYTES: Final = 255
 _MAX_RANK: Final = 32
@@ -378,8 +425,16 @@ def parse_column(name: object, spec: object) -> Column:
     if shape is not None:
         return _parse_array(name, base, shape, nullable, annotations)
     if base not in _PLAIN_TYPES:
+        if _later(base) is not None:
+            Column(name, base).check_known()
         raise SchemaError(_unknown_type(name, base))
     return Column(name, base, None, nullable, annotations)
+
+
+def shown_type(type_name: str) -> str:
+    """A type for people: that of a later version by its number."""
+    later = _later(type_name.removesuffix("?"))
+    return type_name if later is None else f"unknown type {later[0]}{'?' * type_name.endswith('?')}"
 
 
 def _name_problem(name: object) -> str | None:
@@ -492,7 +547,7 @@ def column_from_wire(i: int, entry: object) -> Column:
     nullable = type_name.endswith("?")
     base = type_name[:-1] if nullable else type_name
     if shape is None:
-        if base not in _PLAIN_TYPES:
+        if base not in _PLAIN_TYPES and _later(base) is None:
             raise FormatError(f"the stored schema's column {name!r} has the unknown type {type_name!r}")
         return Column(name, base, None, nullable, annotations)
     dims_ok = isinstance(shape, list) and all(type(d) is int for d in shape)

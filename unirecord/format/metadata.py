@@ -80,6 +80,8 @@ def encode(schema: Schema, index: Sequence[str], user: bytes) -> bytes:
 
 def _most_sections(column: Column) -> int:
     """How many sections a column has at most, its order aside."""
+    if not column.is_known and not column.is_blob:
+        return 1 + column.nullable
     if column.is_blob:
         compressed = 0 if column.codec is None else column.has_raw_lengths + 1  # and a dictionary
         return int(not column.stored_bytes) + compressed + column.nullable
@@ -117,8 +119,8 @@ def checked_index(schema: Schema, names: object) -> tuple[str, ...]:
     """The columns that a file names as indexed; FormatError when they are not different scalar columns."""
     if not isinstance(names, list) or any(type(name) is not str or name not in schema for name in names):
         raise FormatError("its index does not name columns of the schema")
-    if len(set(names)) != len(names) or any(schema[name].is_blob for name in names):
-        raise FormatError("its index names a column twice, or one that is not scalar")
+    if len(set(names)) != len(names) or any(not schema[name].is_ordered for name in names):
+        raise FormatError("its index names a column twice, or one that has no order")
     return tuple(names)
 
 
@@ -148,7 +150,7 @@ def decode_statistics(raw: bytes | memoryview, schema: Schema) -> Statistics:
 def _is_statistics(column: Column, entry: object) -> bool:
     if not isinstance(entry, dict):
         return False
-    if column.is_blob:
+    if not column.is_ordered:
         return column.nullable and list(entry)[:1] == ["nulls"] and _is_count(entry["nulls"])
     if list(entry)[:4] != ["nulls", "distinct", "min", "max"]:
         return False

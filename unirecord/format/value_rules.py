@@ -71,7 +71,7 @@ def _is_text(raw: Any) -> bool:
 
 def takes_any_bytes(column: Column) -> bool:
     """Whether all bytes of the right number are a value of the blob column."""
-    return column.fixed_bytes > 0 or column.type == "bytes"
+    return column.fixed_bytes > 0 or column.type == "bytes" or not column.is_known
 
 
 def filled_nulls(column: Column, values: Values) -> Rows:

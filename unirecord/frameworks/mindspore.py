@@ -61,6 +61,7 @@ def dataset(
 
 
 def _check_form(column: Column) -> None:
+    column.check_known()
     text = column.type in ("string", "text") and not column.is_array
     if not text and (column.fixed_bytes == 0 or column.type.startswith("complex")):
         raise SchemaError(

@@ -138,6 +138,7 @@ class _Output:
         self._batch = batch
         shape = column.shape or ()
         self._free = column.free_dims
+        column.check_known()
         text = column.type in ("string", "text", "bytes") and not column.is_array
         if column.type == "object" or any(size == -1 for size in shape[self._free :]):
             raise SchemaError(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..convert.sinks.base import encoded, safe_name
 from ..convert.sources.media_types import NotAnImageError, read_image_header
-from ..errors import CorruptionError, ExistsError, SchemaError
+from ..errors import ColumnError, CorruptionError, ExistsError, SchemaError
 from ..format.layout import file_kind
 from ..format.values.objects import object_text
 from ..loading.batch import SampleReader
@@ -59,6 +59,8 @@ def _cell(parts: PartSet, ordinal: int, row: int) -> Any:
         return SampleReader(parts, [(ordinal, column)]).one(row)[column.name]
     except CorruptionError as error:
         return f"(damaged: {error})"
+    except ColumnError as error:
+        return f"(not shown: {error})"
 
 
 _SIDE: Final = 128  # pixels of a thumbnail's longer side

@@ -169,7 +169,7 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
                 _add_values_there(found, column, opened)
                 continue
             _add_span(found, i, parts)
-            if not column.is_blob:
+            if column.is_ordered:
                 found.distinct = _distinct(column, i, parts, of_parts)
     finally:
         opened.close()
@@ -297,7 +297,7 @@ def _add_values_there(found: ColumnDescription, column: Column, parts: PartSet) 
     """The same of the rows that have not been deleted: the statistics of parts are of all rows that are stored."""
     values = column_statistics(parts, column.name, None, _TEXTS)
     found.nulls = values.nulls
-    if not column.is_blob:
+    if column.is_ordered:
         found.min, found.max, found.distinct = values.min, values.max, values.distinct
 
 

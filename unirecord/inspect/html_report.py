@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..format.column import SCALAR_TYPES, shown_type
 from ..order.selection import Selection
 from ..query.query import live_rows
 from ..sizes import format_size
@@ -34,7 +35,6 @@ __all__ = [
 _LISTED: Final = 1_000  # columns
 _MOST_COMMON: Final = 5
 _MOST_TEXT: Final = 60
-_SIZED: Final = ("bytes", "text", "object")
 
 
 def table_of_columns(found: Description) -> Markup:
@@ -70,7 +70,7 @@ def table_of_columns(found: Description) -> Markup:
 def spelled(column: ColumnDescription) -> str:
     """The type of a column with its shape."""
     shape = f"[{', '.join(map(str, column.shape))}]" if column.shape else ""
-    return f"{column.type.rstrip('?')}{shape}{'?' if column.nullable else ''}"
+    return f"{shown_type(column.type.rstrip('?'))}{shape}{'?' if column.nullable else ''}"
 
 
 def _type(column: ColumnDescription) -> str:
@@ -99,7 +99,7 @@ def cards(found: Description, statistics: Sequence[ColumnStatistics]) -> Markup:
 def card(found: ColumnStatistics, column: ColumnDescription, title: str) -> Markup:
     """What the values of a column are like, under a title."""
     kind = column.type.rstrip("?")
-    sized = column.shape is not None or kind in _SIZED
+    sized = column.shape is not None or kind not in SCALAR_TYPES
     what = "sizes of its cells" if sized else "lengths in characters" if kind == "string" else "values"
     show = (lambda value: format_size(int(value))) if sized else _short
     body: list[object] = [element("h3", title), element("p", _type(column), class_="soft")]

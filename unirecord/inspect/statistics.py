@@ -77,6 +77,7 @@ def scalar_field(schema: Schema, name: str) -> Field:
     """The scalar column of this name; SchemaError for any other."""
     ordinal = schema.ordinal(name)
     column = schema[ordinal]
+    column.check_known()
     if column.is_blob:
         raise SchemaError(
             f"column {name!r} is {column}: it has no value in the index to sort, count or group by"
@@ -459,7 +460,7 @@ def column_statistics(
     """
     column = parts.schema[parts.schema.ordinal(name)]
     found = ColumnStatistics(column.name, str(column), rows=count_rows(parts, rows))
-    if column.is_blob:
+    if not column.is_ordered:
         _describe_sizes(found, parts, rows)
         return found
     chosen = scalar_field(parts.schema, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import QueryError, did_you_mean
+from ..format.column import shown_type
 from ..format.schema import Schema
 from . import simplify, syntax
 from .parse import misread
@@ -156,7 +157,11 @@ class _Checker:
         return self._membership(syntax.Membership(node.start, node.stop, node.operand, items))
 
     def _is(self, node: syntax.Is) -> Condition:
-        if node.what == "null" and isinstance(node.operand, syntax.Name) and self._is_blob(node.operand.name):
+        if (
+            node.what == "null"
+            and isinstance(node.operand, syntax.Name)
+            and self._has_no_order(node.operand.name)
+        ):
             return simplify.is_null(self._column(node.operand.name))
         operand = self.operand(node.operand)
         if node.what == "nan":
@@ -236,11 +241,12 @@ class _Checker:
 
     def field(self, node: syntax.Name) -> Field:
         """The column that a name means: the schema's own before ``row`` and ``part``."""
-        if self._is_blob(node.name):
+        if self._has_no_order(node.name):
             column = self.schema[node.name]
             null = f"; 'is null' is all that can be asked of {column.name!r}" if column.nullable else ""
             raise self.wrong(
-                f"column {column.name!r} is {column}, which a query cannot read; it can read {self._readable()}{null}",
+                f"column {column.name!r} is {shown_type(str(column))}, which a query cannot read; it can read "
+                f"{self._readable()}{null}",
                 node,
             )
         if node.name in self.schema:
@@ -249,8 +255,8 @@ class _Checker:
             return Field(node.name, ROW if node.name == "row" else PART, "int64")
         raise self.wrong(f"there is no column {node.name!r}{self._name_hint(node.name)}", node)
 
-    def _is_blob(self, name: str) -> bool:
-        return name in self.schema and self.schema[name].is_blob
+    def _has_no_order(self, name: str) -> bool:
+        return name in self.schema and not self.schema[name].is_ordered
 
     def _column(self, name: str) -> Field:
         column = self.schema[name]
@@ -266,7 +272,7 @@ class _Checker:
         return f"; there are {self._readable()}{quote}"
 
     def _readable(self) -> str:
-        names = [column.name for column in self.schema if not column.is_blob]
+        names = [column.name for column in self.schema if column.is_ordered]
         return ", ".join([*names[:12], *(["…"] if len(names) > 12 else []), "row", "part"])
 
     def _arithmetic(self, node: syntax.Arithmetic | syntax.Unary) -> Number:

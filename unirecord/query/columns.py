@@ -539,6 +539,7 @@ def scalar_arrays(parts: PartSet, names: Sequence[str], selection: Selection) ->
 
 def _scalar(parts: PartSet, name: str) -> int:
     ordinal = parts.schema.ordinal(name)
+    parts.schema[ordinal].check_known()
     if parts.schema.columns[ordinal].is_blob:
         scalars = ", ".join(column.name for _, column in parts.schema.scalars)
         raise SchemaError(

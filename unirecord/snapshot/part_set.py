@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from ..core import (
+    CODEC_PLAIN,
     IO_CODES,
     VERIFY_CODES,
     Bitmap,
@@ -24,8 +25,9 @@ from ..core import (
     RowOutput,
     RowReader,
     cached_property,
+    check_column,
 )
-from ..errors import ClosedError, CodecError, CorruptionError, UniRecordError
+from ..errors import ClosedError, ColumnError, CorruptionError, UniRecordError
 from ..format.column import Column, impossible_sizes
 from ..format.schema import Schema
 from ..format.value_rules import (
@@ -82,7 +84,7 @@ Rows = npt.NDArray[np.intp]
 
 
 class Decoders:
-    """What decompresses the cells of a part's compressed columns.
+    """What decompresses the cells of a part's compressed columns, and which columns cannot be read.
 
     ``dictionaries``: by ordinal of the column. ``whole``: these are all that there were; else a column for which there
     is none here cannot be decompressed, since nobody knows whether it had one.
@@ -94,7 +96,12 @@ class Decoders:
         self._found: dict[int, Decoder] = {}
         self.unavailable: dict[int, str] = {}
         self.lost: dict[int, str] = {}
-        for ordinal, column in head.schema.blobs:
+        for ordinal, column in enumerate(head.schema):
+            try:
+                check_column(column.code, CODEC_PLAIN if column.codec is None else column.codec.code)
+            except ColumnError as error:
+                self.unavailable[ordinal] = str(error)
+                continue
             if column.codec is None:
                 continue
             if ordinal not in dictionaries and not whole:
@@ -106,8 +113,6 @@ class Decoders:
         assert column.codec is not None
         try:
             self._found[ordinal] = Decoder(column.codec.code, column.element_bytes, dictionary)
-        except CodecError as error:
-            self.unavailable[ordinal] = str(error)
         except CorruptionError as error:
             self.lost[ordinal] = str(error)
 
@@ -126,9 +131,9 @@ class Decoders:
         return cls(head, found, whole=True)
 
     def check_available(self, head: DataHead, path: str) -> None:
-        """CodecError when a column cannot be read here."""
+        """ColumnError when a column cannot be read here."""
         for ordinal, why in self.unavailable.items():
-            raise CodecError(f"{path}, column {head.schema[ordinal].name!r}: {why}")
+            raise ColumnError(f"{path}, column {head.schema[ordinal].name!r}: {why}")
 
     def decoder(self, ordinal: int) -> Decoder | None:
         """That of a column; None when its cells cannot be decompressed here."""

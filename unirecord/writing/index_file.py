@@ -307,6 +307,36 @@ class FixedColumn:
         return float(value) + 0.0 if self.dtype.kind == "f" else int(value)
 
 
+class LaterColumn:
+    """A scalar column of a type of a later version: its values are bytes that are in no order."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self._bits = ValidityBits()
+        self._nulls = 0
+
+    def observe(self, block: BlockColumn) -> None:
+        if block.valid is not None:
+            self._nulls += int(len(block.valid) - np.count_nonzero(block.valid))
+
+    def sections(self, rows: int) -> Sections:
+        sections: Sections = {layout.SECTION_VALUES: (self.column.fixed_bytes, rows, 0)}
+        if self.column.nullable:
+            sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
+        return sections
+
+    def start(self, sink: Sink) -> None:
+        pass
+
+    def write(self, block: BlockColumn, sink: Sink, last: bool) -> None:
+        sink(layout.SECTION_VALUES, block.values)
+        if block.valid is not None:
+            sink(layout.SECTION_VALIDITY, self._bits.push(block.valid, last))
+
+    def statistics(self) -> dict[str, Any] | None:
+        return {"nulls": self._nulls} if self.column.nullable else None
+
+
 def _merge(known: Array, values: Array) -> Array | None:
     """The distinct values so far, sorted; None when they are too many to follow."""
     fresh = _different(values)
@@ -462,6 +492,16 @@ def _shown_string(value: bytes | None) -> str | None:
         return None
 
 
+ScalarColumn = FixedColumn | StringColumn | LaterColumn
+
+
+def scalar_column(column: Column, zone_rows: int) -> ScalarColumn:
+    """What the index holds of the column."""
+    if not column.is_known:
+        return LaterColumn(column)
+    return (StringColumn if column.is_string else FixedColumn)(column, zone_rows)
+
+
 _KEEP_BYTES = 64 << 20  # scalar pages kept in memory between the passes
 _READ_BYTES = 4 << 20
 
@@ -511,9 +551,7 @@ class _Builder:
         self.shape = self.head.header.shape
         self.pages = _Pages(data, self.head)
         self.columns = {
-            ordinal: (StringColumn if column.is_string else FixedColumn)(
-                column, zone_rows.get(ordinal, layout.ZONE_ROWS)
-            )
+            ordinal: scalar_column(column, zone_rows.get(ordinal, layout.ZONE_ROWS))
             for ordinal, column in self.schema.scalars
         }
         self.blobs = {
@@ -580,7 +618,7 @@ class _Builder:
         self.statistics = metadata.encode_statistics([None if c is None else c.statistics() for c in known])
         self._declare(layout.SECTION_STATISTICS, layout.NO_COLUMN, 1, len(self.statistics))
 
-    def _described(self) -> dict[int, FixedColumn | StringColumn | BlobValidity]:
+    def _described(self) -> dict[int, ScalarColumn | BlobValidity]:
         """The columns that have sections and statistics, by ordinal: scalar ones, and blobs that may be null."""
         return {**self.columns, **{i: blob for i, blob in self.blobs.items() if blob is not None}}
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, Encoder, check_codec, train_dictionary
-from ..errors import SchemaError
+from ..core import CODEC_PLAIN, CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, Encoder, check_column, train_dictionary
+from ..errors import ColumnError, SchemaError
 from ..format import layout, metadata
 from ..format.column import Codec, Column
 from ..format.layout import Shape, file_kind
@@ -216,9 +216,11 @@ class Compressor:
     def __init__(self, schema: Schema, dictionaries: Dictionaries | None = None) -> None:
         """``dictionaries``: those that an earlier run has trained; nothing is held back then."""
         self._columns = [(i, column) for i, column in schema.blobs if column.codec is not None]
-        for _, column in self._columns:
-            assert column.codec is not None
-            check_codec(column.codec.code)
+        for column in schema:
+            try:
+                check_column(column.code, CODEC_PLAIN if column.codec is None else column.codec.code)
+            except ColumnError as error:
+                raise ColumnError(f"column {column.name!r} cannot be written: {error}") from None
         self._encoders: dict[int, Encoder] | None = None
         self._waiting: list[ColumnBatch] = []
         self._rows = self._bytes = 0

@@ -55,7 +55,7 @@ def verified_rows(data: DataFile, head: DataHead) -> Iterator[StoredRows]:
     """All rows, some MiB at a time.
 
     CorruptionError names the first row whose bytes do not have their digest, or are no value of their column;
-    CodecError a column that cannot be decompressed here, so that nobody could tell.
+    ColumnError a column that cannot be decompressed here, so that nobody could tell.
     """
     decoders = Decoders.of(data, head)
     decoders.check_available(head, data.path)
