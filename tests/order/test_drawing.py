@@ -321,6 +321,31 @@ def test_frameworks_that_take_samples_say_what_to_do_with_drawn_batches(ds: Any,
         give(DRAWS["bucketed"](ds), *([] if give in (unirecord.hf.dataset, unirecord.hf.table) else [4]))
 
 
+TAKE_DRAWN_BATCHES = [unirecord.torch.loader, unirecord.tf.dataset, unirecord.jax.loader]
+
+
+@pytest.mark.parametrize("give", TAKE_DRAWN_BATCHES, ids=lambda give: give.__module__.rpartition(".")[2])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"batch_size": 4}, "have the size that they have"),
+        ({"drop_last": True}, "batches have been drawn already"),
+    ],
+    ids=str,
+)
+def test_frameworks_that_take_drawn_batches_refuse_what_says_otherwise(
+    ds: Any, give: Any, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        give(DRAWS["bucketed"](ds), **options)
+
+
+@pytest.mark.parametrize("give", TAKE_DRAWN_BATCHES, ids=lambda give: give.__module__.rpartition(".")[2])
+def test_frameworks_that_take_drawn_batches_take_nothing_else_but_datasets(ds: Any, give: Any) -> None:
+    with pytest.raises(TypeError, match=r"takes a UniRecordDataset, not 'train\.urec'"):
+        give("train.urec", 4)
+
+
 def test_a_row_on_which_a_transform_fails_is_named(ds: Any) -> None:
     drawn = unirecord.bucketed(ds, "tokens", batch_size=8)
     whole = ids(drawn.batches())

@@ -458,7 +458,7 @@ def _plain(
                 "(weights that are in no column: ask order.rows_of and order.steps_of in Python)"
             )
         made = _drawn(ds, drawn, rule, args.drawn_by)
-        batches, ds = (made, ds) if isinstance(made, DrawnBatches) else (None, made)
+        batches, ds = (made, ds) if made.read_cursor.plan.order.batched else (None, made)
     elif args.drawn_by is not None:
         raise UsageError("--drawn-by is for the --state of drawn batches; this job has none")
     return _job(args, ds, batches)

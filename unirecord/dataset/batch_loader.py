@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from time import perf_counter_ns
 from types import SimpleNamespace
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,86 @@ from .cursor import Cursor
 from .receipts import PassReceipts, Receipts
 from .row_numbers import by_steps, named_rows
 
+if TYPE_CHECKING:
+    from ..format.schema import Schema
+    from ..loading.loader import OnCorrupt, ReadAhead
+
 __all__ = [
     "BatchLoader",
+    "Readable",
+    "batch_options",
     "on_threads",
 ]
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """What batches are read of: a dataset, whatever was drawn, or the batches that `balanced` and `bucketed` draw."""
+
+    read_cursor: Cursor
+
+    @property
+    def transform(self) -> Callable[[Any], Any] | None:
+        """What is called with every sample."""
+
+    @property
+    def on_corrupt(self) -> OnCorrupt:
+        """What becomes of corrupt rows."""
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the data."""
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns of a batch."""
+
+    @property
+    def epoch(self) -> int:
+        """The current epoch."""
+
+
+def batch_options(
+    ds: Readable,
+    batch_size: int | None,
+    transform: Callable[[Any], Any] | None,
+    collate_fn: Callable[[list[Any]], Any] | None,
+    batch_transform: Callable[[Any], Any] | None,
+    read_ahead: ReadAhead,
+    instead: str = "",
+) -> LoaderOptions:
+    """The options of a loader: a dataset needs a size of batches, and of batches that have been drawn none is taken.
+
+    Raises:
+        TypeError: a dataset is given no ``batch_size``; the message goes on with what may be given ``instead``.
+        ValueError: drawn batches are given a size, ``drop_last`` or ``receipts``.
+    """
+    order = ds.read_cursor.plan.order
+    if order.batched:
+        if batch_size is not None:
+            raise ValueError(
+                f"batch_size={batch_size}: these batches have been drawn, and have the size that they have"
+            )
+        if read_ahead.get("drop_last", False):
+            raise ValueError(
+                "drop_last: batches have been drawn already; unirecord.bucketed(…, drop_last=True) leaves small ones "
+                "out"
+            )
+        if read_ahead.get("receipts") is not None:
+            raise ValueError(
+                "receipts count samples, and ranks share batches here: there are none for drawn batches"
+            )
+        batch_size = order.order(0).largest
+    elif batch_size is None:
+        raise TypeError(f"give a batch_size{instead}: how many samples a batch has")
+    return LoaderOptions(
+        batch_size,
+        transform=transform,
+        collate_fn=collate_fn,
+        batch_transform=batch_transform,
+        on_corrupt=ds.on_corrupt,
+        **read_ahead,
+    )
 
 
 # The functions of a batch loader as the one stage of a pass, behind the reader.

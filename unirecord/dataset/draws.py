@@ -12,7 +12,7 @@ from ..errors import SchemaError, StaleError
 from ..format.column import other_meaning
 from ..format.schema import Schema
 from ..loading.batch import WhereFrom
-from ..loading.loader import UNCHANGED, LoaderOptions, ReadAhead, Unchanged, check_callable
+from ..loading.loader import UNCHANGED, ReadAhead, Unchanged, check_callable
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
 from ..loading.streams import StreamData, StreamRule
@@ -28,7 +28,7 @@ from ..sizes import many
 from ..snapshot.layouts import same_values
 from ..snapshot.part_set import resolve_again
 from ..storage.storage_options import use_storage
-from .batch_loader import BatchLoader
+from .batch_loader import BatchLoader, batch_options
 from .cursor import Cursor
 from .dataset import UniRecordDataset
 from .order_queries import OrderQueries
@@ -297,39 +297,12 @@ class DrawnBatches:
         """
         own = self.transform if isinstance(transform, Unchanged) else transform
         check_callable("transform", own)
-        return BatchLoader(self, self._loader_options(own, collate_fn, batch_transform, **read_ahead))
+        return BatchLoader(self, batch_options(self, None, own, collate_fn, batch_transform, read_ahead))
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise AttributeError(no_attribute(type(self).__name__, name, OF_DRAWS), name=name, obj=self)
-
-    def _loader_options(
-        self,
-        transform: Callable[[Any], Any] | None,
-        collate_fn: Callable[[list[Any]], Any] | None,
-        batch_transform: Callable[[Any], Any] | None,
-        **read_ahead: Unpack[ReadAhead],
-    ) -> LoaderOptions:
-        """The options of a loader of these batches; ValueError for ``drop_last`` and ``receipts``, which are none."""
-        if read_ahead.pop("drop_last", False):
-            raise ValueError(
-                "drop_last: batches have been drawn already; unirecord.bucketed(…, drop_last=True) leaves small ones "
-                "out"
-            )
-        if read_ahead.get("receipts") is not None:
-            raise ValueError(
-                "receipts count samples, and ranks share batches here: there are none for drawn batches"
-            )
-        largest = self.read_cursor.plan.order.order(0).largest
-        return LoaderOptions(
-            largest,
-            transform=transform,
-            collate_fn=collate_fn,
-            batch_transform=batch_transform,
-            on_corrupt=self.on_corrupt,
-            **read_ahead,
-        )
 
     @property
     def order(self) -> OrderQueries:

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dataset.batch_loader import BatchLoader
-from ..dataset.dataset import UniRecordDataset
-from ..dataset.draws import DrawnBatches
+from ..dataset.batch_loader import BatchLoader, batch_options
 from ..errors import SchemaError
 from ..loading.loader import BatchTransform, LoaderOptions, TrackedBatch
 from ..sizes import many
-from .arguments import batch_options, check_valid_names
+from .arguments import check_readable, check_valid_names
 from .array_trees import with_arrays
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ..dataset.batch_loader import Readable
     from ..loading.loader import ReadAhead
 
 __all__ = ["loader", "to_arrays"]
@@ -29,7 +28,7 @@ _IN_FLIGHT = 2  # batches on their way to the device: the one that is used, and 
 
 
 def loader(
-    ds: UniRecordDataset | DrawnBatches,
+    ds: Readable,
     batch_size: int | None = None,
     *,
     device: Any = None,
@@ -61,22 +60,19 @@ def loader(
         OverflowError: (while iterating) JAX without ``jax_enable_x64`` keeps 32 bits, and an integer needs more.
         SchemaError: a mask ``x_valid`` would hide a column of that name.
     """
-    if not isinstance(ds, (UniRecordDataset, DrawnBatches)):
-        raise TypeError(
-            f"loader() takes a UniRecordDataset, not {ds!r}: loader(UniRecordDataset(path), batch_size)"
-        )
+    check_readable(ds, "loader")
     if device is not None and sharding is not None:
         raise ValueError("device= and sharding= both say where arrays are to be: give one of them")
     own = ds.transform if transform is None else transform
-    if sharding is not None and isinstance(ds, DrawnBatches):
+    if sharding is not None and ds.read_cursor.plan.order.batched:
         raise ValueError(
             "drawn batches may differ in size between processes, and such make no global array: leave out "
             "sharding=, and make arrays of what loader() gives"
         )
-    options = batch_options(ds, batch_size, own, collate_fn, read_ahead)
+    options = batch_options(ds, batch_size, own, collate_fn, None, read_ahead)
     if not options.changes_batches:
         check_valid_names(ds)
-    if sharding is not None and isinstance(ds, UniRecordDataset):
+    if sharding is not None:
         _check_global(ds, options)
     bfloat16 = frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
     stages = [_ToArrays(device, sharding, bfloat16)]
@@ -129,14 +125,15 @@ class _GlobalLoader(BatchLoader[Any]):
             raise ValueError(f"the sharding over {many(devices, 'device')} cannot divide {words}") from error
 
 
-def _check_global(ds: UniRecordDataset, options: LoaderOptions) -> None:
+def _check_global(ds: Readable, options: LoaderOptions) -> None:
     """Refuses what would leave processes with batches of different sizes, or with what no array holds."""
     if ds.on_corrupt == "skip":
         raise ValueError(
             'with on_corrupt="skip" processes may get batches of different sizes, which make no global array: '
             "use ds.view(on_corrupt='raise')"
         )
-    if ds.num_shards > 1 and ds.state_dict()["remainder"] == "uneven":
+    sharding = ds.read_cursor.plan.order.sharding
+    if sharding.num_shards > 1 and sharding.remainder == "uneven":
         raise ValueError(
             'with remainder="uneven" one process may have a batch that the others lack, and JAX would wait for them '
             'for ever: use ds.view(remainder="pad") or "drop"'

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dataset.draws import DrawnBatches
+from ..dataset.batch_loader import BatchLoader, batch_options
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..loading.batch import RaggedArray, valid_rows
 from ..sizes import many
-from .arguments import check_batch_size, check_valid_names
+from .arguments import check_readable, check_valid_names
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from ..dataset.batch_loader import BatchLoader
-    from ..dataset.dataset import UniRecordDataset
+    from ..dataset.batch_loader import Readable
+    from ..loading.loader import ReadAhead
 
 __all__ = ["dataset"]
 
 
 def dataset(
-    ds: UniRecordDataset | DrawnBatches,
+    ds: Readable,
     batch_size: int | None = None,
     *,
     drop_last: bool = False,
@@ -46,7 +46,9 @@ def dataset(
     """
     import tensorflow as tf
 
-    check_batch_size(ds, batch_size)
+    check_readable(ds, "dataset")
+    read_ahead: ReadAhead = {"drop_last": drop_last, "prefetch": prefetch, "num_threads": num_threads}
+    reading = batch_options(ds, batch_size, None, None, None, read_ahead)
     if ds.transform is not None:
         raise ValueError(
             "the dataset has a transform, which a tf.data.Dataset would not call: its types and shapes are not known. "
@@ -56,7 +58,7 @@ def dataset(
     skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
     static = batch_size if drop_last and not skips else None
     outputs = [_Output(column, static) for column in ds.read_cursor.plan.data.sample_columns]
-    loader = _loader(ds, batch_size, drop_last=drop_last, prefetch=prefetch, num_threads=num_threads)
+    loader: BatchLoader[Any] = BatchLoader(ds, reading)
     ds.read_cursor.refuse_skipped_slots("TensorFlow")
     loader.whole_for("TensorFlow")
     full = _batches_of_an_epoch(ds, batch_size, drop_last)
@@ -115,15 +117,7 @@ def _of_at_most(batches: tf.data.Dataset, count: int) -> tf.data.Dataset[Any]:
     return chosen.take(count)
 
 
-def _loader(ds: UniRecordDataset | DrawnBatches, batch_size: int | None, **options: Any) -> BatchLoader[Any]:
-    if isinstance(ds, DrawnBatches):
-        del options["drop_last"]  # of batches that have been drawn, none is left out
-        return ds.batches(**options)
-    assert batch_size is not None
-    return ds.batches(batch_size, **options)
-
-
-def _batches_of_an_epoch(ds: UniRecordDataset | DrawnBatches, batch_size: int | None, drop_last: bool) -> int:
+def _batches_of_an_epoch(ds: Readable, batch_size: int | None, drop_last: bool) -> int:
     samples = len(ds.read_cursor.plan.order)
     if batch_size is None:
         return samples  # they are batches

@@ -13,21 +13,22 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dataset.batch_loader import BatchLoader
+from ..dataset.batch_loader import BatchLoader, Readable, batch_options
 from ..dataset.cursor import Cursor, SampledCursor
 from ..dataset.dataset import UniRecordDataset
-from ..dataset.draws import DrawnBatches
 from ..loading.batch import RaggedArray
 from ..loading.loader import BatchTransform, LoaderOptions, ReadAhead, TrackedBatch
 from ..migration_hints import OF_TORCH_LOADERS, no_attribute
 from ..order.permutation import EpochRun
 from ..sizes import many
-from .arguments import batch_options, check_valid_names
+from .arguments import check_readable, check_valid_names
 from .array_trees import filled_and_valid, with_arrays
 
 if TYPE_CHECKING:
     import torch
     from typing_extensions import Unpack
+
+    from ..dataset.draws import DrawnBatches
 
 __all__ = ["EpochSampler", "TorchLoader", "loader", "to_tensors"]
 
@@ -403,7 +404,7 @@ def loader(
     **read_ahead: Unpack[ReadAhead],
 ) -> TorchLoader[Any]: ...
 def loader(
-    ds: UniRecordDataset[Any] | DrawnBatches,
+    ds: Readable,
     batch_size: int | None = None,
     *,
     batch_sampler: Iterable[Any] | None = None,
@@ -459,7 +460,7 @@ def loader(
 
 def made_loader(
     kind: type[Loader],
-    ds: UniRecordDataset[Any] | DrawnBatches,
+    ds: Readable,
     batch_size: int | None = None,
     *,
     batch_sampler: Iterable[Any] | None = None,
@@ -470,10 +471,7 @@ def made_loader(
     **read_ahead: Unpack[ReadAhead],
 ) -> Loader:
     """A loader of a kind, with the arguments of ``loader``."""
-    if not isinstance(ds, (UniRecordDataset, DrawnBatches)):
-        raise TypeError(
-            f"loader() takes a UniRecordDataset, not {ds!r}: loader(UniRecordDataset(path), batch_size)"
-        )
+    check_readable(ds, "loader")
     own = ds.transform if transform is None else transform
     if own is not None and collate_fn is None:
         collate_fn = _default_collate
@@ -484,21 +482,21 @@ def made_loader(
             1, transform=own, collate_fn=collate_fn, on_corrupt=ds.on_corrupt, **read_ahead
         )
     else:
-        options = batch_options(ds, batch_size, own, collate_fn, read_ahead, ", or a batch_sampler")
-    sampler: Any = ds if isinstance(ds, DrawnBatches) else batch_sampler
+        options = batch_options(ds, batch_size, own, collate_fn, None, read_ahead, ", or a batch_sampler")
+    sampler: Any = ds if ds.read_cursor.plan.order.batched else batch_sampler
     if sampler is None:
         sampler = EpochSampler(cast("UniRecordDataset[Any]", ds))
     return kind(ds, options, pin_memory=pin_memory, device=device, cursor=cursor, sampler=sampler)
 
 
 def _sampled(
-    ds: UniRecordDataset[Any] | DrawnBatches,
+    ds: Readable,
     batch_size: int | None,
     sampler: Iterable[Any],
     read_ahead: ReadAhead,
 ) -> SampledCursor:
     """What reads the batches of a sampler; ValueError for options that say otherwise what a batch is."""
-    if isinstance(ds, DrawnBatches):
+    if ds.read_cursor.plan.order.batched:
         raise ValueError("these batches have been drawn already: batch_sampler= takes a dataset")
     named = {"batch_size": batch_size is not None, "drop_last": read_ahead.get("drop_last", False)}
     for name in (name for name, given in named.items() if given):
@@ -521,7 +519,7 @@ class TorchLoader(BatchLoader[Batch]):
 
     def __init__(
         self,
-        ds: UniRecordDataset[Any] | DrawnBatches,
+        ds: Readable,
         options: LoaderOptions,
         *,
         pin_memory: bool,
@@ -557,7 +555,7 @@ class TorchLoader(BatchLoader[Batch]):
             )
 
 
-def _bfloat16_columns(ds: UniRecordDataset[Any] | DrawnBatches) -> frozenset[str]:
+def _bfloat16_columns(ds: Readable) -> frozenset[str]:
     return frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
 
 
