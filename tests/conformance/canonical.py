@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,20 @@ import xxhash
 Sample = dict[str, Any]
 
 
+@cache
+def _name(dtype: Any) -> str:
+    """The name of a type of NumPy's, which takes it long to make."""
+    return str(dtype.name)
+
+
 def freeze(value: Any) -> Any:
     """The value as nested tuples; bfloat16 is the uint16 that holds its bits."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, np.generic):
-        return (value.dtype.name, value.tobytes())
+        return (_name(value.dtype), value.tobytes())
     if isinstance(value, np.ndarray):
-        return (value.dtype.name, value.shape, value.tobytes())
+        return (_name(value.dtype), value.shape, value.tobytes())
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, float):

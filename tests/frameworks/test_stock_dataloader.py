@@ -32,7 +32,8 @@ WORKERS = [
     {},
     {"num_workers": 2},
     {"num_workers": 2, "persistent_workers": True},
-    {"num_workers": 2, "persistent_workers": True, "multiprocessing_context": "spawn"},
+    # One, as each imports PyTorch anew.
+    {"num_workers": 1, "persistent_workers": True, "multiprocessing_context": "spawn"},
 ]
 FORKED = WORKERS[:3]
 
