@@ -1,7 +1,7 @@
 # The slow targets: hours of cases, emulation, and what needs large packages or an environment of its own. They run each
 # night, and before a release; the Makefile includes this file.
 
-.PHONY: aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate mutants asan ray mindspore dali free-threaded notebooks trainers exports wheel-aarch64
+.PHONY: sweeps aarch64 fuzz fuzz-jpeg remote-faults store-exits store-resumes changes chaos moto azurite coverage conformance mutate mutants asan ray mindspore dali free-threaded notebooks trainers exports wheel-aarch64
 
 # The C tests as a 64-bit ARM machine runs them, by emulation: without the seam, io_uring, and forks beside threads (on which
 # qemu-user 7.2 ends with an assertion of its own).
@@ -76,6 +76,13 @@ store-exits: venv build ## processes that end while they use an object store
 # Conversions to a store that die at each request, and at random ones again and again: the same bytes in the end.
 store-resumes: venv build ## conversions to an object store, killed at every request
 	$(BIN)/python tests/support/resumed_store.py
+
+# Sweeps of which `make test` runs a part: damage, interrupts and random parts and queries, at more places.
+SWEEPS := inspect/test_verify.py core/test_corruption_fields.py core/test_reference.py writing/test_interrupts.py \
+	query/test_query_random.py
+
+sweeps: venv build ## the sweeps of which make test runs a part
+	UNIRECORD_SWEEPS=1 $(BIN)/python -m pytest -q $(SWEEPS:%=tests/%)
 
 # 10,000 random appends, deletions, layouts, restores and collections beside lists of rows in memory.
 changes: venv build ## 10,000 random changes of datasets

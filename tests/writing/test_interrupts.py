@@ -1,7 +1,7 @@
 """Ctrl-C anywhere in writing, publishing, aborting: the old dataset or the new one is whole, the next writer works.
 
-`UNIRECORD_INTERRUPTS=1` interrupts at every tick (see interrupts.py) instead of at every 41st. Kills and failing
-system calls: test_writer_crash.py.
+Every 97th tick (see interrupts.py) is interrupted; every 41st in `make sweeps`, every one with
+`UNIRECORD_INTERRUPTS=1`. Kills and failing system calls: test_writer_crash.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sweeps import stride
 from writer_workloads import WORKLOADS, clean, numbers, prepare
 from writing import write
 
@@ -22,7 +23,7 @@ import unirecord
 from unirecord.storage import system
 
 SUPPORT = Path(__file__).parents[1] / "support"
-STEP = 1 if os.environ.get("UNIRECORD_INTERRUPTS") else 41
+STEP = 1 if os.environ.get("UNIRECORD_INTERRUPTS") else stride(41, 97)
 
 
 def runs(*arguments: Any) -> tuple[int, int]:
