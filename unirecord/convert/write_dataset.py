@@ -20,7 +20,7 @@ from .row_choice import RowChoice, SplitChoice, check_split_target, share_id, wr
 from .row_order import RowOrder, in_order
 from .sources import LeftOut, Options, Source, open_input, open_source
 from .sources.base import WantedColumns, warn_of_left_out, write_report
-from .sources.given import GivenRecords, GivenTable, GivenTables, is_table
+from .sources.given import OF_TUPLES, GivenRecords, GivenTable, GivenTables, is_table
 from .sources.registry import elsewhere
 
 __all__ = [
@@ -49,7 +49,7 @@ def source_of(
     overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
     is_path = isinstance(given, str | os.PathLike)
     if names is not None and is_table(given):
-        raise TypeError("names= is for items that are tuples; rename= gives columns other names")
+        raise TypeError(OF_TUPLES)
     if names is not None and is_path:
         options["names"] = names
     asked = Options(overrides, threads=threads, leaves_out=leaves_out, wanted=wanted, **options)

@@ -86,8 +86,7 @@ def weighted(
             weight of more than 0, which are the most then.
         replacement: whether a row that has been drawn may be drawn again.
     """
-    plan: Any = ds.read_cursor.plan
-    _check_plain(plan, "weighted")
+    plan: Any = _plain_plan(ds, "weighted")
     given: Any = weights
     if isinstance(weights, str):
         given = scalar_arrays(plan.data.parts, [weights], plan.order.selection)[weights]
@@ -136,10 +135,9 @@ def balanced(
         SchemaError: the column is not scalar, or is null somewhere.
         ValueError: there are fewer classes, or the dataset is shuffled in another way.
     """
-    _check_plain(ds.read_cursor.plan, "balanced")
+    plan = _plain_plan(ds, "balanced")
     check_integer("classes", classes, 1)
     check_integer("per_class", per_class, 1)
-    plan = ds.read_cursor.plan
     values = scalar_arrays(plan.data.parts, [column], plan.order.selection)[column]
     if np.ma.is_masked(values) or (values.dtype == object and any(value is None for value in values)):
         raise SchemaError(
@@ -184,12 +182,11 @@ def bucketed(
         SchemaError: the column has no lengths.
         ValueError: a row is longer than ``max_length``, or another wrong argument.
     """
-    _check_plain(ds.read_cursor.plan, "bucketed")
+    plan = _plain_plan(ds, "bucketed")
     if (batch_size is None) == (max_length is None):
         raise ValueError("give one of batch_size and max_length")
     if batch_size is not None:
         check_integer("batch_size", batch_size, 1)
-    plan = ds.read_cursor.plan
     lengths = row_lengths(plan.data.parts, column, plan.order.selection)
     if max_length is not None:
         check_integer("max_length", max_length, 1)
@@ -220,12 +217,21 @@ def _drawn(ds: UniRecordDataset[Any], rule: Rule) -> DrawnBatches:
     return DrawnBatches(ds, Cursor(plan.drawn(rule), Position(ds.read_cursor.position.epoch)))
 
 
-def _check_plain(plan: Plan, draw: str) -> None:
-    """Refuses to draw from what has no rows of its own."""
+def _plan_of(ds: UniRecordDataset[Any]) -> Plan:
+    """What a dataset reads; TypeError for what is none, such as a path."""
+    if not isinstance(ds, UniRecordDataset):
+        raise TypeError(f"expected a UniRecordDataset, got {ds!r:.100}: open one with UniRecordDataset(path)")
+    return ds.read_cursor.plan
+
+
+def _plain_plan(ds: UniRecordDataset[Any], draw: str) -> Plan:
+    """What a dataset reads; ValueError where it has no rows of its own to draw."""
+    plan = _plan_of(ds)
     if plan.order.rule is not None:
         raise ValueError(f"this is {plan.order.rule.name} already: draw from what it is made of")
     if isinstance(plan.data, StreamData):
         raise ValueError(f"{draw} draws rows, and these are windows or packed samples, which have no columns")
+    return plan
 
 
 class DrawnBatches:
@@ -629,7 +635,7 @@ def _streamed(
     documents: str | bool,
     positions: str | bool,
 ) -> UniRecordDataset:
-    plan = ds.read_cursor.plan
+    plan = _plan_of(ds)
     if plan.order.rule is not None:
         raise ValueError(f"a {plan.order.rule.name} has no stream: make one of each source")
     if isinstance(plan.data, StreamData):

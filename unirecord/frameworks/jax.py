@@ -107,9 +107,7 @@ class _GlobalLoader(BatchLoader[Any]):
         if rest and not self._options.drop_last:
             self._check_rows(
                 rest,
-                f"the last batch, which has {many(rest, 'row')} of {samples}: give drop_last=True, "
-                f"or a batch_size that "
-                "leaves no such rest",
+                f"the last batch, which has {many(rest, 'row')} of {samples}: give drop_last=True",
             )
 
     def _check_rows(self, rows: int, words: str) -> None:

@@ -27,6 +27,7 @@ from .media_types import annotated
 from .overrides import apply_overrides
 
 __all__ = [
+    "OF_TUPLES",
     "GivenRecords",
     "GivenTable",
     "GivenTables",
@@ -38,6 +39,7 @@ __all__ = [
 # Records that a program gives: map-style datasets, iterables and generators of dicts, tuples or named tuples.
 
 
+OF_TUPLES: Final = "names= is for items that are tuples; rename= gives columns other names"
 _UNIT_ROWS: Final = 256
 _SAMPLE_ROWS: Final = 1_000
 _SAMPLE_BYTES: Final = 32 << 20
@@ -110,6 +112,8 @@ class GivenRecords(Source):
         return found
 
     def _record(self, item: Any, row: int) -> dict[str, Any]:
+        if self._field_names is not None and (isinstance(item, Mapping) or hasattr(item, "_asdict")):
+            raise TypeError(OF_TUPLES)
         if isinstance(item, Mapping):
             return {str(name): _plain(value) for name, value in item.items()}
         if hasattr(item, "_asdict"):
