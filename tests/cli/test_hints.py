@@ -2690,7 +2690,7 @@ OF_VALUES: Called = {
         lambda at: unirecord.torch.EpochSampler(UniRecordDataset(at / "rows")),
     ),
     "tf: a path": (
-        lambda at: unirecord.tf.dataset(str(at / "rows"), 2), r"open one with UniRecordDataset\(path\)",
+        lambda at: unirecord.tf.dataset(str(at / "rows"), 2), r"dataset\(UniRecordDataset\(path\), batch_size\)",
         lambda at: len(list(unirecord.tf.dataset(opened(at, columns=["k"]), 2))) == 2,
     ),
     "jax: a path": (

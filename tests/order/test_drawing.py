@@ -405,3 +405,21 @@ def test_columns_without_classes_or_lengths_are_refused(ds: Any) -> None:
         unirecord.bucketed(ds, "x", batch_size=2)
     with pytest.raises(SchemaError, match="not scalar"):
         unirecord.balanced(ds, "tokens", classes=1, per_class=1)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda path: unirecord.weighted(path, "i"),
+        lambda path: unirecord.balanced(path, "i", classes=1, per_class=1),
+        lambda path: unirecord.bucketed(path, "i", batch_size=1),
+        lambda path: unirecord.windows(path, "i", 2),
+        lambda path: unirecord.packed(path, "i", 2),
+    ],
+    ids=["weighted", "balanced", "bucketed", "windows", "packed"],
+)
+def test_a_path_is_no_dataset_to_draw_from(draw: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"expected a UniRecordDataset, got 'data': open one with UniRecordDataset\("
+    ):
+        draw("data")
