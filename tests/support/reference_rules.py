@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -178,6 +179,7 @@ def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
         need(isinstance(entry, list) and len(entry) >= 3, "schema entry of the metadata")
         schema_entry(column, *entry[:3])
         annotations(entry[3] if len(entry) > 3 else {})
+        logical(column, (entry[3] if len(entry) > 3 else {}).get("logical"))
     names = [c.name for c in columns]
     need(len(set(names)) == len(names), "two columns with the same name")
     need(isinstance(index, list) and len(set(index)) == len(index), "index names")
@@ -202,6 +204,58 @@ def annotations(said: Any) -> None:
             pending += value.values()
         elif isinstance(value, list):
             pending += value
+
+
+UNITS = ("s", "ms", "us", "ns")
+PARAMETERS = {
+    "timestamp": {"unit", "zone"}, "date": set(), "time": {"unit"}, "duration": {"unit"}, "class": {"names"},
+    "decimal": {"precision", "scale"}, "media": {"media"}, "boxes": {"form"}, "uuid": set(),
+}  # fmt: skip
+
+
+def logical(column: Column, said: Any) -> None:
+    """ "Logical types": of those that this version knows, parameters and the types below."""
+    if said is None:
+        return
+    need(isinstance(said, dict) and isinstance(said.get("type"), str), "a logical type has a name")
+    name, given = said["type"], set(said) - {"type"}
+    if name not in PARAMETERS or given - PARAMETERS[name]:
+        return
+    need(given | ({"zone"} & PARAMETERS[name]) == PARAMETERS[name], f"parameters of {name}")
+    array = column.code == ARRAY
+    below = FIXED.get(column.dtype if array else column.code, ("",))[0]
+    integers = [kind for code, (kind, *_) in FIXED.items() if 2 <= code <= 9]
+    if "unit" in PARAMETERS[name]:
+        need(said["unit"] in UNITS, f"unit of {name}")
+    if "zone" in said:
+        need(isinstance(said["zone"], str), "zone of a timestamp")
+        offset = re.fullmatch(r"[+-]([0-9]{2}):([0-9]{2})", said["zone"])
+        named = re.fullmatch(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*", said["zone"]) is not None
+        need(
+            named or (offset is not None and int(offset[1]) < 24 and int(offset[2]) < 60),
+            "zone of a timestamp",
+        )
+    if name in ("timestamp", "duration") or (name == "time" and said["unit"] in ("us", "ns")):
+        need(below == "int64", f"what {name} lies over")
+    elif name in ("date", "time"):
+        need(below == "int32", f"what {name} lies over")
+    elif name == "decimal":
+        digits, scale = said["precision"], said["scale"]
+        need(type(digits) is int and 1 <= digits <= 38, "precision of a decimal")
+        need(type(scale) is int and 0 <= scale <= digits, "scale of a decimal")
+        need((below, column.shape) == ("int64", [2] if digits > 18 else None), "what a decimal lies over")
+    elif name == "class":
+        names = said["names"]
+        need(isinstance(names, list) and all(isinstance(x, str) for x in names), "names of classes")
+        need(0 < len(names) == len(set(names)) and below in integers, "classes")
+    elif name == "media":
+        need(isinstance(said["media"], str) and said["media"].count("/") == 1, "media type")
+        need(column.code == BYTES, "what media lie over")
+    elif name == "boxes":
+        need(said["form"] in ("xywh", "xyxy", "cxcywh"), "form of boxes")
+        need(array and (column.shape or [0])[-1] == 4 and below[:7] not in ("bool", "complex"), "boxes")
+    else:
+        need((below, column.shape) == ("uint8", [16]), "what a uuid lies over")
 
 
 def schema_entry(column: Column, name: Any, kind: Any, shape: Any) -> None:

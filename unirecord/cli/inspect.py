@@ -11,7 +11,8 @@ import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import ColumnError, ExistsError, SchemaError
-from ..format.column import SCALAR_TYPES, Column, shown_type
+from ..format.column import LOGICAL_KEY, SCALAR_TYPES, Column, shown_type
+from ..format.logical import shown
 from ..inspect.cells import extract
 from ..inspect.describe import ColumnDescription, Description, describe
 from ..inspect.html_report import write_html_report
@@ -172,6 +173,14 @@ def _print_columns(found: Description) -> None:
     print_table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept))
     for column in found.columns:
         for name, value in column.annotations.items():
+            if name == LOGICAL_KEY and isinstance(value, dict):
+                say(
+                    clipped(
+                        f"{column.name}: logical type {shown(value)}",
+                        max(40, shutil.get_terminal_size((160, 24)).columns),
+                    )
+                )
+                continue
             said = f"{column.name}: {name} {value if isinstance(value, str) else to_json(cell_json(value))}"
             say(clipped(said, max(40, shutil.get_terminal_size((160, 24)).columns)))
     other_data = found.data_bytes - sum(c.data_bytes for c in found.columns)

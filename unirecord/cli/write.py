@@ -42,6 +42,7 @@ from ..convert.task import keep_freed_memory
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
 from ..format.column import Codec, Column
+from ..format.logical import shown
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
@@ -194,6 +195,7 @@ def _run_write(args: argparse.Namespace) -> int:
     schema = chosen.schema
     if before is not None:
         source.notes += _other_media_types(schema, before.schema)
+        _check_logical_types(schema, before.schema)
         schema = schema.with_annotations_of(before.schema)
     _check_index(args.index, schema)
     schema, tried = with_codecs(schema, args.codec, chosen, before)
@@ -250,6 +252,17 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
 def _with_options(error: ExistsError, ways: str) -> str:
     """What the error says, with the options that are those of Python that it names, where it names any."""
     return f"{error} (on the command line: {ways})" if "overwrite=True" in str(error) else str(error)
+
+
+def _check_logical_types(schema: Schema, before: Schema) -> None:
+    """Refuse values of another logical type than those that are there; a source that says none is taken at its word."""
+    for column in schema:
+        there = before[column.name].logical if column.name in before else None
+        if column.name in before and column.logical not in (None, there):
+            raise UsageError(
+                f"column {column.name!r} has the logical type {shown(there)} in the dataset, and "
+                f"{shown(column.logical)} here: convert it first, or leave it out"
+            )
 
 
 def _other_media_types(schema: Schema, before: Schema) -> list[str]:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchemaError, StaleError, TransformError, UniRecordError
-from ..format.column import Column, pack_annotations
+from ..format.column import LOGICAL_KEY, Column, pack_annotations
+from ..format.logical import problem_of, shown
 from ..format.metadata import CREATED_BY, pack_user
 from ..format.schema import Schema
 from ..loading.batch import SampleReader, items_of
@@ -592,10 +593,16 @@ def _with_annotations(schema: Schema, given: Any, before: Schema) -> tuple[Schem
         if column.name in before and not is_given:
             known = before[column.name].annotations
             lost = [key for key, is_of in _ONLY_OF.items() if key in known and not is_of(column)]
+            if LOGICAL_KEY in known and problem_of(known[LOGICAL_KEY], column.type, column.shape) is not None:
+                lost.append(LOGICAL_KEY)
             if lost:
                 said.append(f"{column.name} is {column} now, without its annotation {', '.join(lost)}")
             left = {key: value for key, value in known.items() if key not in lost}
             column = replace(column, packed_annotations=pack_annotations(column.name, left))
+        elif column.name in before and column.logical != (was := before[column.name].logical):
+            said.append(
+                f"{column.name} has the logical type {shown(column.logical)} now, and had {shown(was)}"
+            )
         columns.append(column)
     return Schema(columns), said
 

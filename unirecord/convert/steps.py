@@ -896,9 +896,15 @@ def _types_after(encoding: Encoding | None, columns: tuple[str, ...], before: Sc
         if encoding is not None and encoding.format == "raw":
             found[column.name] = {"type": f"uint8{null}", "shape": [-1, -1, 3]}
             continue
-        said = column.annotations.get("media_type")
+        said = (column.logical or {}).get("media") or column.annotations.get("media_type")
         media = said if said in _MEDIA.values() else "image/*"
         media = media if encoding is None else _MEDIA[encoding.format]
+        logical = column.logical
+        if logical is not None and logical.get("type") == "media":
+            found[column.name] = {
+                "type": column.wire_type, "annotations": column.annotations | {"logical": {**logical, "media": media}}
+            }  # fmt: skip
+            continue
         found[column.name] = {
             "type": column.wire_type, "annotations": {**column.annotations, "media_type": media}
         }  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchemaError, StaleError
-from ..format.column import other_meaning
+from ..format.column import differing_meaning
 from ..format.schema import Schema
 from ..loading.batch import WhereFrom
 from ..loading.loader import UNCHANGED, ReadAhead, Unchanged, check_callable
@@ -535,10 +535,10 @@ def _common_columns(sources: Sources) -> list[str]:
                     f"{sources[other].schema[name].spec!r} in {other!r}: leave it out with ds.view(columns=…)"
                 )
             theirs = sources[other].schema[name].annotations
-            if (key := other_meaning(column.annotations, theirs)) is not None:
+            if (difference := differing_meaning(column.annotations, theirs)) is not None:
                 raise SchemaError(
-                    f"column {name!r} means another thing in source {other!r} than in {first!r}: its annotation "
-                    f"{key} is {theirs[key]!r} and not {column.annotations[key]!r}; leave it out with "
+                    f"column {name!r} means another thing in source {other!r} than in {first!r}: "
+                    f"{difference}; leave it out with "
                     "ds.view(columns=…), or write it in the form of the other: unirecord.add_columns(replace=True)"
                 )
     return names

@@ -18,6 +18,7 @@ from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD
 from ..errors import ColumnError, FormatError, SchemaError, did_you_mean
 from ..sizes import many
 from .layout import MAX_EXPANSION_BITS
+from .logical import canonical, is_of_later_version, other_logical, problem_of, shown
 
 __all__ = [
     "ARROW_KEY",
@@ -35,6 +36,7 @@ __all__ = [
 ARROW_KEY: Final = (
     b"unirecord.annotations"  # of the metadata of an Arrow field: the column's annotations, as JSON
 )
+LOGICAL_KEY: Final = "logical"  # of the annotations: what the values stand for
 MAX_DEPTH: Final = 16
 # Of the keys with a meaning (docs/schema.md) those that say what a value stands for.
 _MEANINGS: Final = ("classes", "box_format", "unit", "origin", "color_space", "scale_factor", "add_offset")
@@ -57,9 +59,22 @@ def pack_annotations(column: str, annotations: object) -> bytes:
     return _packed(found)
 
 
-def other_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """The annotation by which values of two columns are to be understood otherwise: both have it, and it differs."""
+def _other_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The annotation by which values of two columns are to be understood otherwise.
+
+    Of the logical type it is enough that one of them has none; of others, both have it, and it differs.
+    """
+    if other_logical(one.get(LOGICAL_KEY), other.get(LOGICAL_KEY)):
+        return LOGICAL_KEY
     return next((key for key in _MEANINGS if key in one and key in other and one[key] != other[key]), None)
+
+
+def differing_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """What these annotations of two columns contradict each other in, with both; None where they do not."""
+    key = _other_meaning(one, other)
+    if key == LOGICAL_KEY:
+        return f"its logical type is {shown(other.get(key))} and not {shown(one.get(key))}"
+    return None if key is None else f"its annotation {key} is {other[key]!r} and not {one[key]!r}"
 
 
 def checked_annotations(column: str, stored: object) -> bytes:
@@ -246,6 +261,24 @@ class Column:
         return unpack_annotations(self.packed_annotations)
 
     @property
+    def logical(self) -> dict[str, Any] | None:
+        """Its logical type: a dict of its own with the name under ``"type"``, and parameters; None for none.
+
+        One that this version does not know is given as it is stored; the values are those of the stored type.
+        """
+        said = self.annotations.get(LOGICAL_KEY) if self.packed_annotations else None
+        return said if isinstance(said, dict) else None
+
+    @property
+    def wrong_logical(self) -> str | None:
+        """Internal: what no version may say of its logical type, or None: what a later one may say is none."""
+        said = self.annotations.get(LOGICAL_KEY) if self.packed_annotations else None
+        problem = None if said is None else problem_of(said, self.type, self.shape)
+        if problem is None or (isinstance(said, dict) and is_of_later_version(said)):
+            return None
+        return f"its logical type is none: {problem}"
+
+    @property
     def is_array(self) -> bool:
         """Whether its values are arrays."""
         return self.shape is not None
@@ -357,8 +390,10 @@ class Column:
             return self.wire_type
         shape = {} if self.shape is None else {"shape": list(self.shape)}
         codec = {} if self.codec is None else {"codec": self.codec.spec_for(self.element_bytes)}
-        annotations = {"annotations": self.annotations} if self.packed_annotations else {}
-        return {"type": self.wire_type, **shape, **codec, **annotations}
+        said = self.annotations
+        logical = {LOGICAL_KEY: said.pop(LOGICAL_KEY)} if LOGICAL_KEY in said else {}
+        annotations = {"annotations": said} if said else {}
+        return {"type": self.wire_type, **shape, **logical, **codec, **annotations}
 
     def __str__(self) -> str:
         """Return e.g. ``float32[-1, 4]`` or ``int32?``, as messages show a type and `Schema.parse` takes it."""
@@ -401,16 +436,20 @@ def parse_column(name: object, spec: object) -> Column:
     type_name: object = spec
     annotations = b""
     if isinstance(spec, Mapping):
-        extra = [k for k in spec if k not in ("type", "shape", "codec", "annotations")]
+        extra = [k for k in spec if k not in ("type", "shape", "codec", "annotations", LOGICAL_KEY)]
         if "type" not in spec or extra:
             wrong = f"unknown key {extra[0]!r}" if extra else "'type' is missing"
             raise SchemaError(
-                f'column {name!r}: {wrong}; a column is {{"type": …}}, with "shape": […], "codec": … and '
-                '"annotations": {…} where it has them'
+                f'column {name!r}: {wrong}; a column is {{"type": …}}, with "shape": […], "logical": …, '
+                '"codec": … and "annotations": {…} where it has them'
             )
         if spec.get("codec") is not None:
             rest = {key: value for key, value in spec.items() if key != "codec"}
             return _compressed(parse_column(name, rest), spec["codec"])
+        if (logical := _logical_of(name, spec)) is not None:
+            said = {k: v for k, v in (spec.get("annotations") or {}).items() if k != LOGICAL_KEY}
+            rest = {key: value for key, value in spec.items() if key != LOGICAL_KEY}
+            return _of_logical_type(parse_column(name, {**rest, "annotations": said}), logical)
         type_name, shape = spec["type"], spec.get("shape")
         annotations = pack_annotations(name, spec.get("annotations"))
     if not isinstance(type_name, str):
@@ -468,6 +507,33 @@ def _compressed(column: Column, codec: object) -> Column:
     return replace(column, codec=found)
 
 
+def _logical_of(name: str, spec: Mapping[Any, Any]) -> object:
+    """The logical type that a user gives, beside the type or among the annotations; None for none."""
+    said = spec.get("annotations")
+    among = said.get(LOGICAL_KEY) if isinstance(said, Mapping) else None
+    beside = spec.get(LOGICAL_KEY)
+    if among is not None and beside is not None and among != beside:
+        raise SchemaError(
+            f"column {name!r}: two logical types, {beside!r} and among the annotations {among!r}"
+        )
+    return among if beside is None else beside
+
+
+# What annotations say that is said by a logical type.
+_SAID_BY: Final = {"class": "classes", "media": "media_type", "boxes": "box_format"}
+
+
+def _of_logical_type(column: Column, logical: object) -> Column:
+    found, said = canonical(column.name, logical, column.type, column.shape), column.annotations
+    same = _SAID_BY.get(found["type"])
+    if same in said:
+        raise SchemaError(
+            f"column {column.name!r}: logical type {found['type']} says what the annotation {same!r} says: "
+            "leave that out"
+        )
+    return replace(column, packed_annotations=pack_annotations(column.name, {**said, LOGICAL_KEY: found}))
+
+
 def _short_array(name: str, text: str) -> tuple[str, list[int]]:
     """Split ``uint16[-1, 4]`` into its type and shape."""
     base, _, dims = text.partition("[")
@@ -500,7 +566,8 @@ def _unknown_type(name: str, base: str) -> str:
         )
     if base.startswith(_TIMES):
         return (
-            f'column {name!r}: {base}: times have no type of their own; "int64" holds nanoseconds since 1970'
+            f"column {name!r}: {base}: it is a logical type over a stored one, such as "
+            '{"type": "int64", "logical": {"type": "timestamp", "unit": "us", "zone": "UTC"}}'
         )
     known = ", ".join(_PLAIN_TYPES)
     return f"column {name!r}: unknown type {base!r}{did_you_mean(base, _PLAIN_TYPES) or '.'} The types are: {known}"

@@ -1036,6 +1036,7 @@ def find_index(path: str, part_id: bytes, content_digest: int | None) -> tuple[s
 
 _REPAIR = "Run: unirecord repair"
 _RESTORE = "Restore the file from a copy"
+_SAY_ANEW = "Write the column anew: unirecord.add_columns(replace=True)"
 _MOST_THREADS = 8  # memory and disk are the limit beyond
 _ALONE_BYTES = 256 << 20  # larger row groups are checked one at a time
 
@@ -1301,6 +1302,11 @@ class _Part:
             what = f"its values were not checked, but for their digests: {why}"
             advice = "Verify it again where it can be read"
             self.problem(what, "nothing", advice, column=head.schema[ordinal].name)
+        for column in head.schema:
+            if (wrong := column.wrong_logical) is not None:
+                self.problem(
+                    wrong, "nothing: its values are read as they are stored", _SAY_ANEW, column=column.name
+                )
         for found, findings in _in_parallel(data, head, decoders, pool, workers):
             if isinstance(found, Damage):
                 self._damage(found)

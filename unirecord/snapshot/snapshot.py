@@ -8,7 +8,7 @@ from typing import overload
 
 from ..core import PartRefs, xxh3_64
 from ..errors import SchemaError
-from ..format.column import other_meaning
+from ..format.column import differing_meaning
 from ..format.schema import Schema
 from ..sizes import many
 from ..storage.storage_options import StorageOptions
@@ -280,15 +280,16 @@ def _parts_of(snapshots: Sequence[Snapshot]) -> tuple[tuple[PartRef, ...], tuple
 def _check_meanings(snapshots: Sequence[Snapshot]) -> None:
     """Refuse to read numbers as one thing in one part, and as another in the next."""
     first = snapshots[0]
-    said = {column.name: column.annotations for column in first.schema if column.packed_annotations}
     for other in snapshots[1:]:
-        for name, known in said.items():
-            key = other_meaning(known, other.schema[name].annotations)
-            if key is not None:
+        for known, column in zip(first.schema, other.schema, strict=True):
+            if known.packed_annotations == column.packed_annotations:
+                continue
+            difference = differing_meaning(known.annotations, column.annotations)
+            if difference is not None:
                 raise SchemaError(
-                    f"column {name!r} means another thing in {_shown(other)} than in {_shown(first)}: its annotation "
-                    f"{key} is {other.schema[name].annotations[key]!r} and not {known[key]!r}; open them one at a "
-                    "time, or write it in the form of the other: unirecord.add_columns(replace=True)"
+                    f"column {known.name!r} means another thing in {_shown(other)} than in {_shown(first)}: "
+                    f"{difference}; open them one at a time, or write it in the form of the other: "
+                    "unirecord.add_columns(replace=True)"
                 )
 
 

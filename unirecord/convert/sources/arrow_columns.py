@@ -77,11 +77,16 @@ def class_names(feature: Any) -> list[str] | None:
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
 
 
-def annotations_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
-    """What `unirecord export` has said of a column in the metadata of its field; nothing where that is damaged."""
+def annotations_of(metadata: Mapping[bytes, bytes] | None, spec: Any) -> dict[str, Any]:
+    """What `unirecord export` has said of a column in the metadata of its field; nothing where that is damaged.
+
+    ``spec``: the type of the column, which a logical type must fit.
+    """
     try:
         found = json.loads((metadata or {}).get(ARROW_KEY, b"{}"))
-        Schema.parse({"x": {"type": "bytes", "annotations": found}})
+        if not isinstance(found, dict) or "logical" not in found:
+            spec = "bytes"  # all types take the others
+        Schema.parse({"x": {**(spec if isinstance(spec, Mapping) else {"type": spec}), "annotations": found}})
     except (ValueError, RecursionError, SchemaError):
         return {}
     return dict(found)
@@ -488,10 +493,11 @@ class ArrowSource(Source):
                     for chunk in _chunks(sample.column(i)):
                         evidence.sample(chunk)
             found[name] = annotated(evidence.spec(), feature)
-            said = annotations_of(fields.field(i).metadata)
+            said = annotations_of(fields.field(i).metadata, found[name])
             if said:
                 spec = found[name] if isinstance(found[name], Mapping) else {"type": found[name]}
-                found[name] = {**spec, "annotations": {**spec.get("annotations", {}), **said}}
+                more_said = {} if "logical" in said else spec.get("annotations", {})
+                found[name] = {**spec, "annotations": {**more_said, **said}}
             labels = class_names(feature) or class_names(
                 {"_type": "ClassLabel", "names": said.get("classes")}
             )

@@ -123,12 +123,13 @@ def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -
 
 
 def _annotated(spec: Any, inferred: Any) -> Any:
-    """Another type of the same column: what is known of its values stays, unless other annotations are given."""
-    known = inferred.get("annotations") if isinstance(inferred, Mapping) else None
+    """Another type of the same column: what is known of its values stays, unless other things are said of them."""
+    of_it = inferred if isinstance(inferred, Mapping) else {}
+    known = {key: of_it[key] for key in ("logical", "annotations") if of_it.get(key)}
     if not known:
         return spec
     given = spec if isinstance(spec, Mapping) else {"type": spec}
-    return {"annotations": known, **given}
+    return {**known, **given}
 
 
 def _from_json(text: str, where: str) -> dict[str, Any]:

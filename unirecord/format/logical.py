@@ -1,0 +1,224 @@
+"""Logical types: what values stand for, over the type that they are stored as (docs/format.md, "Logical types")."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from ..errors import SchemaError, did_you_mean
+
+__all__ = [
+    "LOGICAL_TYPES",
+    "LogicalType",
+    "canonical",
+    "is_of_later_version",
+    "other_logical",
+    "problem_of",
+    "shown",
+]
+
+
+class LogicalType(Protocol):
+    """One logical type: its name, its parameters, and the stored types that it may lie over."""
+
+    @property
+    def name(self) -> str:
+        """The name that stands under "type"."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, bool]:
+        """The names of its parameters, and whether each must be there."""
+        ...
+
+    def problem(self, given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+        """What is wrong with these parameters, or with values stored so; None for nothing.
+
+        ``given`` has the parameters that must be there, and no others. ``stored``: the name of the stored type, of an
+        array that of its elements; ``shape``: None for a scalar or another blob.
+        """
+        ...
+
+
+Problem = Callable[[Mapping[str, Any], str, "tuple[int, ...] | None"], "str | None"]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A logical type by a function."""
+
+    name: str
+    parameters: Mapping[str, bool]
+    problem: Problem
+
+
+_UNITS: Final = ("s", "ms", "us", "ns")
+_FORMS: Final = ("xywh", "xyxy", "cxcywh")
+_INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+_NUMBERS: Final = (*_INTEGERS, "float16", "bfloat16", "float32", "float64")
+_ZONE: Final = re.compile(
+    r"[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]|[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,31}){0,3}"
+)
+_MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/(?:\*|[a-z0-9][a-z0-9!#$&^_.+-]{0,126})")
+_WORDS: Final = 2  # of 64 bits, of a decimal of more digits than one holds
+_DIGITS: Final = (18, 38)  # that one and two words hold
+
+
+def _unit_problem(given: Mapping[str, Any]) -> str | None:
+    return None if given["unit"] in _UNITS else f"unit is one of {', '.join(_UNITS)}, got {given['unit']!r}"
+
+
+def _stored_as(stored: str, *names: str) -> str | None:
+    return None if stored in names else f"it is stored as {' or '.join(names)}, not {stored}"
+
+
+def _timestamp(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    zone = given.get("zone", "UTC")
+    if not isinstance(zone, str) or _ZONE.fullmatch(zone) is None:
+        return f'zone is a name such as "Europe/Paris", "UTC" or "+02:00", got {zone!r}'
+    return _unit_problem(given) or _stored_as(stored, "int64")
+
+
+def _date(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    return _stored_as(stored, "int32")
+
+
+def _time(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    return _unit_problem(given) or _stored_as(stored, "int32" if given["unit"] in ("s", "ms") else "int64")
+
+
+def _duration(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    return _unit_problem(given) or _stored_as(stored, "int64")
+
+
+def _decimal(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    precision, scale = given["precision"], given["scale"]
+    if type(precision) is not int or not 1 <= precision <= _DIGITS[1]:
+        return f"precision is a number of digits from 1 to {_DIGITS[1]}, got {precision!r}"
+    if type(scale) is not int or not 0 <= scale <= precision:
+        return f"scale is a number of digits from 0 to the precision, got {scale!r}"
+    two = precision > _DIGITS[0]
+    if stored != "int64" or shape != ((_WORDS,) if two else None):
+        return f"{precision} digits are stored as int64{f'[{_WORDS}]' if two else ''}"
+    return None
+
+
+def _class(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    names = given["names"]
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        return f"names is a list of texts, got {_clipped(names)}"
+    if len(set(names)) != len(names):
+        return f"names has {next(n for i, n in enumerate(names) if n in names[:i])!r} twice"
+    return _stored_as(stored, *_INTEGERS)
+
+
+def _media(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    if not isinstance(given["media"], str) or _MEDIA.fullmatch(given["media"]) is None:
+        return f'media is a media type such as "image/jpeg" or "image/*", got {given["media"]!r}'
+    return _stored_as(stored, "bytes")
+
+
+def _boxes(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    if given["form"] not in _FORMS:
+        return f"form is one of {', '.join(_FORMS)}, got {given['form']!r}"
+    if stored not in _NUMBERS or not shape or shape[-1] != 4:
+        return "boxes are stored as arrays of numbers whose last dimension is 4"
+    return None
+
+
+def _uuid(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    return None if (stored, shape) == ("uint8", (16,)) else "it is stored as uint8[16]"
+
+
+LOGICAL_TYPES: Final[dict[str, LogicalType]] = {
+    rule.name: rule
+    for rule in (
+        _Rule("timestamp", {"unit": True, "zone": False}, _timestamp),
+        _Rule("date", {}, _date),
+        _Rule("time", {"unit": True}, _time),
+        _Rule("duration", {"unit": True}, _duration),
+        _Rule("decimal", {"precision": True, "scale": True}, _decimal),
+        _Rule("class", {"names": True}, _class),
+        _Rule("media", {"media": True}, _media),
+        _Rule("boxes", {"form": True}, _boxes),
+        _Rule("uuid", {}, _uuid),
+    )
+}
+
+
+def canonical(column: str, given: object, stored: str, shape: tuple[int, ...] | None) -> dict[str, Any]:
+    """The form in which a logical type that a user gives is stored; SchemaError for what is none.
+
+    ``given``: its name, or a dict with it under "type" and its parameters; a parameter of None is left out.
+    """
+    said = {"type": given} if isinstance(given, str) else given
+    if not isinstance(said, Mapping) or not isinstance(said.get("type"), str):
+        raise SchemaError(
+            f"column {column!r}: a logical type is a name, or a dict such as "
+            f'{{"type": "timestamp", "unit": "us", "zone": "UTC"}}, got {_clipped(given)}'
+        )
+    found = {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in said.items()
+        if value is not None
+    }
+    name = said["type"]
+    if name not in LOGICAL_TYPES:
+        hint = did_you_mean(name, LOGICAL_TYPES) or "."
+        raise SchemaError(
+            f"column {column!r}: unknown logical type {name!r}{hint} There are: {', '.join(LOGICAL_TYPES)}"
+        )
+    problem = problem_of(found, stored, shape)
+    if problem is not None:
+        raise SchemaError(f"column {column!r}: logical type {name}: {problem}")
+    return found
+
+
+def is_of_later_version(said: Mapping[str, Any]) -> bool:
+    """Whether a later version may have written it: its name or one of its parameters is not known here."""
+    kind = LOGICAL_TYPES.get(name) if type(name := said.get("type")) is str else None
+    return type(name) is str and (
+        kind is None or any(key != "type" and key not in kind.parameters for key in said)
+    )
+
+
+def problem_of(said: object, stored: str, shape: tuple[int, ...] | None) -> str | None:
+    """Why what a file says is no logical type of this version over values that are stored so; None where it is one."""
+    if not isinstance(said, dict) or type(said.get("type")) is not str:
+        return "it has no name"
+    kind = LOGICAL_TYPES.get(said["type"])
+    if kind is None:
+        return "this version does not know it"
+    more = [name for name in said if name != "type" and name not in kind.parameters]
+    missing = [name for name, must in kind.parameters.items() if must and name not in said]
+    if more or missing:
+        return (
+            f"{more[0]!r} is none of its parameters" if more else f"its parameter {missing[0]!r} is missing"
+        )
+    return kind.problem({name: said[name] for name in kind.parameters if name in said}, stored, shape)
+
+
+def other_logical(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Whether values of these two logical types are to be understood otherwise; None: as they are stored."""
+    return one != other
+
+
+def shown(said: Mapping[str, Any] | None) -> str:
+    """A logical type for people, such as ``timestamp(unit us, zone UTC)``; "none" for none."""
+    if said is None:
+        return "none"
+    parameters = ", ".join(f"{name} {_clipped(value)}" for name, value in said.items() if name != "type")
+    return f"{said.get('type')}({parameters})" if parameters else str(said.get("type"))
+
+
+def _clipped(value: object) -> str:
+    text = (
+        value
+        if isinstance(value, str)
+        else ", ".join(map(str, value[:20]))
+        if isinstance(value, list)
+        else repr(value)
+    )
+    return text if len(text) <= 80 else text[:77] + "…"
