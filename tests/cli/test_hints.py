@@ -6,15 +6,17 @@ import gzip
 import io
 import json
 import multiprocessing
+import os
 import pickle
 import re
 import shlex
 import shutil
+import sys
 import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +30,7 @@ from sources import cifar, idx, shard
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
+from unirecord.dataset import cursor
 from unirecord.storage import object_store
 from unirecord.writing import deletion
 
@@ -542,7 +545,9 @@ CALLS: dict[str, tuple[Callable[[Path], Any], str, Callable[[Path], Any]]] = {
     ),
     "a dataset that is there": (
         lambda at: unirecord.Writer(at / "rows", {"k": "int8"}), "overwrite=True",
-        lambda at: unirecord.Writer(at / "rows", {"k": "int8"}, overwrite=True).close(),
+        lambda at: (
+            unirecord.append(at / "rows").close(), unirecord.Writer(at / "rows", {"k": "int8"}, overwrite=True).close()
+        ),
     ),
     "merged into a part": (
         lambda at: unirecord.merge([at / "rows"], at / "m.urec"), "choose a name without .urec",
@@ -1591,6 +1596,25 @@ def in_store(call: Callable[[Path, str], Any]) -> Callable[[Path], Any]:
     return called
 
 
+def ran(*command: str, stdin: str = "") -> bool:
+    """Runs a command; RuntimeError with what it says on stderr where it ends with another code than 0."""
+    with redirect_stderr(io.StringIO()) as said, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        status = main(list(command))
+    if status:
+        raise RuntimeError(said.getvalue())
+    return True
+
+
+def csv_of(at: Path) -> str:
+    csv(at)
+    return str(at / "a.csv")
+
+
+def over_http(path: str) -> str:
+    return f"{os.environ['AWS_ENDPOINT_URL']}/bucket/{path}"
+
+
 # As above, of object stores: each call is given a folder and the URL of a bucket, both with the dataset ``rows``.
 IN_STORES: dict[str, tuple[Callable[[Path, str], Any], str, Callable[[Path, str], Any]]] = {
     "one part": (
@@ -1693,6 +1717,70 @@ IN_STORES: dict[str, tuple[Callable[[Path, str], Any], str, Callable[[Path, str]
         lambda at, url: unirecord.write_dataset(f"{url}/rows.csv", at / "new"),
         "copy it to a disk first",
         lambda at, url: unirecord.write_dataset(f"{url}/rows", at / "new"),
+    ),
+    "a pattern over HTTP": (
+        lambda at, url: UniRecordDataset(over_http("rows/*.urec")),
+        "name the dataset, or its parts",
+        lambda at, url: (
+            len(UniRecordDataset(over_http("rows"))) == len(UniRecordDataset(over_http(parts(at)[0]))) == 3
+        ),
+    ),
+    "written over HTTP": (
+        lambda at, url: unirecord.Writer(over_http("new"), {"k": "int8"}),
+        "write to a disk, or to s3://",
+        lambda at, url: (
+            unirecord.Writer(at / "new", {"k": "int8"}).close()
+            or unirecord.Writer(f"{url}/new", {"k": "int8"}).close() is None
+        ),
+    ),
+    "a cold cache": (
+        lambda at, url: ran("bench", f"{url}/rows", "--cold", "--seconds", "0.1"),
+        "--cold is for files: nothing of .* is kept",
+        lambda at, url: (
+            ran("bench", f"{url}/rows", "--seconds", "0.1") and ran("bench", f"{at}/rows", "--cold", "--seconds", "0.1")
+        ),
+    ),
+    "one part by a command": (
+        lambda at, url: ran("write", csv_of(at), f"{url}/a.urec"),
+        "choose a name without .urec, or write the part to a disk and copy its index, and then itself",
+        lambda at, url: (
+            ran("write", csv_of(at), f"{url}/a")
+            and ran("write", csv_of(at), f"{at}/b.urec")
+            and all(shutil.copy(f"{at}/b.urec{end}", at / "store" / "bucket") for end in (".idx", ""))
+            and len(UniRecordDataset(f"{url}/b.urec")) == 3
+        ),
+    ),
+    "an option of a store without its value": (
+        lambda at, url: ran("inspect", f"{url}/rows", "--storage-option", "region"),
+        "NAME=VALUE, such as region=eu-west-1",
+        lambda at, url: ran("inspect", f"{url}/rows", "--storage-option", "region=eu-west-1"),
+    ),
+    "a cache without its size, by a command": (
+        lambda at, url: ran("bench", f"{url}/rows", "--seconds", "0.1", "--cache", f"{at}/c"),
+        "as --cache /scratch/cache --cache-bytes 200GB",
+        lambda at, url: ran("bench", f"{url}/rows", "--seconds", "0.1", "--cache", f"{at}/c", "--cache-bytes", "200GB"),
+    ),
+    "a cache that keeps nothing of manifests": (
+        lambda at, url: ran("log", f"{url}/rows", "--cache", f"{at}/c", "--cache-bytes", "1GB"),
+        "it reads manifests alone, which no cache keeps",
+        lambda at, url: ran("log", f"{url}/rows"),
+    ),
+    "a pin of no URL": (
+        lambda at, url: ran("fetch", f"{url}/rows", "--cache", f"{at}/c", "--cache-bytes", "1GB") and ran(
+            "cache", "pin", f"{at}/c"
+        ),
+        "takes a URL, as `unirecord cache ls` names it",
+        lambda at, url: ran("cache", "ls", f"{at}/c") and ran("cache", "pin", f"{at}/c", f"{url}/rows"),
+    ),
+    "an age of versions": (
+        lambda at, url: ran("gc", f"{url}/rows", "--keep", "1"),
+        "give --older-than, such as 7d",
+        lambda at, url: ran("gc", f"{url}/rows", "--keep", "1", "--older-than", "7d"),
+    ),
+    "a source of a store": (
+        lambda at, url: ran("write", f"{url}/a.csv", f"{at}/o"),
+        "copy it to a disk first",
+        lambda at, url: ran("write", csv_of(at), f"{at}/o"),
     ),
 }  # fmt: skip
 
@@ -1828,8 +1916,12 @@ OF_PYTHON: Called = {
     ),
     "a source of too little weight": (
         lambda at: unirecord.mix({"a": numbered(at), "b": numbered(at)}, weights={"a": 1, "b": 1e-9}),
-        "give more, or 0|leave it out",
+        "give more, or leave the source out; in a stage of a schedule, 0 is allowed",
         lambda at: (
+            unirecord.mix(
+                {"a": numbered(at), "b": numbered(at)}, weights={"a": 1, "b": 0},
+                schedule={5: {"a": 0, "b": 1}}, samples=9,
+            ) and
             unirecord.mix({"a": numbered(at), "b": numbered(at)}, weights={"a": 1, "b": 1e-3}, stop="all")
             and unirecord.mix({"a": numbered(at)}, weights={"a": 1})
         ),
@@ -1990,7 +2082,12 @@ OF_PYTHON: Called = {
     "a single part that grows": (
         lambda at: unirecord.append(at / parts(at)[0]),
         "write the new rows to another part or to a directory, and open both as a list of paths",
-        lambda at: len(UniRecordDataset([at / parts(at)[0], opened(at).path])) == 6,
+        lambda at: (
+            all(unirecord.write_dataset(at / "rows", at / name) == 3 for name in ("other.urec", "d"))
+            and len(UniRecordDataset([at / parts(at)[0], at / "other.urec"]))
+            == len(UniRecordDataset([at / parts(at)[0], at / "d"]))
+            == 6
+        ),
     ),
     "a writer that is closed": (
         lambda at: [writer.close() or writer.write({"k": 1}) for writer in [unirecord.Writer(at / "a", {"k": "int8"})]],
@@ -2011,7 +2108,11 @@ OF_PYTHON: Called = {
             (at / "mine").mkdir(), (at / "mine" / "a.txt").write_text("x"), unirecord.Writer(at / "mine", {"k": "int8"})
         ],
         "choose an empty or new one",
-        lambda at: unirecord.Writer(at / "new", {"k": "int8"}).close() is None,
+        lambda at: (
+            (at / "empty").mkdir()
+            or unirecord.Writer(at / "empty", {"k": "int8"}).close()
+            or unirecord.Writer(at / "new", {"k": "int8"}).close() is None
+        ),
     ),
     "an export beside other files": (
         lambda at: [
@@ -2848,6 +2949,51 @@ def loaded_state(ds: UniRecordDataset, excluded_first: bool) -> bool:
     return 1 not in values(ds.batches(2))
 
 
+def as_rank(call: Callable[[], Any], rank: str = "1") -> Any:
+    """What the call gives in a process that is one of two, and has not been told so."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cursor, "_told_of_ranks", False)
+        patched.setenv("RANK", rank)
+        patched.setenv("WORLD_SIZE", "2")
+        return call()
+
+
+def torn(ds: UniRecordDataset, **options: Any) -> list[int]:
+    """A pass by number in which another epoch is set."""
+    found = []
+    for number, batch in enumerate(data_loader(ds, 2, **options)):
+        found += values([batch])
+        if number == 1:
+            ds.set_epoch(3)
+    return sorted(found)
+
+
+def sampled_twice(ds: UniRecordDataset) -> list[int]:
+    from torch.utils.data import DistributedSampler
+
+    return values(data_loader(ds, 2, sampler=DistributedSampler(ds, 2, 1, shuffle=False)))
+
+
+def random_parts(ds: UniRecordDataset) -> list[int]:
+    from torch.utils.data import random_split
+
+    return sorted(x for part in random_split(ds, [8, 2]) for x in values(data_loader(part, 2)))
+
+
+def in_class_folders(at: Path) -> Path:
+    if not (at / "in").exists():
+        broken_picture(at)
+    return at / "in"
+
+
+def tried(call: Callable[[], Any]) -> bool:
+    try:
+        call()
+    except unirecord.UniRecordError:
+        return False
+    return True
+
+
 # As above, of calls that warn.
 OF_WARNINGS: Called = {
     "torch: an epoch for the second time": (
@@ -2873,6 +3019,67 @@ OF_WARNINGS: Called = {
         lambda at: loaded_state(numbered(at), True),
         "load the state first, and exclude then",
         lambda at: loaded_state(numbered(at), False),
+    ),
+    "torch: a rank that reads all": (
+        lambda at: as_rank(lambda: values(data_loader(numbered(at), 2))),
+        r"UniRecordDataset.distributed\(path\) gives each rank its share; shard_id=0, num_shards=1 says",
+        lambda at: (
+            as_rank(lambda: values(data_loader(numbered(at, shard_id=0, num_shards=1), 2))) == TEN
+            and as_rank(lambda: len(UniRecordDataset.distributed(numbered_again(at).path))) == 5
+        ),
+    ),
+    "torch: a pass that is torn": (
+        lambda at: torn(numbered(at, shuffle=True, seed=1)),
+        r"Give the DataLoader sampler=unirecord.torch.EpochSampler\(ds\), whose passes keep their epoch",
+        lambda at: (
+            [
+                torn(ds, sampler=unirecord.torch.EpochSampler(ds))
+                for ds in [numbered(at, shuffle=True, seed=1)]
+            ]
+            == [TEN]
+        ),
+    ),
+    "torch: shards that are sharded": (
+        lambda at: sampled_twice(numbered(at, shard_id=1, num_shards=2)),
+        "Open it without shard_id and num_shards, or use it without that sampler",
+        lambda at: (
+            len(sampled_twice(numbered(at)))
+            == len(values(data_loader(numbered(at, shard_id=1, num_shards=2), 2)))
+            == 5
+        ),
+    ),
+    "torch: a subset of a shuffled dataset": (
+        lambda at: random_parts(numbered(at, shuffle=True)),
+        r"ds.split\(\[0.8, 0.2\]\) parts the rows for good; or open the dataset with shuffle=False",
+        lambda at: (
+            random_parts(numbered(at))
+            == sorted(
+                x
+                for part in numbered(at, shuffle=True).split([0.8, 0.2])
+                for x in values(data_loader(part, 2))
+            )
+            == TEN
+        ),
+    ),
+    "an epoch that is undone": (
+        lambda at: [ds.set_epoch(5) or ds.set_epoch(0) for ds in [numbered(at)]],
+        "set the epoch of that loader",
+        lambda at: [ds.set_epoch(5) or values(ds.batches(2)) for ds in [numbered(at)]] == [TEN],
+    ),
+    "files that are left out": (
+        lambda at: unirecord.write_dataset(in_class_folders(at), at / "o", check_pictures=True),
+        "on_error='report' lists them, 'skip' says nothing, 'raise' makes it an error",
+        lambda at: (
+            unirecord.write_dataset(at / "in", at / "a", check_pictures=True, on_error="skip") == 1
+            and unirecord.write_dataset(
+                at / "in", at / "b", check_pictures=True, on_error="report", report=at / "r.jsonl"
+            )
+            == 1
+            and "b.png" in (at / "r.jsonl").read_text()
+            and not tried(
+                lambda: unirecord.write_dataset(at / "in", at / "c", check_pictures=True, on_error="raise")
+            )
+        ),
     ),
 }
 
@@ -3009,7 +3216,7 @@ COMMANDS: list[tuple[str, str, list[str]]] = [
     (
         "gc data --older-than soon",
         "write 7d, 12h, 30m or 45s",
-        [f"gc data --older-than {age}" for age in ("7d", "45s")],
+        [f"gc data --older-than {age}" for age in ("7d", "12h", "30m", "45s")],
     ),
     ("gc data --keep 0", "--keep is at least 1", ["gc data --keep 1"]),
     ("gc data --dry-run --quiet", "choose one", ["gc data --dry-run", "gc data --quiet"]),
@@ -3137,9 +3344,17 @@ def animals(folder: Path) -> None:
     assert main(["write", "in2", "others"]) == 0
 
 
-def joined(folder: Path, *paths: str) -> None:
-    with UniRecordDataset([folder / path for path in paths]) as ds:
-        assert len(ds)
+def animals_alone(folder: Path) -> None:
+    (folder / "alone" / "cat").mkdir(parents=True)
+    (folder / "alone" / "cat" / "a.png").write_bytes(picture(8, 8))
+
+
+def of_all(*makes: Callable[[Path], Any]) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        for one in makes:
+            one(folder)
+
+    return make
 
 
 def cached(folder: Path) -> None:
@@ -3230,7 +3445,10 @@ COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[Any]]] = [
         people, "trace d --batch 2 --state none.json", "--state takes a file with a state_dict",
         ["trace d --batch 2 --step 0"],
     ),
-    (people, "write a.csv no/o", "does not exist; make it first", [WRITE]),
+    (
+        people, "write a.csv no/o", "does not exist; make it first",
+        [lambda at: (at / "no").mkdir(), "write a.csv no/o"],
+    ),
     (people, f"{WRITE} --id 12", "--id is 32 hex digits", [f"{WRITE} --id {'12' * 16}"]),
     (people, f"{WRITE}.urec --workers 2", "--workers is for a directory of parts", [f"{WRITE} --workers 2"]),
     (people, f"{WRITE} --index nam", "did you mean 'name'", [f"{WRITE} --index name"]),
@@ -3261,7 +3479,7 @@ COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[Any]]] = [
     ),
     (
         people, f"{WRITE} --on-error report --report no/r.jsonl", "does not exist; make it first",
-        [f"{WRITE} --on-error report --report r.jsonl"],
+        [lambda at: (at / "no").mkdir(), f"{WRITE} --on-error report --report no/r.jsonl"],
     ),
     (animals, f"{WRITE} --classes-from pets", "there are no classes to number", [WRITE]),
     (animals, "write in o --classes-from d", "has no list of classes", ["write in o --classes-from pets"]),
@@ -3295,17 +3513,26 @@ COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[Any]]] = [
         people, f"{WRITE} --columns m", "there is no column 'm'.* the columns are k, n, name",
         [f"{WRITE} --columns k,n,name"],
     ),
-    (people, f"{WRITE} --schema k", "write label=int32,name=string or JSON", [f"{WRITE} --schema k=int32"]),
+    (
+        people, f"{WRITE} --schema k", "write label=int32,name=string or JSON",
+        [f"{WRITE} --schema k=int32,name=string", f"{WRITE}2 --schema '{{\"k\": \"int32\"}}'"],
+    ),
     (people, f"{WRITE} --schema k=int8,n", "is not of the form name=type", [f"{WRITE} --schema k=int8,n=int8"]),
     (people, f"{WRITE} --schema k=int8[]", "shape|form", [f"{WRITE} --schema k=int8"]),
-    (people, f"{WRITE} --max-part-bytes many", "'20GB' or '64MiB'", [f"{WRITE} --max-part-bytes 64MiB"]),
+    (
+        people, f"{WRITE} --max-part-bytes many", "'20GB' or '64MiB'",
+        [f"{WRITE} --max-part-bytes 64MiB", f"{WRITE}2 --max-part-bytes 20GB"],
+    ),
     (people, f"{WRITE} --delimiter ;;", "one ASCII character", ["write a.csv o --delimiter , "]),
     (
         people, f"{WRITE} --names k,,n", "a name for each column, as id,text",
         ["write more.csv o --names a,b --overwrite"],
     ),
     (people, f"{WRITE} --names k,n,name", "leave out --names", [WRITE]),
-    (given(a_csv="1,2\n3,4\n"), WRITE, "add a header line, or name them: --names A,B", [f"{WRITE} --names A,B"]),
+    (
+        given(a_csv="1,2\n3,4\n"), WRITE, "add a header line, or name them: --names A,B",
+        [f"{WRITE} --names A,B", given(a_csv="A,B\n1,2\n3,4\n"), f"{WRITE}2"],
+    ),
     (given(a_csv='k,"n\n' + "1,2\n" * 300_000), WRITE, "--quoting none", [f"{WRITE} --quoting none"]),
     (
         given(in__a_csv="k\n1\n", in__b_csv="m\n1\n"), "write in o", "write them to datasets of their own",
@@ -3326,7 +3553,11 @@ COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[Any]]] = [
     (people, "merge o d d", "leave one of the two out", ["merge o d"]),
     (people, "view d --port 70000", "they end at 65,535", ["inspect d"]),
     (animals, "inspect pet", "did you mean 'pets'", ["inspect pets"]),
-    (people, "inspect a.csv", "`unirecord write` makes them from CSV", ["write a.csv o", "inspect o"]),
+    (
+        of_all(people, animals_alone, given(b_jsonl='{"k": 1}\n')), "inspect a.csv",
+        "`unirecord write` makes them from CSV, JSON Lines and folders of pictures",
+        ["write a.csv o", "inspect o", "write b.jsonl o2", "inspect o2", "write alone o3", "inspect o3"],
+    ),
     (
         given(in__a_csv="k\n1\n"), "inspect in", "name a directory made by unirecord|`unirecord write` makes one",
         ["write in o", "inspect o"],
@@ -3393,6 +3624,14 @@ def sounds(folder: Path) -> None:
     assert main(["write", "pets", "d"]) == 0
 
 
+def tables_of_labels(folder: Path) -> None:
+    given(in__a_txt="one", l_csv="file_name,n\na.txt,1\n", l_dat="a.txt 1\n")(folder)
+    (folder / "l.tsv").write_text("file_name\tn\na.txt\t1\n")
+    assert main(["write", "l.csv", "l"]) == 0
+    for end in ("jsonl", "parquet"):
+        assert main(["export", "l", f"l.{end}"]) == 0
+
+
 def exported(folder: Path) -> None:
     """Datasets that formats cannot hold as they are."""
     for name, schema, values in (
@@ -3435,14 +3674,6 @@ def copied(*names: str) -> Callable[[Path], None]:
                 shutil.copytree(source, folder / source.name)
             else:
                 shutil.copy(source, folder / source.name)
-
-    return make
-
-
-def of_all(*makes: Callable[[Path], Any]) -> Callable[[Path], None]:
-    def make(folder: Path) -> None:
-        for one in makes:
-            one(folder)
 
     return make
 
@@ -3614,6 +3845,10 @@ COMMANDS_BESIDE += [
     (
         extracted, "inspect t --limit 1 --extract t --out o", "give another --out, or remove it",
         ["inspect t --limit 1 --extract t --out o2"],
+    ),
+    (
+        tables_of_labels, "write in o --labels l.dat", "a table is a CSV, TSV, JSON Lines or Parquet file",
+        [f"write in {end} --labels l.{end}" for end in ("csv", "tsv", "jsonl", "parquet")],
     ),
     (
         sounds, "write in o --labels twice.csv", "put lists into its columns, as JSON Lines can",

@@ -334,6 +334,19 @@ def test_a_redirect_to_another_host_is_never_followed(
         assert not other.requests
 
 
+@pytest.mark.parametrize("scheme", ["s3", "http"])
+def test_the_host_that_a_redirect_sends_to_is_read_by_its_name(
+    server: Server, root: Path, scheme: str
+) -> None:
+    with serving(root) as other:
+        server.fault = lambda request: Fault(
+            status=307, location=f"http://localhost:{other.port}/{request.key}"
+        )
+        with pytest.raises(OSError, match="name the host where the data lie"):
+            _ask(server, "read", scheme)
+        assert _ask(other, "read", scheme) == (root / "bucket" / "a.urec").read_bytes()[:10]
+
+
 def test_a_redirect_to_the_same_host_is_followed(server: Server, root: Path) -> None:
     with serving(root) as other:
         server.fault = lambda request: Fault(status=307, location=f"{other.url}/{request.key}")

@@ -157,7 +157,7 @@ def _rounded(shares: Sequence[Fraction]) -> list[int]:
     if any(0 < share < Fraction(1, 2) for share in scaled):
         raise ValueError(
             f"a weight is less than 1/{2 * MOST_WEIGHT} of the sum, and weights are kept in {MOST_WEIGHT}ths: "
-            "give more, or 0"
+            "give more, or leave the source out; in a stage of a schedule, 0 is allowed"
         )
     whole = [max(int(share), 1) if share else 0 for share in scaled]
     by_remainder = sorted(range(len(shares)), key=lambda s: (int(scaled[s]) - scaled[s], s))
