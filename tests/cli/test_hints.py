@@ -16,7 +16,7 @@ import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import chdir, contextmanager, redirect_stderr, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,7 @@ from sources import cifar, idx, shard
 
 import unirecord
 from unirecord import UniRecordDataset
+from unirecord.cli.main import COMMANDS as CLI_COMMANDS
 from unirecord.cli.main import main
 from unirecord.dataset import cursor
 from unirecord.storage import object_store
@@ -1513,6 +1514,14 @@ OF_MORE: Called = {
         "no storage is known for nothing://; name a path on a disk",
         lambda at: len(opened(at)) == 3,
     ),
+    "classes of folders that are numbered otherwise": (
+        lambda at: len(class_folders(at, "write more o", "o")),
+        "open them one at a time, or write one again with --classes-from the other",
+        lambda at: (
+            len(UniRecordDataset(at / "o")) == 1
+            and len(class_folders(at, "write more o2 --classes-from pets", "o2")) == 3
+        ),
+    ),
     "torch: texts of no length": (
         lambda at: list(data_loader(halves(at, columns=["o"]), 2)),
         "Leave it out with columns=",
@@ -1548,6 +1557,15 @@ OF_MORE: Called = {
         lambda at: grain_resumed(at, 5),
     ),
 }
+
+
+def class_folders(at: Path, command: str, path: str) -> UniRecordDataset:
+    """Two datasets of class folders as one, of which the second is made by the command."""
+    with chdir(at):
+        if not Path("pets").exists():
+            animals(at)
+        assert main(shlex.split(command)) == 0
+        return UniRecordDataset(["pets", path])
 
 
 def half_masked() -> Any:
@@ -4210,3 +4228,41 @@ def test_receipts_of_a_mixture_are_compared_with_its_sources(
         main(["audit", str(tmp_path / "rc1"), "--dataset", str(tmp_path / "one"), str(tmp_path / "web")]) == 2
     )
     assert "holds receipts of one dataset, and --dataset names 2" in capsys.readouterr().err
+
+
+PACKAGE = Path(unirecord.__file__).parent
+FOREIGN_OPTIONS = {"--sparse", "--shm-size"}  # of tar, and of what runs containers
+
+
+def test_commands_options_and_functions_that_the_package_names_are_there() -> None:
+    """In its messages as in its docstrings; not in what it says to a linker."""
+    options = {
+        name: {*command.parser()._option_string_actions, "--help", "--version", "--debug"}
+        for command in CLI_COMMANDS
+        for name in command.names
+    }
+    known = {*FOREIGN_OPTIONS}.union(*options.values())
+    named, wrong = set(), []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.name == "_build.py":
+            continue
+        text = re.sub(
+            r'"\n\s*[rf]*"', "", path.read_text(encoding="utf-8")
+        )  # of literals that follow each other
+        found = re.findall(r"(?<![\w-])(?<!var\()--[a-z][a-z-]*[a-z](?![\w:-])", text)
+        wrong += [f"{path}: {option}" for option in found if option not in known]
+        for command, rest in re.findall(r"`unirecord ([a-z][a-z-]*)\b([^`\n]*)`", text):
+            asked = re.findall(r"(?<![\w-])--[a-z-]+", rest)
+            wrong += [
+                f"{path}: {command} {one}" for one in asked if one not in options.get(command, {*asked})
+            ]
+            wrong += [f"{path}: unirecord {command}"] * (command not in options)
+            named.add(command)
+        for module, function in re.findall(r"\bunirecord\.([a-zA-Z_]+)(?:\.([a-zA-Z_]+))?\(", text):
+            source = PACKAGE / f"{module}.py"
+            there = f'"{function}"' in source.read_text() if function else hasattr(unirecord, module)
+            wrong += [f"{path}: unirecord.{module}.{function}"] * (not there)
+            named.add(module)
+        named.update(found)
+    assert not wrong
+    assert {"--on-error", "repair", "torch", "add_columns"} <= named

@@ -176,6 +176,15 @@ def test_what_is_damaged_or_mixed_is_refused(tmp_path: Path, content: bytes, sai
         open_source(str(tmp_path / "x.tfrecord"), "tfrecord")
 
 
+def test_records_of_two_kinds_are_kept_as_bytes_where_that_is_asked_for(tmp_path: Path) -> None:
+    records = [example(a=[1]), b"\xff"]
+    (tmp_path / "x.tfrecord").write_bytes(b"".join(map(record, records)))
+    with pytest.raises(SchemaError, match="--schema record=bytes keeps all as they are"):
+        write_dataset(tmp_path / "x.tfrecord", tmp_path / "out")
+    assert write_dataset(tmp_path / "x.tfrecord", tmp_path / "out", schema={"record": "bytes"}) == 2
+    assert [row["record"] for row in UniRecordDataset(tmp_path / "out")] == records
+
+
 def test_a_late_record_that_does_not_fit_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unirecord.convert.sources.tfrecord._SAMPLE_RECORDS", 1)
     for late, said in (
