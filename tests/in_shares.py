@@ -16,9 +16,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-AT_ONCE = 3  # on two cores: tests that wait for other processes leave a quarter of them idle
+# On two cores: of three, those that wait for other processes or for disks leave a quarter of them idle.
+AT_ONCE = 4
 SHARES = 9  # several for each process, so that all end at about the same time
-HEAVY_SHARES = 3
+HEAVY_SHARES = 2  # each imports all frameworks, which takes a quarter of a minute
 TESTS = Path(__file__).resolve().parent
 CORE = re.findall(
     r"\w+",
