@@ -409,7 +409,7 @@ typedef enum {
   UR_REMAINDER_UNEVEN = 2 /* the first shards have one row more */
 } ur_remainder;
 
-/* An epoch of a dataset, as one shard of a job reads it; docs/order.md says which rows that are. */
+/* An epoch of a dataset, as one shard of a job reads it; docs/spec/order.md says which rows that are. */
 typedef struct {
   int32_t shuffle;        /* ur_order_mode */
   int32_t remainder;      /* ur_remainder */

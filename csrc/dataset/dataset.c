@@ -397,7 +397,7 @@ static ur_status rows_of_a_group(ur_dataset *ds, int64_t *rows, ur_error *error)
   return UR_OK;
 }
 
-/* Sizes of blocks by docs/order.md, "Ways to shuffle". */
+/* Sizes of blocks by docs/spec/order.md, rule O-6. */
 static ur_status choose_blocks(ur_dataset *ds, int64_t *block_rows, int64_t *window_blocks, ur_error *error) {
   int64_t group = (int64_t)ds->group_rows, row = most_of(quotient(ds->block_bytes, ds->block_rows), 1);
   ur_status status = ds->has_facts ? UR_OK : rows_of_a_group(ds, &group, error);
@@ -454,7 +454,7 @@ static ur_status check_epoch(const ur_dataset *ds, const ur_epoch *epoch, int64_
   return UR_OK;
 }
 
-/* Samples of a shard from `start` on: docs/order.md, "Shards". */
+/* Samples of a shard from `start` on: docs/spec/order.md, rule O-10. */
 static int64_t samples_of(const ur_dataset *ds, const ur_epoch *epoch, int64_t shards) {
   int64_t left = most_of(ds->rows - epoch->start, 0), whole = left / shards, rest = left % shards;
   if (epoch->remainder == UR_REMAINDER_DROP || rest == 0) return whole;

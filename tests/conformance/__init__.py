@@ -1,1 +1,1 @@
-"""Every loader against an oracle that knows only the written records and docs/order.md, in random configurations."""
+"""Every loader against an oracle that knows the written records and docs/spec/order.md alone, at random."""

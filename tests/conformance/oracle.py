@@ -1,4 +1,4 @@
-"""What a pass has to deliver, from the written records and docs/order.md alone."""
+"""What a pass has to deliver, from the written records and docs/spec/order.md alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every loader delivers what was written, in the order of docs/order.md, in thousands of random configurations."""
+"""Every loader delivers what was written, in the order of docs/spec/order.md, in thousands of random configurations."""
 
 from __future__ import annotations
 

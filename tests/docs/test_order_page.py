@@ -1,4 +1,4 @@
-"""What docs/order.md says beside the orders themselves: splits, the sizes of blocks, and the keys of a state."""
+"""What docs/spec says beside the orders themselves: splits, the sizes of blocks, and the keys of a state."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from order_reference import default_blocks, selection_digest, split_labels
 from reference import read_part
 from reference_directory import read_directory
 
+import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.order.selection import Selection
 from unirecord.order.spec import choose_blocks
@@ -109,3 +110,35 @@ def test_blocks_are_chosen_from_the_first_part_that_has_rows(tmp_path: Path) -> 
     size = sum(path.stat().st_size for path in paths)
     state = UniRecordDataset(paths, shuffle="block").state_dict()
     assert (state["block_rows"], state["window_blocks"]) == default_blocks(5_000, size // 5_000, group_rows)
+
+
+def test_blocks_keep_the_sizes_that_were_chosen_until_another_shuffle_or_size_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    with Writer(tmp_path / "d.urec", {"i": "int64"}) as writer:
+        writer.write_batch({"i": range(1000)})
+    ds = UniRecordDataset(tmp_path / "d.urec", shuffle="block")
+
+    def block_rows(some: UniRecordDataset[Any]) -> int:
+        return int(some.state_dict()["block_rows"])
+
+    assert block_rows(ds) == 1000
+    assert block_rows(UniRecordDataset(tmp_path / "d.urec", where="i < 100", shuffle="block")) == 100
+    narrowed = (ds.take(10), ds.skip(10), ds.select([3, 1]), *ds.split(0.5), ds.take(10).view(seed=3))
+    assert [block_rows(some) for some in narrowed] == [1000] * 6
+    assert block_rows(ds.view(where="i < 100")) == 100
+    assert block_rows(ds.take(10).view(window_blocks=3)) == 10
+    assert block_rows(ds.take(10).view(shuffle=True).view(shuffle="block")) == 10
+
+
+def test_blocks_of_a_mixture_are_chosen_from_all_its_sources(tmp_path: Path) -> None:
+    for name, rows in (("a", 300), ("b", 500)):
+        with Writer(tmp_path / f"{name}.urec", {"i": "int64"}) as writer:
+            writer.write_batch({"i": range(rows)})
+    paths = [tmp_path / "a.urec", tmp_path / "b.urec"]
+    first, second = (UniRecordDataset(path) for path in paths)
+    sources = {"a": first.take(7), "b": second.view(shuffle="block", block_rows=5)}
+    state = unirecord.mix(sources, seed=1, shuffle="block").state_dict()
+    row_bytes = sum(path.stat().st_size for path in paths) // 800
+    assert (state["block_rows"], state["window_blocks"]) == default_blocks(800, row_bytes, 300)
+    assert [source["block_rows"] for source in state["drawn"]["sources"]] == [state["block_rows"], 5]

@@ -22,7 +22,7 @@ def seed_of(seed: int, group: int) -> int:
 
 
 def reference_balanced(labels: list[int], classes: int, per_class: int, batch: int, seed: int) -> list[int]:
-    """One batch as docs/order.md has it, row by row."""
+    """One batch as docs/spec/order.md has it, row by row."""
     rows_of = [[i for i, label in enumerate(labels) if label == c] for c in sorted(set(labels))]
     made = []
     for slot in range(batch * classes, (batch + 1) * classes):
@@ -38,7 +38,7 @@ def reference_balanced(labels: list[int], classes: int, per_class: int, batch: i
 def reference_bucketed(
     lengths: list[int], edges: list[int], size: int | None, most: int | None, epoch: int, seed: int
 ) -> list[list[int]]:
-    """All batches of an epoch as docs/order.md has them, row by row."""
+    """All batches of an epoch as docs/spec/order.md has them, row by row."""
     buckets: list[list[int]] = [[] for _ in range(len(edges) + 1)]
     for row, length in enumerate(lengths):
         buckets[sum(edge < length for edge in edges)].append(row)

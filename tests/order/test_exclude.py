@@ -31,7 +31,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Model:
-    """The section "Leaving out" of docs/order.md in plain Python; ``order(epoch)`` lists the rows of an epoch."""
+    """Rule O-12 of docs/spec/order.md in plain Python; ``order(epoch)`` lists the rows of an epoch."""
 
     def __init__(self, base: UniRecordDataset, seed: int) -> None:
         self.seed, self.orders, self.base = seed, {}, base

@@ -235,6 +235,11 @@ def test_wrong_sizes_are_refused(sizes: list[float], text: str) -> None:
         Selection(10).split(sizes)
 
 
+def test_a_bool_is_no_size() -> None:
+    with pytest.raises(TypeError, match=r"a size is a fraction from 0\.0 to 1\.0, or a count from 0 to 10"):
+        Selection(10).split(True)
+
+
 # ---- digests and memory ----
 
 

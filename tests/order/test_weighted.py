@@ -78,7 +78,7 @@ def test_a_weighted_dataset_is_shared_out_resumed_and_asked(ds: Any) -> None:
 
 
 def reference_once(weights: list[float], samples: int, epoch: int, seed: int) -> list[int]:
-    """The rows of an epoch as docs/order.md has them, row by row."""
+    """The rows of an epoch as docs/spec/order.md has them, row by row."""
     keys = []
     for i, weight in enumerate(weights):
         if not weight:

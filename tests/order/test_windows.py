@@ -260,7 +260,7 @@ def test_packing_depends_on_the_documents_alone() -> None:
 
 
 def test_streams_are_frozen(tmp_path: Path) -> None:
-    """What docs/order.md says of windows and packing, as numbers that another implementation can compare with."""
+    """What docs/spec/order.md says of windows and packing, as numbers that another implementation can compare with."""
     vectors = json.loads(VECTORS.read_text())
     lengths = vectors["lengths"]
     ends = np.cumsum([0, *lengths])

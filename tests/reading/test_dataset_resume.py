@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from order_datasets import MODES, PARTS, Make, maker, values
 
+import unirecord
 from unirecord import StaleError, UniRecordDataset
 
 
@@ -163,6 +164,24 @@ def test_a_state_of_another_dataset_or_selection_is_refused(make: Make) -> None:
     with pytest.raises(ValueError, match="selection is"):
         ds.take(49).load_state_dict(ds.state_dict())
     ds.take(49).load_state_dict(ds.take(49).state_dict())
+
+
+@pytest.mark.parametrize("drawn", [False, True], ids=["rows", "mixture"])
+def test_the_rows_of_a_state_decide_and_not_how_their_condition_is_spelled(make: Make, drawn: bool) -> None:
+    def opened(where: str | None) -> UniRecordDataset[Any]:
+        ds = UniRecordDataset(make([50]), where=where, shuffle=True)
+        return unirecord.mix({"a": ds}, samples=20) if drawn else ds
+
+    first = opened("i >= 10")
+    samples = iter(first)
+    before = [int(next(samples)["i"]) for _ in range(5)]
+    state = json.loads(json.dumps(first.state_dict()))
+    for where in ("i > 9", "not i < 10 and i >= 0"):
+        resumed = opened(where)
+        resumed.load_state_dict(state)
+        assert before + values(resumed) == values(opened("i >= 10"))
+    with pytest.raises(ValueError, match="selection"):
+        opened("i > 10").load_state_dict(state)
 
 
 def test_the_state_is_small(make: Make) -> None:

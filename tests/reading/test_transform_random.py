@@ -69,7 +69,7 @@ def pairs(loader: Any) -> list[tuple[int, int]]:
 
 
 def by_row(row: int, epoch: int, seed: int = 3) -> int:
-    """The noise that is a row's own in an epoch, by the formula of docs/order.md."""
+    """The noise that is a row's own in an epoch, by the formula of docs/spec/order.md."""
     every = (1 << 64) - 1
 
     def mixed(x: int) -> int:

@@ -1,4 +1,4 @@
-"""The orders of an epoch once more, row by row in plain Python from docs/order.md: the oracle of the tests of order."""
+"""The orders of an epoch, row by row in plain Python from docs/spec/order.md: the oracle of the tests of order."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def selection_digest(rows_of_dataset: int, rows: Sequence[int]) -> str:
 
 
 def turns_of_cycle(weights: Sequence[int], seed: int, cycle: int) -> list[int]:
-    """One cycle of turns as docs/order.md has it, draw by draw."""
+    """One cycle of turns as docs/spec/order.md has it, draw by draw."""
     total = sum(weights)
     left = [
         ((j + 1) * total // w + ((j + 1) * total % w > 0) - 1, s, j * total // w)

@@ -465,7 +465,7 @@ def _plain(
 
 
 def _refuse_pieces(path: str, identity: str) -> None:
-    """UsageError for a state of windows or packed samples, whose identity says of which (docs/order.md)."""
+    """UsageError for a state of windows or packed samples, whose identity says of which (docs/spec/states.md)."""
     _, made, what = identity.partition("/")
     if made:
         column, _, size = what.partition("/")[2].partition(":")

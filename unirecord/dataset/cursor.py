@@ -142,6 +142,9 @@ class ResumeState:
             for name in (field.name for field in fields(self))
             if name not in _PLACE and getattr(self, name) != getattr(expected, name)
         }
+        # The condition says how the rows were found; which they are, the digest of the selection says.
+        if "selection" not in pairs:
+            pairs.pop("where", None)
         if drawn_difference is not None:
             drawn = drawn_difference(self.drawn, self.epoch, self.position)
             pairs = (

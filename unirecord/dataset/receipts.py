@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-# The bytes of a receipt file: a head that says what is delivered, and records of a fixed size (docs/order.md).
+# The bytes of a receipt file: a head that says what is delivered, and records of a fixed size (docs/spec/receipts.md).
 
 
 SUFFIX: Final = ".receipts"
@@ -103,8 +103,8 @@ def unpacked(data: bytes | memoryview, number: int) -> Record | None:
 class Head:
     """What all records of a file have in common.
 
-    ``order`` is a state (docs/order.md) without its place, ``samples`` the selected rows, ``rank`` of ``ranks`` the one
-    whose batches of ``batch_size`` samples these are.
+    ``order`` is a state (docs/spec/states.md) without its place, ``samples`` the selected rows, ``rank`` of ``ranks``
+    the one whose batches of ``batch_size`` samples these are.
     """
 
     order: Mapping[str, Any]

@@ -26,7 +26,7 @@ Rows = NDArray[np.int64]
 def split_by_hash(
     plan: Plan, shares: Mapping[str, Any], seed: int, by: str | None, stratify: str | None
 ) -> dict[str, Selection]:
-    """The selected rows of each share, as ``unirecord write --split`` divides them (docs/order.md)."""
+    """The selected rows of each share, as ``unirecord write --split`` divides them (docs/spec/order.md)."""
     if by is not None and stratify is not None:
         raise ValueError("split: by and stratify exclude each other: rows with one key stay together")
     if isinstance(plan.data, StreamData):

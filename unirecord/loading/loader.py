@@ -222,8 +222,8 @@ New = TypeVar("New")
 class TrackedBatch(Generic[T]):
     """What readers yield and every stage takes and gives; whoever hands ``batch`` to the user last marks ``end``.
 
-    ``end`` is the global position after the batch in ``epoch`` (docs/order.md): a state taken when it has been handed
-    out. ``left_out`` names the rows of the dataset that were left out before that, because they are corrupt;
+    ``end`` is the global position after the batch in ``epoch`` (docs/spec/order.md): a state taken when it has been
+    handed out. ``left_out`` names the rows of the dataset that were left out before that, because they are corrupt;
     ``samples`` and ``size`` are the samples in it and their bytes; ``digest`` is XXH3-64 of their rows, where receipts
     are asked for, else 0. ``rows`` are those that were asked for, where they are not the ones of the positions just
     before ``end``, and ``draws`` what tells samples of one row apart then (``ShardOrder.draws_at``).

@@ -42,11 +42,12 @@ class StreamRule:
     documents: str | None
     positions: str | None
 
-    def __str__(self) -> str:
-        """Its one form, which is part of the identity of the samples."""
+    def form(self, dtype: np.dtype[Any]) -> str:
+        """Its one form for elements of a type, which is part of the identity of the samples."""
         windows = self.windows
         how = "packed" if windows is None else f"{windows.stride},{'document' if windows.apart else 'none'}"
-        return f"{self.column}:{self.length},{how},{self.padding}"
+        filled = "none" if self.padding is None else _as_element(self.padding, dtype).tobytes().hex()
+        return f"{self.column}:{self.length},{how},{filled}"
 
 
 class StreamParts:
@@ -201,7 +202,7 @@ class StreamData(OpenedData):
         self._base, self._rule, self._selection = base, rule, selection
         self._stream = parts or StreamParts(base.parts, rule, selection, _element_type(base, rule.column))
         stored = base.parts.snapshot
-        made_of = f"{selection.digest()}/{rule}"
+        made_of = f"{selection.digest()}/{rule.form(self._stream.dtype)}"
         self._init(
             base.path,
             cast("PartSet", self._stream),

@@ -313,7 +313,11 @@ class Mixture(Rule):
             stages = one.get("weights")
             if isinstance(stages, list):
                 one["weights"] = [stage for stage in stages if stage[0] == 0 or stage[0] < turn]
-        return None if theirs == own else (theirs, own)
+            sources = one.get("sources")
+            # As in a state of rows: the selection decides, and the condition says how it was found.
+            if isinstance(sources, list) and all(isinstance(source, Mapping) for source in sources):
+                one["sources"] = [{k: v for k, v in source.items() if k != "where"} for source in sources]
+        return None if theirs == own else (dict(state), self.state(spec))
 
 
 class MixedOrder(Vectorised):

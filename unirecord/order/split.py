@@ -34,8 +34,12 @@ __all__ = [
 
 def with_rest(sizes: float | Sequence[float], length: int) -> Sequence[float]:
     """Sizes as a list; a single number is the first of two."""
-    if isinstance(sizes, bool) or not isinstance(sizes, (int, float, np.integer, np.floating)):
-        return sizes  # type: ignore[return-value]
+    if isinstance(sizes, bool):
+        raise TypeError(
+            f"split({sizes}): a size is a fraction from 0.0 to 1.0, or a count from 0 to {length}"
+        )
+    if not isinstance(sizes, (int, float, np.integer, np.floating)):
+        return sizes
     whole = isinstance(sizes, (int, np.integer))
     if not 0 <= sizes <= (length if whole else 1):
         raise ValueError(f"split({sizes}) must be a fraction from 0.0 to 1.0, or a count from 0 to {length}")

@@ -106,7 +106,7 @@ class Packing:
 
     @classmethod
     def of(cls, lengths: Iterable[Numbers], length: int) -> Packing:
-        """Packs documents of these lengths, which come in pieces of any size (docs/order.md has the rule)."""
+        """Packs documents of these lengths, which come in pieces of any size (docs/spec/order.md has the rule)."""
         pieces, sizes, elements = [np.empty((0, 3), np.int64)], [np.empty(0, np.int64)], 0
         for first, together in _in_stretches(lengths):
             found, counts = _packed(first, together, length)

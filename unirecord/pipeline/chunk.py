@@ -28,9 +28,9 @@ __all__ = [
 # epoch.
 
 
-# The place between two elements. For samples as they are read: the global position (docs/order.md). Behind an operator
-# that makes several elements of one: (the place before the one, how many of its elements came before); (place, 0) is
-# said as the place behind all of them.
+# The place between two elements. For samples as they are read: the global position (docs/spec/order.md). Behind an
+# operator that makes several elements of one: (the place before the one, how many of its elements came before);
+# (place, 0) is said as the place behind all of them.
 Place: TypeAlias = "int | tuple[Place, int]"
 
 

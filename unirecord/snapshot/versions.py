@@ -256,7 +256,7 @@ _LOOKED_AT: Final = 64  # versions at most
 
 @dataclass(frozen=True)
 class BlockFacts:
-    """By what sizes of blocks are chosen (docs/order.md): rows of a row group, rows in all, bytes of their files."""
+    """By what sizes of blocks are chosen (docs/spec/order.md): rows of a row group, rows in all, their bytes."""
 
     group_rows: int
     rows: int
