@@ -26,7 +26,7 @@ static bool all_zero(const uint8_t *bytes, uint64_t count) {
   return true;
 }
 
-/* Magic, versions, features: what both kinds of file share, and the only fields a newer format must keep. */
+/* Magic, versions, features, which digests: what both kinds of file share, and the only fields a newer format must keep. */
 static ur_status check_versions(const uint8_t *header, uint64_t bytes, ur_file_kind file, ur_error *error) {
   const char *magic = file == UR_FILE_DATA ? UR_DATA_MAGIC : UR_INDEX_MAGIC;
   uint64_t whole = file == UR_FILE_DATA ? UR_FILE_HEADER_BYTES : UR_INDEX_HEADER_BYTES;
@@ -48,9 +48,15 @@ static ur_status check_versions(const uint8_t *header, uint64_t bytes, ur_file_k
     return ur_because(error, UR_REASON_NEWER, status);
   }
   uint32_t required = ur_load32(header + UR_AT_REQUIRED);
-  if (required == 0) return UR_OK;
-  status = ur_fail_at(error, UR_FORMAT, file, UR_AT_REQUIRED,
-                      "the file needs features 0x%08" PRIx32 " that this reader does not have", required);
+  uint64_t digests_at = file == UR_FILE_DATA ? UR_AT_DATA_DIGESTS : UR_AT_INDEX_DIGESTS;
+  uint32_t digests = ur_load32(header + digests_at);
+  if (required == 0 && digests == 0) return UR_OK;
+  if (required != 0)
+    status = ur_fail_at(error, UR_FORMAT, file, UR_AT_REQUIRED,
+                        "the file needs features 0x%08" PRIx32 " that this reader does not have", required);
+  else
+    status = ur_fail_at(error, UR_FORMAT, file, digests_at,
+                        "the file has digests of algorithm %" PRIu32 ", this reader knows 0, XXH3-64", digests);
   return ur_because(error, UR_REASON_NEWER, status);
 }
 

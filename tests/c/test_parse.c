@@ -53,6 +53,25 @@ static void claims_beyond_the_file_are_refused(void) {
   }
 }
 
+/* It comes before the digest of the header, which could not be checked. */
+static void digests_of_an_unknown_algorithm_are_refused(void) {
+  for (uint32_t number = 1; number != 0; number <<= 1) {
+    fixture *part = make_part(10, 0, 0);
+    ur_data_header data;
+    ur_index_header index;
+    ur_error error = {0};
+    put(part->data + UR_AT_DATA_DIGESTS, number, 4);
+    put(part->index + UR_AT_INDEX_DIGESTS, number, 4);
+    EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &data, &error), UR_FORMAT);
+    EXPECT_EQUAL(error.reason, UR_REASON_NEWER);
+    EXPECT_EQUAL(error.offset, UR_AT_DATA_DIGESTS);
+    EXPECT_EQUAL(ur_parse_index_header(part->index, 192, part->index_bytes, &index, &error), UR_FORMAT);
+    EXPECT_EQUAL(error.reason, UR_REASON_NEWER);
+    EXPECT_EQUAL(error.offset, UR_AT_INDEX_DIGESTS);
+    free(part);
+  }
+}
+
 static void impossible_columns_are_refused(void) {
   static const uint8_t entries[][32] = {
       {0},                                        /* no type */
@@ -205,6 +224,7 @@ int main(void) {
   claims_beyond_the_file_are_refused();
   impossible_columns_are_refused();
   columns_of_later_types_are_taken();
+  digests_of_an_unknown_algorithm_are_refused();
   sections_outside_the_body_are_refused();
   a_page_header_holds_only_at_its_place();
   an_end_page_ends_its_file();

@@ -94,6 +94,24 @@ def test_the_package_verifies_what_the_generator_wrote(tmp_path: Path) -> None:
         assert verify(made.path, threads=1).problems == [], seed
 
 
+@pytest.mark.parametrize("number", [1, 1 << 31])
+@pytest.mark.parametrize("optional", [0, 1])
+def test_digests_of_an_unknown_algorithm_are_refused_by_its_number(
+    tmp_path: Path, number: int, optional: int
+) -> None:
+    made = scalar_part(tmp_path / "part.urec")
+    made.spec.optional = optional
+    write(made)
+    for file, at in ((made.path, 72), (Path(f"{made.path}.idx"), 136)):
+        content = bytearray(file.read_bytes())
+        content[at : at + 4] = number.to_bytes(4, "little")
+        file.write_bytes(content)  # with digests that this version cannot check
+        with pytest.raises(unirecord.FormatError, match=rf"digests of algorithm {number}.*XXH3-64.*upgrade"):
+            unirecord.UniRecordDataset(made.path)
+        assert not verify(made.path).ok
+        write(made)
+
+
 @pytest.mark.parametrize("feature", [1, 1 << 31])
 def test_a_required_feature_is_refused(tmp_path: Path, feature: int) -> None:
     made = scalar_part(tmp_path / "part.urec")

@@ -77,7 +77,9 @@ def resealed(raw: bytes, offset: int, value: bytes, domain: int = 1) -> bytes:
         (40, b"\xff\xff\0\0", "columns"),
         (40, b"\xff\xff\xff\xff", "columns"),
         (44, b"\xff\xff\xff\xff", "schema and metadata take"),
-        (72, b"\1", "reserved"),
+        (72, b"\1", "digests of algorithm 1, and this version knows 0, XXH3-64"),
+        (75, b"\1", "digests of algorithm 16777216"),
+        (76, b"\1", "reserved"),
         (111, b"\1", "reserved"),
     ],
 )

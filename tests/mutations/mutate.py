@@ -23,6 +23,7 @@ REPEATED = (
     "unit_rows",
     "group_rows",
     "row_bytes",
+    "digests",
     "reserve",
 )
 STATISTICS = 17  # a kind of section, which holds msgpack

@@ -10,7 +10,7 @@ from typing import Any
 from partgen_bytes import up
 from reseal import seal
 
-DATA_HEAD = struct.Struct("<8sHHIII16sIIIIQQ40s")
+DATA_HEAD = struct.Struct("<8sHHIII16sIIIIQQI36s")
 DATA_FIELDS = (
     *(
         "magic",
@@ -24,9 +24,9 @@ DATA_FIELDS = (
         "meta_bytes",
         "alignment",
     ),
-    *("unit_rows", "group_rows", "row_bytes", "reserve"),
+    *("unit_rows", "group_rows", "row_bytes", "digests", "reserve"),
 )
-INDEX_HEAD = struct.Struct("<8sHHIII16sQQQIIIIQQQQIIQQ40s")
+INDEX_HEAD = struct.Struct("<8sHHIII16sQQQIIIIQQQQIIQQI36s")
 INDEX_FIELDS = (
     *("magic", "reads", "writes", "required", "optional", "head_bytes", "id", "data_bytes", "rows", "groups"),
     *(
@@ -39,7 +39,7 @@ INDEX_FIELDS = (
         "data_head",
         "content",
     ),
-    *("alignment", "unit_rows", "group_rows", "row_bytes", "reserve"),
+    *("alignment", "unit_rows", "group_rows", "row_bytes", "digests", "reserve"),
 )
 DATA_HEADER, INDEX_HEADER = DATA_HEAD.size + 16, INDEX_HEAD.size + 16  # with the two digests
 PAGE = struct.Struct("<4sHHQQQQQQ")

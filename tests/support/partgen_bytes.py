@@ -201,7 +201,8 @@ def page(
 def shape_fields(spec: Spec) -> bytes:
     """The layout of rows and the reserve after it, the same in both headers."""
     layout = struct.pack("<IIQQ", spec.align, spec.unit_rows, spec.group_rows, spec.row_bytes)
-    return layout + (b"\xa5" if spec.optional else b"\0") * 40
+    digests = bytes(4)  # XXH3-64
+    return layout + digests + (b"\xa5" if spec.optional else b"\0") * 36
 
 
 def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:

@@ -99,12 +99,13 @@ MAX_DICTIONARY_BYTES = 1 << 20  # of a compressed column
 MAX_EXPANSION_BITS = 15  # of a frame: a block of at most 2^17 bytes takes at least 4
 MAX_ANCILLARY_BYTES = 1 << 26  # payload of an ancillary page, so that checking one takes bounded memory
 
+DIGESTS_XXH3_64 = 0  # number of the algorithm of all digests of a part
 PHI = 0x9E3779B97F4A7C15
 MASK64 = (1 << 64) - 1
 MAX_OFFSET = 1 << 63
 
-_FILE_HEADER = struct.Struct("<8sHHIII16sIIIIQQ40xQQ")
-_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQQIIQQ40xQQ")
+_FILE_HEADER = struct.Struct("<8sHHIII16sIIIIQQI36xQQ")
+_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQQIIQQI36xQQ")
 _PAGE_HEADER = struct.Struct("<4sHHQQQQQQQ")
 _SECTION = struct.Struct("<HHIQQQQ8x")
 
@@ -225,13 +226,17 @@ def _check_head_size(part: int, metadata: int) -> int:
     return size
 
 
-def _check_versions(min_reader: int, required: int) -> None:
+def _check_versions(min_reader: int, required: int, digests: int) -> None:
     if min_reader == 0 or min_reader > VERSION:
         raise _refuse(
             f"it needs a reader of version {min_reader}; this one is version {VERSION}: upgrade unirecord"
         )
     if required:
         raise _refuse(f"it needs features {required:#x} that this version does not have: upgrade unirecord")
+    if digests:
+        raise _refuse(
+            f"it has digests of algorithm {digests}, and this version knows 0, XXH3-64, alone: upgrade unirecord"
+        )
 
 
 def check_shape(shape: Shape, *, blobs: bool) -> None:
@@ -260,7 +265,7 @@ def pack_file_head(
     head_digest = digest(rest, seed(part_id, DOMAIN_HEAD))
     header = _FILE_HEADER.pack(
         DATA_MAGIC, VERSION, writer_version, 0, 0, size, part_id, columns, len(metadata), shape.blob_align,
-        shape.unit_rows, shape.group_rows, shape.row_bytes, head_digest, 0,
+        shape.unit_rows, shape.group_rows, shape.row_bytes, DIGESTS_XXH3_64, head_digest, 0,
     )  # fmt: skip
     header_digest = digest(header[:120], seed(part_id, DOMAIN_HEADER))
     return header[:120] + header_digest.to_bytes(8, "little") + rest, header_digest
@@ -272,12 +277,12 @@ def unpack_file_header(raw: bytes) -> FileHeader:
         raise _refuse(f"it has {many(len(raw), 'byte')}, fewer than the {HEADER_BYTES} of a UniRecord header")
     if raw[:8] != DATA_MAGIC:
         raise _refuse("it does not start like a UniRecord data file")
-    (_, min_reader, writer, required, optional, size, part_id, columns, metadata_bytes, a, k, group, row, head_digest,
-     header_digest) = _FILE_HEADER.unpack(raw[:HEADER_BYTES])  # fmt: skip
-    _check_versions(min_reader, required)
+    (_, min_reader, writer, required, optional, size, part_id, columns, metadata_bytes, a, k, group, row, digests,
+     head_digest, header_digest) = _FILE_HEADER.unpack(raw[:HEADER_BYTES])  # fmt: skip
+    _check_versions(min_reader, required, digests)
     if digest(raw[:120], seed(part_id, DOMAIN_HEADER)) != header_digest:
         raise CorruptionError("the file header does not have the digest stored with it", offset=0)
-    if not optional and any(raw[72:112]):
+    if not optional and any(raw[76:112]):
         raise _refuse("reserved bytes of the file header are not zero")
     if not 1 <= columns <= MAX_COLUMNS:
         raise _refuse(f"it claims {many(columns, 'column')}; 1 to {MAX_COLUMNS} are possible")
@@ -349,7 +354,7 @@ def pack_index_head(header: IndexHeader, table: bytes, sections: list[Section], 
         header.data_bytes, header.rows, header.groups,
         header.columns, len(sections), len(metadata), BLOCK_BYTES, header.index_bytes, header.digests_offset,
         header.data_header_digest, header.content_digest, shape.blob_align, shape.unit_rows, shape.group_rows,
-        shape.row_bytes, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
+        shape.row_bytes, DIGESTS_XXH3_64, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
     )[: INDEX_HEADER_BYTES - 8]  # fmt: skip
     return fixed + digest(fixed, seed(header.id, DOMAIN_INDEX_HEADER)).to_bytes(8, "little") + rest
 
@@ -368,12 +373,12 @@ def unpack_index_header(raw: bytes) -> IndexHeader:
     if raw[:8] != INDEX_MAGIC:
         raise _refuse("it does not start like a UniRecord index file")
     (_, min_reader, writer, required, optional, size, part_id, data_bytes, rows, groups, columns, sections,
-     metadata_bytes, block, index_bytes, digests_offset, data_digest, content, a, k, group_rows, row_bytes, head_digest,
-     header_digest) = _INDEX_HEADER.unpack(raw[:INDEX_HEADER_BYTES])  # fmt: skip
-    _check_versions(min_reader, required)
+     metadata_bytes, block, index_bytes, digests_offset, data_digest, content, a, k, group_rows, row_bytes, digests,
+     head_digest, header_digest) = _INDEX_HEADER.unpack(raw[:INDEX_HEADER_BYTES])  # fmt: skip
+    _check_versions(min_reader, required, digests)
     if digest(raw[: INDEX_HEADER_BYTES - 8], seed(part_id, DOMAIN_INDEX_HEADER)) != header_digest:
         raise CorruptionError("the index header does not have the digest stored with it", offset=0)
-    if not optional and any(raw[136:176]):
+    if not optional and any(raw[140:176]):
         raise _refuse("reserved bytes of the index header are not zero")
     if block != BLOCK_BYTES or not 1 <= columns <= MAX_COLUMNS:
         raise _refuse("the index header breaks the rules of the format")
