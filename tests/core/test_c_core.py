@@ -20,6 +20,7 @@ from unirecord.inspect.verify import verify
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "csrc").glob("*/*.c"))
 COMPILER = shutil.which("cc") or "cc"
+STRICT = ["-Wall", "-Wextra", "-Werror"]
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -29,9 +30,19 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The core as one object, optimized and with every warning that a program here is compiled with."""
+    made = tmp_path_factory.mktemp("core") / "core.o"
+    flags = ["-std=c11", "-pthread", "-O2", "-Icsrc", *STRICT, "-Wconversion"]
+    done = run(COMPILER, *flags, *SOURCES, "-r", "-nostdlib", "-o", made)
+    assert (done.returncode, done.stderr) == (0, "")
+    return made
+
+
+@pytest.fixture(scope="module")
+def program(core: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("c") / "read_part"
-    done = run(COMPILER, "-std=c11", "-pthread", "-Icsrc", "examples/read_part.c", *SOURCES, "-o", made)
+    done = run(COMPILER, "-std=c11", "-pthread", "-Icsrc", "examples/read_part.c", core, "-o", made)
     assert (done.returncode, done.stderr) == (0, "")
     return made
 
@@ -79,10 +90,10 @@ def test_the_example_says_what_went_wrong(program: Path, tmp_path: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def writer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def writer(core: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("c") / "write_part"
-    flags = ["-std=c11", "-pthread", "-Icsrc", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-    done = run(COMPILER, *flags, "examples/write_part.c", *SOURCES, "-o", made)
+    flags = ["-std=c11", "-pthread", "-Icsrc", *STRICT, "-Wconversion"]
+    done = run(COMPILER, *flags, "examples/write_part.c", core, "-o", made)
     assert (done.returncode, done.stderr) == (0, "")
     return made
 
@@ -168,21 +179,10 @@ def loader_on_the_page(folder: Path) -> Path:
     return folder / "loader.c"
 
 
-def test_the_loader_on_the_page_has_the_order_of_python(changed: Path, tmp_path: Path) -> None:
+def test_the_loader_on_the_page_has_the_order_of_python(core: Path, changed: Path, tmp_path: Path) -> None:
     source = loader_on_the_page(tmp_path)
-    strict = ["-Wall", "-Wextra", "-Werror"]
-    done = run(
-        COMPILER,
-        "-std=c11",
-        "-O2",
-        *strict,
-        "-Icsrc",
-        source,
-        *SOURCES,
-        "-lpthread",
-        "-o",
-        tmp_path / "loader",
-    )
+    flags = ["-std=c11", "-O2", *STRICT, "-Icsrc"]
+    done = run(COMPILER, *flags, source, core, "-lpthread", "-o", tmp_path / "loader")
     assert (done.returncode, done.stderr) == (0, "")
     for shard, shards in ((0, 1), (0, 3), (2, 3)):
         done = run(tmp_path / "loader", changed, "42", "5", str(shard), str(shards))
