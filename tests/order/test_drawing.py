@@ -174,6 +174,19 @@ def test_ranks_share_batches_and_a_job_goes_on_with_others(ds: Any, draw: Any, r
         unirecord.bucketed(ds, "tokens", max_length=301).load_state_dict(state)
 
 
+@pytest.mark.parametrize("version", [0, 2, None, "1"])
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_a_state_by_another_version_of_the_rules_is_refused(ds: Any, draw: Any, version: Any) -> None:
+    state = json.loads(json.dumps(draw(ds).batches().state_dict()))
+    assert state["drawn"]["version"] == 1
+    draw(ds).batches().load_state_dict(state)
+    state["drawn"]["version"] = version
+    with pytest.raises(
+        ValueError, match=f"rule of draws '{state['drawn']['rule']}' has version {version!r}.*version 1"
+    ):
+        draw(ds).batches().load_state_dict(state)
+
+
 ASKED = DRAWS | {
     "scarce": lambda ds: unirecord.balanced(ds, "label", classes=5, per_class=7, batches=40),
     "short": lambda ds: unirecord.bucketed(ds, "tokens", batch_size=16, edges=[20, 50], drop_last=True),

@@ -25,6 +25,9 @@ __all__ = [
     "whole_numbers",
 ]
 
+# Of the rules by which draws are made (docs/order.md): a state says it, and that of another one is refused.
+DRAWS_VERSION = 1
+
 
 # Orders of positions that the C core does not compute: mixtures and draws.
 
@@ -374,7 +377,9 @@ class ShardOrder:
 
     def drawn_state(self) -> dict[str, Any] | None:
         """What a state keeps of the rule; None: there is none."""
-        return None if self.rule is None else {"rule": self.rule.name, **self.rule.state(self.spec)}
+        if self.rule is None:
+            return None
+        return {"rule": self.rule.name, "version": DRAWS_VERSION, **self.rule.state(self.spec)}
 
     def drawn_difference(
         self, theirs: dict[str, Any] | None, epoch: int, position: int
@@ -383,9 +388,13 @@ class ShardOrder:
         own = self.drawn_state()
         if own is None or theirs is None or self.rule is None or theirs.get("rule") != self.rule.name:
             return None if own is None and theirs is None else (theirs, own)
-        return self.rule.difference(
-            {name: value for name, value in theirs.items() if name != "rule"}, self.spec, epoch, position
-        )
+        if theirs.get("version") != DRAWS_VERSION:
+            raise ValueError(
+                f"the state's rule of draws {self.rule.name!r} has version {theirs.get('version')!r}; this unirecord "
+                f"draws by version {DRAWS_VERSION}: go on with the version of unirecord that the state was taken by"
+            )
+        said = {name: value for name, value in theirs.items() if name not in ("rule", "version")}
+        return self.rule.difference(said, self.spec, epoch, position)
 
     def samples_from(self, start: int) -> int:
         """How many samples this shard has from global position ``start`` on."""
