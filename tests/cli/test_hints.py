@@ -2705,8 +2705,13 @@ OF_VALUES: Called = {
         lambda at: written(at, [{"x": np.float32(bfloat16()[0])}]) is None,
     ),
     "a time of no type": (
-        lambda at: made(at, {"x": "datetime64"}, {"x": [1]}), '"int64" holds nanoseconds since 1970',
-        lambda at: made(at, {"x": "int64"}, {"x": [1]}),
+        lambda at: made(at, {"x": "datetime64"}, {"x": [1]}),
+        r'such as \{"type": "int64", "logical": \{"type": "timestamp", "unit": "us", "zone": "UTC"\}\}',
+        lambda at: len(
+            made(
+                at, {"x": {"type": "int64", "logical": {"type": "timestamp", "unit": "us", "zone": "UTC"}}}, {"x": [1]}
+            )
+        ) == 1,
     ),
     "a time in a column of another type": (
         lambda at: written(at, [{"x": np.datetime64(5, "ns")}], schema={"x": "int32"}),
