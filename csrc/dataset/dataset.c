@@ -228,7 +228,7 @@ static ur_status open_folder(ur_dataset *ds, const char *folder, const ur_datase
   uint64_t found = ur_xxh3_64(text, (size_t)bytes, 0);
   ur_manifest m;
   *again = !take_lease(ds, fd);
-  status = ur_manifest_read(text, bytes, MANIFEST, &m, error);
+  status = ur_manifest_read(text, bytes, MANIFEST, folder, &m, error);
   if (status == UR_OK) status = look_for_all(&m, folder, error);
   if (status == UR_NOT_FOUND) *again = *again || *known != found;
   *known = found;

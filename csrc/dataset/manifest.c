@@ -9,6 +9,7 @@
 #include "base/layout.h"
 #include "base/object.h"
 #include "dataset/manifest.h"
+#include "dataset/pieces.h"
 #include "unirecord_internal.h"
 
 enum { VERSION = 1, HEX64 = 16, HEX128 = 32, MOST_FILES = 1000 /* of a part */, SHOWN = 60 /* bytes of a name in a message */ };
@@ -90,14 +91,15 @@ static bool take_name(const uint8_t *value, const uint8_t id[UR_ID_BYTES], uint6
 
 /* ---- what stands around the parts -------------------------------------------------------------------------------- */
 
-enum { CREATED_BY, DIGEST, FORMAT, GENERATION, GIVEN_UP, ID, INDEX, LAYOUTS, METADATA, NEXT_PART, OPTIONAL, PARTS, PUBLICATION,
-       REQUIRED, ROWS_DROPPED, SAME_ROWS, SCHEMA, VERSION_KEY, KEYS };
+enum { CREATED_BY, DIGEST, FORMAT, GENERATION, GIVEN_UP, ID, INDEX, LAYOUTS, METADATA, NEXT_PART, OPTIONAL, PARTS, PIECES,
+       PUBLICATION, REQUIRED, ROWS_DROPPED, SAME_ROWS, SCHEMA, VERSION_KEY, KEYS };
 static const char *const TOP[KEYS] = {"created_by", "digest", "format", "generation", "given_up", "id", "index", "layouts",
-                                      "metadata", "next_part", "optional", "parts", "publication", "required", "rows_dropped",
+                                      "metadata", "next_part", "optional", "parts", "pieces", "publication", "required", "rows_dropped",
                                       "same_rows", "schema", "version"};
 /* Those that may be left out, and what they are. */
 static const struct { int key; ur_json_kind kind; } MAY_BE[] = {
-    {GIVEN_UP, UR_JSON_OBJECT}, {LAYOUTS, UR_JSON_ARRAY}, {OPTIONAL, UR_JSON_OBJECT}, {PUBLICATION, UR_JSON_OBJECT},
+    {GIVEN_UP, UR_JSON_OBJECT}, {LAYOUTS, UR_JSON_ARRAY}, {OPTIONAL, UR_JSON_OBJECT}, {PIECES, UR_JSON_ARRAY},
+    {PUBLICATION, UR_JSON_OBJECT},
     {REQUIRED, UR_JSON_ARRAY}, {ROWS_DROPPED, UR_JSON_ARRAY}, {SAME_ROWS, UR_JSON_OBJECT}};
 
 static const uint8_t *field(const uint8_t *object, const char *name) {
@@ -393,9 +395,57 @@ static ur_status take_part(ur_manifest *m, const uint8_t *value, uint64_t next_p
   return status;
 }
 
-static ur_status take_parts(ur_manifest *m, const uint8_t *value, uint64_t next_part, uint64_t digest, ur_error *error) {
+/* The pieces that a manifest names, in memory. */
+typedef struct {
+  uint64_t count;
+  ur_piece *piece;
+  char (*digest)[HEX64 + 1];
+} read_pieces;
+
+static void free_pieces(read_pieces *pieces) {
+  for (uint64_t i = 0; pieces->piece != NULL && i < pieces->count; i++) free(pieces->piece[i].content);
+  free(pieces->piece);
+  free(pieces->digest);
+}
+
+/* Reads them; `id` is the dataset's. */
+static ur_status read_all_pieces(ur_manifest *m, const uint8_t *value, const uint8_t *id, const char *folder, read_pieces *pieces,
+                                 ur_error *error) {
+  static const char *const keys[] = {"digest", "parts", "rows"};
+  uint64_t count = value == NULL ? 0 : ur_json_count(value);
+  if (value == NULL) return UR_OK;
+  if (count == 0) return wrong(error, "pieces is not a list of one or more");
+  pieces->piece = calloc((size_t)count, sizeof *pieces->piece);
+  pieces->digest = calloc((size_t)count, sizeof *pieces->digest);
+  if (pieces->piece == NULL || pieces->digest == NULL) return no_memory(error);
+  ur_json_items items = ur_json_items_of(value);
+  const uint8_t *item = NULL;
+  while (ur_json_next(&items, NULL, &item)) {
+    const uint8_t *values[3];
+    ur_json_text digest;
+    uint64_t parts = 0, rows = 0;
+    bool good = take_fields(item, keys, values, 3) && values[0] != NULL && values[1] != NULL && values[2] != NULL;
+    if (!good || !ur_json_string(values[0], &digest) || !is_hex(digest, HEX64) || !ur_json_number(values[1], &parts) ||
+        !ur_json_number(values[2], &rows))
+      return wrong(error, "a piece is not said by digest, parts and rows");
+    memcpy(pieces->digest[pieces->count], digest.at, HEX64); /* exact: it has as many */
+    ur_piece *piece = &pieces->piece[pieces->count];
+    ur_status status = ur_piece_read(folder, pieces->digest[pieces->count++], parts, rows, id, piece, error);
+    if (status != UR_OK) return status;
+    m->text_bytes += piece->bytes; /* exact: both are in memory */
+  }
+  return UR_OK;
+}
+
+static ur_status take_parts(ur_manifest *m, const uint8_t *value, const read_pieces *pieces, uint64_t next_part, uint64_t digest,
+                            ur_error *error) {
   if (ur_json_kind_of(value) != UR_JSON_ARRAY) return wrong(error, "parts is not a list");
   uint64_t parts = 0, files = 0, deletions = 0;
+  for (uint64_t i = 0; i < pieces->count; i++) {
+    parts += pieces->piece[i].parts;         /* exact: they are in memory */
+    files += pieces->piece[i].files;         /* exact: likewise */
+    deletions += pieces->piece[i].deletions; /* exact: likewise */
+  }
   ur_json_items items = ur_json_items_of(value);
   const uint8_t *item = NULL, *more = NULL;
   for (; ur_json_next(&items, NULL, &item); parts++) {
@@ -413,6 +463,8 @@ static ur_status take_parts(ur_manifest *m, const uint8_t *value, uint64_t next_
   m->deletion = calloc((size_t)deletions + 1, sizeof *m->deletion);
   if (m->part == NULL || m->file == NULL || m->deletion == NULL) return no_memory(error);
   ur_status status = UR_OK;
+  for (uint64_t i = 0; i < pieces->count && status == UR_OK; i++)
+    status = ur_piece_take(&pieces->piece[i], pieces->digest[i], next_part, m, error);
   items = ur_json_items_of(value);
   while (status == UR_OK && ur_json_next(&items, NULL, &item)) status = take_part(m, item, next_part, digest, error);
   return status;
@@ -500,7 +552,7 @@ static ur_status take_facts(ur_manifest *m, const uint8_t *said, const uint8_t *
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static ur_status take_all(ur_manifest *m, ur_error *error) {
+static ur_status take_all(ur_manifest *m, const char *folder, ur_error *error) {
   const uint8_t *values[KEYS];
   uint8_t id[UR_ID_BYTES];
   uint64_t next_part = 0, generation = 0;
@@ -532,19 +584,23 @@ static ur_status take_all(ur_manifest *m, ur_error *error) {
   if (status == UR_OK) status = take_layouts(m, values[LAYOUTS], error);
   uint64_t digest = status == UR_OK ? ur_schema_digest(values[SCHEMA], &failed) : 0;
   if (failed) status = no_memory(error);
-  if (status == UR_OK) status = take_parts(m, values[PARTS], next_part, digest, error);
+  read_pieces pieces = {0};
+  if (status == UR_OK) status = read_all_pieces(m, values[PIECES], id, folder, &pieces, error);
+  if (status == UR_OK) status = take_parts(m, values[PARTS], &pieces, next_part, digest, error);
+  free_pieces(&pieces);
   if (status == UR_OK) status = check_together(m, columns, deletions, error);
   if (status == UR_OK) status = take_facts(m, values[SAME_ROWS], id, error);
   if (status == UR_OK) ur_schema_pack(values[SCHEMA], true, &m->packed);
   return m->packed.failed ? no_memory(error) : status;
 }
 
-ur_status ur_manifest_read(uint8_t *text, uint64_t bytes, const char *name, ur_manifest *manifest, ur_error *error) {
+ur_status ur_manifest_read(uint8_t *text, uint64_t bytes, const char *name, const char *folder, ur_manifest *manifest,
+                           ur_error *error) {
   ur_error local = {.what = ""};
   *manifest = (ur_manifest){.text = text, .text_bytes = bytes};
   ur_status status = take_digest(manifest, &local);
   if (status == UR_OK) status = ur_json_normalize(text, &manifest->text_bytes, &local);
-  if (status == UR_OK) status = take_all(manifest, &local);
+  if (status == UR_OK) status = take_all(manifest, folder, &local);
   if (status == UR_OK) return UR_OK;
   (void)ur_fail(error, status, "%s: %s", name, local.what);
   return ur_because(error, (ur_reason)local.reason, status);

@@ -42,7 +42,7 @@ typedef struct {
 
 typedef struct {
   uint8_t *text;
-  uint64_t text_bytes;
+  uint64_t text_bytes; /* and those of its pieces, once these have been read */
   uint64_t digest;     /* of the file, the digits of its own as zeros */
   ur_schema schema;
   ur_packed packed;    /* the schema, with annotations */
@@ -56,10 +56,13 @@ typedef struct {
   uint64_t group_rows, block_rows, block_bytes;
 } ur_manifest;
 
-/* Reads a manifest, of which `name` is said in errors. Takes `text` over, from malloc(), whatever it returns; to be
+/* Reads a manifest, of which `name` is said in errors, and its pieces, which are in `folder`, a path that ends with a slash.
+ * Takes `text` over, from malloc(), whatever it returns; to be
  * released whatever comes of it. UR_CORRUPT where the text is not what was written, UR_FORMAT where it is none, needs a
- * newer reader, or says what cannot be; time and memory go with the length of the text. */
-ur_status ur_manifest_read(uint8_t *text, uint64_t bytes, const char *name, ur_manifest *manifest, ur_error *error);
+ * newer reader, or says what cannot be, UR_NOT_FOUND where a piece is missing; time and memory go with the length of the text
+ * and of the pieces. */
+ur_status ur_manifest_read(uint8_t *text, uint64_t bytes, const char *name, const char *folder, ur_manifest *manifest,
+                           ur_error *error);
 void ur_manifest_release(ur_manifest *manifest);
 
 #endif

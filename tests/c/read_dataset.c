@@ -95,7 +95,7 @@ static int try_manifests(void) {
     ur_error error = {0};
     uint8_t *text = malloc(bytes); /* of just this size, so that a byte beyond is seen */
     if (bytes > 0 && fread(text, bytes, 1, stdin) != 1) return 1;
-    ur_status status = ur_manifest_read(text, bytes, "manifest.json", &manifest, &error);
+    ur_status status = ur_manifest_read(text, bytes, "manifest.json", "", &manifest, &error);
     (void)printf("%d %" PRId64 " %" PRId64 " %s\n", status, manifest.parts, manifest.deletions, status == UR_OK ? "" : error.what);
     ur_manifest_release(&manifest);
   }

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import reseal
+import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,8 @@ import unirecord
 from unirecord.errors import CorruptionError, FormatError, UniRecordError
 from unirecord.format.schema import Schema
 from unirecord.snapshot import manifest
-from unirecord.snapshot.manifest import Manifest, PartEntry, find_parts
+from unirecord.snapshot.manifest import Manifest, PartEntry
+from unirecord.snapshot.part_list import PartList, decode_piece, encode_piece
 from unirecord.snapshot.snapshot import ListedRefs
 
 SCHEMA = Schema.parse({"x": "int32", "b": {"type": "float32", "shape": [-1, 4]}})
@@ -70,58 +72,34 @@ def test_a_manifest_comes_back(made: Manifest) -> None:
     "made",
     [
         replace(GOOD, optional={"a": 1, "parts": [1]}),
-        replace(
-            GOOD, parts=(), optional={"a": {"b": 1, "parts": [json.loads(manifest.encode(GOOD))["parts"][0]]}}
-        ),
+        replace(GOOD, parts=(), optional={"a": {"parts": [json.loads(manifest.encode(GOOD))["parts"][0]]}}),
         replace(GOOD, created_by='x","digest":"0123456789abcdef",é'),
         replace(GOOD, parts=(entry(6)._replace(rows=(1 << 62), bytes=(1 << 63) - 1),)),
     ],
 )
-def test_parts_found_all_at_once_are_those_read_one_by_one(
-    made: Manifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = manifest.encode(made)
-    assert manifest.decode(text, "m") == made
-    monkeypatch.setattr(manifest, "find_parts", lambda text: None)
-    assert manifest.decode(text, "m") == made
+def test_what_stands_in_other_keys_is_not_taken_for_parts(made: Manifest) -> None:
+    assert manifest.decode(manifest.encode(made), "m") == made
 
 
-@given(
-    st.integers(0),
-    st.text('0123456789af,"{}[]-:', max_size=3).map(str.encode) | st.binary(max_size=3),
-    st.integers(0, 3),
-)
-def test_a_list_is_read_all_at_once_only_as_it_is_read_one_by_one(
-    place: int, put: bytes, instead_of: int
-) -> None:
-    text = manifest.encode(GOOD)
-    start, stop = text.index(b'"parts":[') + len(b'"parts":['), text.index(b"]", text.index(b'"parts":['))
-    at = start + place % (stop - start)
-    changed = text[:at] + put + text[at + instead_of :]
-    signed = reseal.sealed_text(changed)
-
-    def decoded() -> object:
-        try:
-            return manifest.decode(signed, "m")
-        except UniRecordError as error:
-            return type(error)
-
-    at_once = decoded()
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(manifest, "find_parts", lambda text: None)
-        assert at_once == decoded()
-
-
-def test_parts_found_all_at_once_are_a_sequence_like_any_other() -> None:
-    found = manifest.decode(manifest.encode(GOOD), "m").parts
-    assert isinstance(found, manifest.ListedParts)
+@pytest.mark.parametrize("in_pieces", [0, 1, 2])
+def test_the_parts_of_a_manifest_are_a_sequence_like_any_other(in_pieces: int) -> None:
+    listed = manifest.decode(manifest.encode(GOOD), "m").parts
+    assert isinstance(listed, PartList)
+    found: PartList = listed
+    if in_pieces:
+        content = encode_piece(listed[:in_pieces], GOOD.id, 0)
+        rows = sum(part.rows for part in listed[:in_pieces])
+        piece = decode_piece(
+            content, f"{xxhash.xxh3_64_intdigest(content):016x}", GOOD.id, in_pieces, rows, "p"
+        )
+        found = PartList([piece], listed[in_pieces:], DIGEST, ())
     assert (found[0], found[-1], found[:1], found[::-1]) == (
         entry(1),
         entry(6),
         (entry(1),),
         (entry(6), entry(1)),
     )
-    paths = ListedRefs("/data/", found).paths
+    paths = ListedRefs("/data/", found.fields).paths
     every = ["/data/" + entry(1).name, "/data/" + entry(6).name]
     assert [list(paths[some]) for some in (slice(None), slice(1, None), slice(0, 1), slice(5, None))] == [
         every, every[1:], every[:1], []
@@ -142,7 +120,10 @@ def test_parts_found_all_at_once_are_a_sequence_like_any_other() -> None:
 def test_parts_of_a_dataset_are_no_objects_until_they_are_asked_for(tmp_path: Path) -> None:
     many = 3_000
     entries = tuple(entry(number) for number in range(many))
-    (tmp_path / "manifest.json").write_bytes(manifest.encode(replace(GOOD, parts=entries, next_part=many)))
+    divided, pieces = manifest.divided(replace(GOOD, parts=entries, next_part=many), None)
+    (tmp_path / "manifest.json").write_bytes(manifest.encode(divided))
+    for name, content in pieces.items():
+        (tmp_path / name).write_bytes(content)
     for part in entries:
         (tmp_path / part.name).touch()
         (tmp_path / (part.name + ".idx")).touch()
@@ -152,18 +133,6 @@ def test_parts_of_a_dataset_are_no_objects_until_they_are_asked_for(tmp_path: Pa
     dataset = unirecord.UniRecordDataset(tmp_path)
     assert len(gc.get_objects()) - before < many // 10
     assert dataset.num_rows == sum(part.rows for part in entries)
-
-
-@pytest.mark.parametrize(
-    "listed", [b"," * 500_000, b'{"bytes":' * 60_000, b'{"bytes":1,' * 50_000, b"1" * 500_000]
-)
-def test_memory_for_a_list_that_is_none_follows_its_size(listed: bytes) -> None:
-    text = b'{"format":"unirecord","parts":[' + listed + b"]}"
-    tracemalloc.start()
-    assert find_parts(text) is None
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 4 * len(text)
 
 
 def test_every_changed_byte_is_refused() -> None:

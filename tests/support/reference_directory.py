@@ -25,6 +25,7 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     manifest = json.loads(text, object_pairs_hook=without_twice)
     need(manifest["digest"] == f"{digest(text[:11] + b'0' * 16 + text[27:]):016x}", "digest of the manifest")
     need(manifest["format"] == "unirecord" and manifest["version"] == 1, "format of the manifest")
+    manifest["parts"] = [*listed_in_pieces(Path(path), manifest), *manifest["parts"]]
     gone = any("deletions" in entry for entry in manifest["parts"])
     layouts = manifest.get("layouts", [])
     needed = ["columns"] * ("layouts" in manifest) + ["deletions"] * gone
@@ -46,7 +47,7 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         "version",
     ]
     said = {"publication": dict, "same_rows": dict, "rows_dropped": list, "given_up": dict, "optional": dict}
-    need(sorted(set(manifest) - {*said, "required", "layouts"}) == keys, "keys of the manifest")
+    need(sorted(set(manifest) - {*said, "required", "layouts", "pieces"}) == keys, "keys of the manifest")
     for key, kind in said.items():
         need(isinstance(manifest.get(key, kind()), kind), f"{key} of the manifest")
     need(re.fullmatch("[0-9a-f]{32}", manifest["id"]) is not None, "dataset id")
@@ -80,6 +81,75 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     names = [entry["name"] for entry in manifest["parts"]]
     names += [file["name"] for entry in manifest["parts"] for file in entry.get("column_files", [])]
     need(len(set(names)) == len(names), "names of parts")
+    return parts
+
+
+def listed_in_pieces(folder: Path, manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parts that pieces list, in order, as the text of a manifest says parts."""
+    need(manifest.get("pieces", [0]) != [], "pieces of the manifest")
+    found = []
+    for said in manifest.get("pieces", []):
+        need(sorted(said) == ["digest", "parts", "rows"], "keys of a piece")
+        file = (folder / f"parts-{said['digest']}").read_bytes()
+        need(f"{digest(file):016x}" == said["digest"], "digest of a piece")
+        found += parts_of_piece(file, said, manifest)
+    return found
+
+
+def parts_of_piece(file: bytes, said: dict[str, Any], manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parts that one piece lists."""
+    magic, version, n, m, gone, *rest = struct.unpack_from("<8s6IQ16s", file)
+    laid, gone = gone, rest[0]
+    need(magic == b"\x89URPL\r\n\x1a" and version == 1 and rest[1] == 0, "head of a piece")
+    need(rest[3].hex() == manifest["id"] and rest[2] == said["rows"], "dataset and rows of a piece")
+    need(1 <= n <= 65536 and n == said["parts"], "parts of a piece")
+    need(len(file) == 64 + 56 * n + 48 * m + 36 * gone + 12 * laid, "length of a piece")
+    at = 64
+
+    def column(count: int, kind: str = "<u8") -> list[int]:
+        nonlocal at
+        at += count * np.dtype(kind).itemsize
+        return list(np.frombuffer(file[at - count * np.dtype(kind).itemsize : at], kind).tolist())
+
+    def files(count: int, *, with_rows: bool) -> list[dict[str, Any]]:
+        nonlocal at
+        ids = [file[at + 16 * i : at + 16 * i + 16].hex() for i in range(count)]
+        at += 16 * count
+        numbers, rows = column(count), column(count) if with_rows else []
+        made = []
+        for i, fields in enumerate(
+            zip(ids, numbers, column(count), column(count), column(count), strict=True)
+        ):
+            part_id, word, size, index_size, content = fields
+            digits, number = word >> 48, word & (1 << 48) - 1
+            need(6 <= digits <= 12 and len(str(number)) <= digits, "number of a name")
+            name = f"part-{number:0{digits}d}-{part_id[:8]}.urec"
+            one = {
+                "name": name,
+                "id": part_id,
+                "bytes": size,
+                "index_bytes": index_size,
+                "content": f"{content:016x}",
+            }
+            made.append({**one, "rows": rows[i]} if with_rows else one)
+        return made
+
+    parts, columns = files(n, with_rows=True), files(m, with_rows=False)
+    need(sum(part["rows"] for part in parts) == said["rows"], "rows of a piece")
+    deleted, sizes, digests, versions, of = *(column(gone) for _ in range(4)), column(gone, "<u4")
+    need(of == sorted(set(of)) and all(i < n for i in of), "deletions of a piece")
+    for i, rows, size, found, word in zip(of, deleted, sizes, digests, versions, strict=True):
+        name = f"{parts[i]['name']}.del-{word & (1 << 60) - 1:0{(word >> 60) + 6}d}"
+        parts[i]["deletions"] = {"name": name, "rows": rows, "bytes": size, "digest": f"{found:016x}"}
+    of, layouts, counts = (column(laid, "<u4") for _ in range(3))
+    need(of == sorted(set(of)) and all(i < n for i in of) and sum(counts) == m, "layouts of a piece")
+    for part in parts:
+        types = msgpack.packb([column[:3] for column in manifest["schema"]])
+        part["schema"] = f"{digest(types):016x}"
+    for i, layout, count in zip(of, layouts, counts, strict=True):
+        types = msgpack.packb([column[:3] for column in manifest["layouts"][layout]["files"][0]])
+        parts[i] |= {"layout": layout, "column_files": columns[:count], "schema": f"{digest(types):016x}"}
+        del columns[:count]
     return parts
 
 

@@ -574,7 +574,7 @@ def _run_gc(args: argparse.Namespace) -> int:
 
 def _print(args: argparse.Namespace, found: Collected) -> None:
     what = "would be removed" if args.dry_run else "removed"
-    parts = f"{found.parts:,} {'part or file' if found.parts == 1 else 'parts and files'} of deleted rows"
+    parts = f"{found.parts:,} {'part or file' if found.parts == 1 else 'parts and files'} beside them"
     say(f"{args.path}: {_named(found.removed)} {what}, with {parts}, {format_size(found.bytes)}")
     if found.in_use:
         say(f"  {_named(found.in_use)} stay: somebody reads them")

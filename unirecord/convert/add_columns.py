@@ -911,7 +911,7 @@ class _Run:
         schema, folder = made.schema, self._spec.folder
         after: Manifest | None = None
 
-        def with_columns(before: Manifest | None) -> bytes:
+        def with_columns(before: Manifest | None) -> Manifest:
             nonlocal after
             assert before is not None
             entries = {part.id: self._made.get(state_of_entry(before, part)) for part in before.parts}
@@ -938,9 +938,8 @@ class _Run:
                 next_part=max([before.next_part, *(_number(entry) + 1 for entry in self._made.values())]),
             )
             after = as_columns_change(changed, before, "add-columns", folder)
-            text = manifest.encode(after)
-            manifest.decode(text, os.path.join(folder, manifest.NAME))
-            return text
+            manifest.check(after, os.path.join(folder, manifest.NAME))
+            return after
 
         there = {state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts}
         gone = [state for state in self._made if state not in there]  # laid out anew, or replaced, meanwhile

@@ -30,7 +30,7 @@ from ..storage.claim import check_unclaimed
 from ..storage.location import Readable
 from ..storage.registry import location_of, path_on_disk
 from ..storage.staged import StagedFile
-from ..writing.directory_claim import check_only_grew, keep_version
+from ..writing.directory_claim import check_only_grew, keep_version, put_pieces
 from ..writing.index_file import build_index
 from ..writing.part_writer import PartContent
 from ..writing.target import write_batches
@@ -415,7 +415,9 @@ def rebuild_manifest(path: str, found: Sequence[tuple[Target, Survey]], staged: 
     index = tuple(name for name in first.index if all(name in head.metadata.index for head in heads))
     last = max(int(entry.name.split("-")[1]) for entry in entries)
     made = Manifest(secrets.token_bytes(16), 1, last + 1, first.schema, index, user, entries)
-    staged.append([manifest.encode(made)])
+    divided, pieces = manifest.divided(made, None)
+    put_pieces(path, pieces)
+    staged.append([manifest.encode(divided)])
     staged.sync()
     staged.publish()
 
@@ -452,9 +454,12 @@ def correct_sizes(parts: Sequence[Target], listing: Manifest, staged: StagedFile
     sizes = {os.path.basename(part.path): _sizes(part.path) for part in parts}
     entries = tuple(_with_sizes(entry, sizes) for entry in listing.parts)
     corrected = published_as(replace(listing, parts=entries), listing, "repair", staged.path)
-    staged.append([manifest.encode(corrected)])
+    folder = os.path.dirname(staged.path)
+    divided, pieces = manifest.divided(corrected, listing)
+    put_pieces(folder, pieces)
+    staged.append([manifest.encode(divided)])
     staged.sync()
-    keep_version(os.path.dirname(staged.path), listing.generation)
+    keep_version(folder, listing.generation)
     staged.publish()
 
 

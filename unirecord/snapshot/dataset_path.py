@@ -19,8 +19,9 @@ from ..storage.registry import location_of
 from ..storage.storage_options import current_storage, use_storage
 from . import manifest
 from .deletions import Deletion
-from .manifest import ListedParts, Manifest, PartEntry
+from .manifest import Manifest, PartEntry
 from .part import decode_metadata
+from .part_list import PartList
 from .prefetch import Beginnings, fetch_for
 from .snapshot import ListedRefs, Listing, PartRef, Snapshot, join_snapshots, narrowed
 from .versions import (
@@ -145,7 +146,7 @@ def missing_file(path: str, found: Manifest) -> str | None:
     if not location_of(path).in_file_system:
         return None
     there = set(location_of(path).names(path))
-    if isinstance(found.parts, ListedParts):
+    if isinstance(found.parts, PartList) and found.parts.is_plain:
         names = found.parts.fields.names
         if there.issuperset(names) and there.issuperset([name + ".idx" for name in names]):
             return None
@@ -354,8 +355,8 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
         raise _overtaken(path)
     folder = os.path.join(path, "")
     parts: Sequence[PartRef]
-    if isinstance(found.parts, ListedParts):
-        parts = ListedRefs(folder, found.parts)
+    if isinstance(found.parts, PartList) and found.parts.is_plain:
+        parts = ListedRefs(folder, found.parts.fields)
     else:
         parts = tuple(_ref_of(folder, path, part) for part in found.parts)
     user = None if found.metadata is None else unpack_object(found.metadata)

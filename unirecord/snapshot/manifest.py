@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
-import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
-from typing import Any, Final, NamedTuple, overload
-
-import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import NDArray
+from typing import Any, Final
 
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
@@ -21,7 +20,7 @@ from ..format.metadata import CREATED_BY, checked_index
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..sizes import many
-from ..storage.registry import read_file
+from ..storage.registry import location_of, read_file
 from .layouts import (
     COLUMN_FILES,
     LAYOUT,
@@ -34,33 +33,45 @@ from .layouts import (
     encode_part_columns,
     schema_digest,
 )
-from .manifest_fields import MOST, PART_NAME, checked_hex, checked_number, checked_part
+from .manifest_fields import PART_NAME, checked_hex, checked_number, checked_part
+from .part_list import (
+    PIECE_NAME,
+    DeletedRows,
+    PartEntry,
+    PartList,
+    Piece,
+    check_list,
+    decode_piece,
+    in_pieces,
+    part_list,
+    part_name,
+    piece_name,
+)
 
 __all__ = [
     "COLUMNS",
     "DELETIONS",
     "DeletedRows",
-    "ListedParts",
     "Manifest",
     "NAME",
     "PART_NAME",
+    "PIECE_NAME",
     "PartEntry",
-    "PartFields",
     "PartList",
     "bytes_of_part",
-    "check_entries",
-    "check_listed",
+    "check",
     "decode",
+    "divided",
     "encode",
     "files_of_part",
     "files_with_rows",
-    "find_parts",
+    "keep_pieces",
     "layout_of",
     "part_id",
     "part_name",
+    "pieces_named",
     "pruned",
     "read",
-    "read_fields",
     "rearranged",
     "schema_digest",
     "sealed",
@@ -69,305 +80,26 @@ __all__ = [
 ]
 
 
-# The manifest of a directory: which parts make up the dataset, in which order; text <-> fields, strictly
-# checked.
-
-
-# The text of a manifest's list of parts, read column by column: numbers, hex digits and names of all parts at once.
-
-
-# A part as it is written: keys in order, nothing left out and nothing between them, a name that goes with the id.
-_FIELDS: Final = (
-    (b'{"bytes":', b""),
-    (b'"content":"', b'"'),
-    (b'"id":"', b'"'),
-    (b'"index_bytes":', b""),
-    (b'"name":"part-', b'.urec"'),
-    (b'"rows":', b""),
-    (b'"schema":"', b'"}'),
-)
-_SIZE, _CONTENT, _ID, _INDEX_SIZE, _NAME, _ROWS, _SCHEMA = range(len(_FIELDS))
-# bytes of a part, with its commas, at least
-_LEAST: Final = sum(len(begin) + len(end) + 1 for begin, end in _FIELDS) + 3 + 16 + 32 + 15 + 16
-_DIGITS: Final = (1, 19)  # of a number below 2^63
-_NAME_DIGITS: Final = (6, 12)  # of the number in a name
-_BEFORE_NAME: Final = len("part-")
-_OF_ID: Final = 8  # digits of the id at the end of a name
-
-Places = NDArray[np.int64]
-Text = NDArray[np.uint8]
-
-_IS_HEX: Final = np.zeros(256, np.bool_)
-_IS_HEX[list(b"0123456789abcdef")] = True
-
-
-class PartFields(NamedTuple):
-    """The fields of n parts, each of which is one that a part may have."""
-
-    names: tuple[str, ...]
-    numbers: Places  # in the names
-    ids: bytes  # 16 of each
-    rows: Places
-    bytes: Places
-    index_bytes: Places
-    contents: NDArray[np.uint64]
-    schemas: NDArray[np.bytes_]  # of 16 hex digits
-
-
-class _NotAsWritten(Exception):
-    """Something in the text is not as a part is written."""
-
-
-def read_fields(listed: bytes) -> PartFields | None:
-    """What text of parts says, each with a comma behind it; None where any is not written as a part is.
-
-    Each byte is looked at. Takes time and memory of a few times the text at most.
-    """
-    count, rest = divmod(listed.count(b","), len(_FIELDS))
-    if rest or not count or count * _LEAST > len(listed) or not listed.endswith(b","):
-        return None
-    try:
-        return _read(listed, count)
-    except _NotAsWritten:
-        return None
-
-
-def _read(listed: bytes, count: int) -> PartFields:
-    text = np.frombuffer(listed, np.uint8)
-    stops: Places = np.flatnonzero(text == ord(","))
-    starts = np.concatenate(([0], stops[:-1] + 1)).reshape(count, -1)
-    stops = stops.reshape(count, -1)
-    begins: Places = starts + np.array([len(begin) for begin, _ in _FIELDS])
-    ends: Places = stops - np.array([len(end) for _, end in _FIELDS])
-    _demand(begins <= ends)  # nothing below reads outside of its field
-    for i, (begin, end) in enumerate(_FIELDS):
-        _demand(_cut(text, starts[:, i], len(begin)) == np.frombuffer(begin, np.uint8))
-        if end:
-            _demand(_cut(text, ends[:, i], len(end)) == np.frombuffer(end, np.uint8))
-    sizes, indexes, rows = (
-        _numbers(text, begins[:, i], ends[:, i], _DIGITS, plain=True) for i in (_SIZE, _INDEX_SIZE, _ROWS)
-    )
-    content, part_id, schema = (
-        _hex(text, begins[:, i], ends[:, i], digits)
-        for i, digits in ((_CONTENT, 16), (_ID, 32), (_SCHEMA, 16))
-    )
-    numbers = _numbers_of_names(text, begins[:, _NAME], ends[:, _NAME], part_id)
-    letters = listed.decode("ascii")
-    names = zip(
-        (begins[:, _NAME] - _BEFORE_NAME).tolist(), (stops[:, _NAME] - 1).tolist(), strict=True
-    )  # up to the quotation mark
-    return PartFields(
-        tuple([letters[start:stop] for start, stop in names]),
-        numbers,
-        bytes.fromhex(part_id.tobytes().decode()),
-        rows,
-        sizes,
-        indexes,
-        np.frombuffer(bytes.fromhex(content.tobytes().decode()), ">u8").astype(np.uint64),
-        np.frombuffer(schema.tobytes(), "S16"),
-    )
-
-
-def _demand(holds: NDArray[np.bool_]) -> None:
-    if not holds.all():
-        raise _NotAsWritten
-
-
-def _cut(text: Text, starts: Places, size: int) -> Text:
-    """The ``size`` bytes of the text from each of these places on: [n, size]."""
-    return sliding_window_view(text, size)[starts]
-
-
-def _hex(text: Text, begins: Places, ends: Places, digits: int) -> Text:
-    """Fields of so many lower-case hex digits."""
-    _demand(ends - begins == digits)
-    found = _cut(text, begins, digits)
-    _demand(_IS_HEX[found])
-    return found
-
-
-def _numbers(text: Text, begins: Places, ends: Places, digits: tuple[int, int], *, plain: bool) -> Places:
-    """Fields of so many decimal digits, below 2^63; ``plain``: without zeros in front."""
-    length = ends - begins
-    least, most = digits
-    _demand((length >= least) & (length <= most))
-    _demand((length == 1) | (text[begins] != ord("0")) | (not plain))
-    numbers = np.zeros(len(begins), np.uint64)  # exact: 19 digits are below 2^64
-    for place in range(int(length.max())):
-        there = length > place
-        digit = text[np.where(there, begins + place, begins)] - np.uint8(ord("0"))  # below "0": above 9
-        _demand(digit <= 9)
-        numbers = np.where(there, numbers * np.uint64(10) + digit, numbers)
-    _demand(numbers <= MOST)
-    return numbers.astype(np.int64)
-
-
-def _numbers_of_names(text: Text, begins: Places, ends: Places, ids: Text) -> Places:
-    """The numbers of names that end with a dash and the first digits of the id."""
-    dashes = ends - _OF_ID - 1
-    numbers = _numbers(text, begins, dashes, _NAME_DIGITS, plain=False)
-    _demand(text[dashes] == ord("-"))
-    _demand(_cut(text, dashes + 1, _OF_ID) == ids[:, :_OF_ID])
-    return numbers
-
-
-# The parts that a manifest lists, one by one or as columns: a dataset may have a hundred thousand.
-
-
-_BEGIN = b',"parts":['
-_END = b"]"
-_ID_BYTES = 16
-
-
-@dataclass(frozen=True)
-class DeletedRows:
-    """The file that says which rows of a part have been deleted: its name, their number, its size and its digest."""
-
-    name: str
-    rows: int
-    bytes: int
-    digest: str
-
-
-class PartEntry(NamedTuple):
-    """One part: file name, id, rows, sizes of its two files, digests of its column table and schema, and of content."""
-
-    name: str
-    id: bytes
-    rows: int
-    bytes: int
-    index_bytes: int
-    schema: str
-    content: str  # the content digest in hex
-    deleted: DeletedRows | None = None
-    columns: PartColumns | None = (
-        None  # where its columns are, if not in its own files as the schema has them
-    )
-
-
-class ListedParts(Sequence[PartEntry]):
-    """Parts with nothing deleted and all columns in their own files; each is made an entry when it is asked for.
-
-    So a hundred thousand are a few arrays, and no hundred thousand objects for Python to look after.
-    """
-
-    __slots__ = ("fields",)
-
-    def __init__(self, fields: PartFields) -> None:
-        self.fields = fields
-
-    def __len__(self) -> int:
-        return len(self.fields.names)
-
-    @overload
-    def __getitem__(self, number: int) -> PartEntry: ...
-    @overload
-    def __getitem__(self, number: slice) -> tuple[PartEntry, ...]: ...
-    def __getitem__(self, number: int | slice) -> PartEntry | tuple[PartEntry, ...]:
-        if isinstance(number, slice):
-            return tuple(self[i] for i in range(*number.indices(len(self))))
-        i = range(len(self))[number]
-        fields = self.fields
-        return PartEntry(
-            fields.names[i],
-            fields.ids[i * _ID_BYTES : (i + 1) * _ID_BYTES],
-            int(fields.rows[i]),
-            int(fields.bytes[i]),
-            int(fields.index_bytes[i]),
-            fields.schemas[i].decode(),
-            f"{fields.contents[i]:016x}",
-        )
-
-    def __iter__(self) -> Iterator[PartEntry]:
-        return map(self.__getitem__, range(len(self)))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (ListedParts, tuple)):
-            return NotImplemented
-        return len(self) == len(other) and all(map(PartEntry.__eq__, self, other))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
-
-
-@dataclass(frozen=True)
-class PartList:
-    """Parts that are written as a part is, and the text around them."""
-
-    before: bytes
-    after: bytes
-    parts: ListedParts
-
-
-def find_parts(text: bytes) -> PartList | None:
-    """The list of parts in the text of a manifest; None when there are none, or any is not written as a part is.
-
-    What is found are values a part may have, in text that has no other form. Whether two are alike, and whether
-    they are parts of this dataset, is still to be checked.
-    """
-    before, begin, rest = text.partition(_BEGIN)
-    listed, end, after = rest.partition(_END)
-    if not listed or not end or _BEGIN in rest:
-        return None
-    fields = read_fields(listed + b",")
-    return None if fields is None else PartList(before + begin, end + after, ListedParts(fields))
-
-
 # What goes for all parts of a manifest together: sums, names and ids of their own, schemas, and what is required.
 
 
 DELETIONS: Final = "deletions"
 COLUMNS: Final = "columns"
-_MAX_ROWS: Final = 1 << 62  # of a set of parts: UR_MAX_ROWS of csrc
 
 
-def check_entries(
-    entries: Sequence[PartEntry], needed: Sequence[str], layouts: Sequence[Layout], digest: str
+def _check_parts(
+    parts: PartList, next_part: int, needed: Sequence[str], layouts: Sequence[Layout], digest: str
 ) -> None:
     """What goes for all parts together; ValueError where it does not."""
-    more = [file for entry in entries if entry.columns is not None for file in entry.columns.files]
-    _check_sums(
-        [entry.rows for entry in entries], [file.bytes for files in (entries, more) for file in files]
-    )
-    for what in ("name", "id"):
-        if len({getattr(file, what) for files in (entries, more) for file in files}) != len(entries) + len(
-            more
-        ):
-            raise ValueError(f"two parts have the same {what}")
-    has_deletions = any(entry.deleted is not None for entry in entries)
-    used = {entry.columns.layout for entry in entries if entry.columns is not None}
+    check_list(parts, next_part, [len(layout.files) for layout in layouts])
+    used = {layout for piece in parts.pieces for layout, _ in piece.layouts}
+    used |= {entry.columns.layout for entry in parts.tail if entry.columns is not None}
+    has_deletions = any(piece.deleted for piece in parts.pieces)
+    has_deletions = has_deletions or any(entry.deleted is not None for entry in parts.tail)
     _check_needed(needed, layouts, has_deletions, used)
-    for entry in entries:
+    for entry in parts.tail:
         if entry.columns is None and entry.schema != digest:
             raise _other_schema(entry, digest)
-
-
-def check_listed(
-    parts: ListedParts, next_part: int, needed: Sequence[str], layouts: Sequence[Layout], digest: str
-) -> None:
-    """The same of parts that were found all at once, whose names go with their ids."""
-    fields = parts.fields
-    if int(fields.numbers.max()) >= next_part:  # it has not been given out
-        name = fields.names[int(fields.numbers.argmax())]
-        raise ValueError(f"the number in the name {name} is not below next_part {next_part}")
-    _check_sums(fields.rows.tolist(), fields.bytes.tolist())
-    if len(set(fields.names)) != len(parts):
-        raise ValueError("two parts have the same name")
-    if len(np.unique(np.frombuffer(fields.ids, "V16"))) != len(parts):
-        raise ValueError("two parts have the same id")
-    _check_needed(needed, layouts, False, set())
-    others = np.flatnonzero(fields.schemas != digest.encode())
-    if len(others):
-        raise _other_schema(parts[int(others[0])], digest)
-
-
-def _check_sums(rows: Iterable[int], sizes: Iterable[int]) -> None:
-    if sum(rows) > _MAX_ROWS:
-        raise ValueError("its parts have more than 2^62 rows")
-    if sum(sizes) > MOST:
-        raise ValueError("its parts have 2^63 bytes or more")
 
 
 def _check_needed(
@@ -403,9 +135,11 @@ _KEYS = {
     "digest",
 }
 _LAYOUTS = "layouts"
+_PIECES = "pieces"
+_PIECE_KEYS = {"digest", "parts", "rows"}
 # What is said of a version beside its rows: looked at by who needs it, and kept by who changes the dataset.
 _SAID = {"publication": dict, "same_rows": dict, "rows_dropped": list, "given_up": dict}
-_MAY_BE = {"optional", "required", _LAYOUTS, *_SAID}  # left out when empty
+_MAY_BE = {"optional", "required", _LAYOUTS, _PIECES, *_SAID}  # left out when empty
 _KNOWN = frozenset({COLUMNS, DELETIONS})  # what "required" may name
 _DELETION_KEYS = {"name", "rows", "bytes", "digest"}
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
@@ -440,21 +174,16 @@ class Manifest:
     @property
     def rows(self) -> int:
         """Rows that are stored, those that have been deleted too."""
-        if isinstance(self.parts, ListedParts):
-            return sum(self.parts.fields.rows.tolist())
+        if isinstance(self.parts, PartList):
+            return self.parts.rows
         return sum(part.rows for part in self.parts)
 
     @property
     def deleted(self) -> int:
         """How many of them have been deleted."""
-        if isinstance(self.parts, ListedParts):
-            return 0
+        if isinstance(self.parts, PartList):
+            return self.parts.deleted
         return sum(part.deleted.rows for part in self.parts if part.deleted is not None)
-
-
-def part_name(number: int, part_id: bytes) -> str:
-    """File name of part ``number``."""
-    return f"part-{number:06d}-{part_id[:4].hex()}.urec"
 
 
 def part_id(dataset_id: bytes, number: int) -> bytes:
@@ -464,7 +193,8 @@ def part_id(dataset_id: bytes, number: int) -> bytes:
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The whole text of ``manifest.json``."""
+    """The whole text of ``manifest.json``: pieces by their digests, all other parts in it."""
+    listed = part_list(manifest.parts, "", ())
     content = {
         "digest": "0" * 16,
         "format": "unirecord",
@@ -475,11 +205,15 @@ def encode(manifest: Manifest) -> bytes:
         "schema": manifest.schema.to_wire(),
         "index": list(manifest.index),
         "metadata": None if manifest.metadata is None else base64.b64encode(manifest.metadata).decode(),
-        "parts": [_encode_part(part) for part in manifest.parts],
+        "parts": [_encode_part(part) for part in listed.tail],
         "created_by": manifest.created_by,
     }
     said = {key: getattr(manifest, key) for key in _SAID}
     content |= {key: value for key, value in said.items() if value is not None}
+    if listed.pieces:
+        content[_PIECES] = [
+            {"digest": piece.digest, "parts": len(piece), "rows": piece.rows} for piece in listed.pieces
+        ]
     if manifest.optional:
         content["optional"] = manifest.optional
     if manifest.layouts:
@@ -490,6 +224,23 @@ def encode(manifest: Manifest) -> bytes:
         content["required"] = needed
     ordered = {key: content[key] for key in sorted(content, key=lambda key: (key != "digest", key))}
     return sealed(json.dumps(ordered, separators=(",", ":"), ensure_ascii=False).encode() + b"\n")
+
+
+def divided(
+    manifest: Manifest, known: Manifest | None, *, salt: int | None = None
+) -> tuple[Manifest, dict[str, bytes]]:
+    """The manifest as it is published after ``known``: with the pieces that are to be written before it, by name.
+
+    No piece of any other publication has the name of one of these. ``salt``: a number that no other writer has, where
+    others may publish at the same time.
+    """
+    digests = schema_digest(manifest.schema), [schema_digest(layout.files[0]) for layout in manifest.layouts]
+    about = PartList((), (), *digests)
+    before = () if known is None else known.parts
+    parts, made = in_pieces(
+        manifest.parts, before, manifest.id, manifest.generation if salt is None else salt, about
+    )
+    return replace(manifest, parts=parts), made
 
 
 def sealed(text: bytes) -> bytes:
@@ -519,23 +270,32 @@ def _encode_part(part: PartEntry) -> dict[str, Any]:
 
 
 def read(path: str) -> Manifest:
-    """The manifest in the file at ``path``, strictly checked: errors of `decode`, and OSError."""
-    return decode(read_file(path, MAX_BYTES + 1), path)
+    """The manifest in the file at ``path``, and its pieces, strictly checked: errors of `decode`, and OSError."""
+    text = read_file(path, MAX_BYTES + 1)
+    while True:
+        try:
+            return decode(text, path)
+        except CorruptionError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            # a piece is gone: with the version that named it, or it is lost
+            before, text = text, read_file(path, MAX_BYTES + 1)
+            if text == before:
+                raise
 
 
 def decode(text: bytes, path: str) -> Manifest:
-    """Reads a manifest; FormatError when it is none or a newer one, CorruptionError when it is not what was written."""
+    """Reads a manifest, and the pieces that it names, which are beside ``path``.
+
+    Raises:
+        FormatError: it is none, or a newer one, or it says what cannot be.
+        CorruptionError: it is not what was written, or a piece is missing or not what was written.
+    """
     if not _BEGINNING.match(text):
         raise FormatError(
             f"{path}: this is not the manifest of a UniRecord dataset: it does not begin with its digest"
         )
-    listed = find_parts(text) if len(text) <= MAX_BYTES else None
-    stand_in = secrets.token_hex()  # for parts that were found without it
-    content = _load(
-        text if listed is None else listed.before + json.dumps(stand_in).encode() + listed.after, path
-    )
-    if listed is not None and content.get("parts") != [stand_in]:
-        listed, content = None, _load(text, path)  # they are of another key "parts", further in
+    content = _load(text, path)
     if content.get("format") != "unirecord":
         raise FormatError(f"{path}: this JSON file is not the manifest of a UniRecord dataset")
     version = content.get("version")
@@ -550,11 +310,33 @@ def decode(text: bytes, path: str) -> Manifest:
         raise FormatError(f"{path}: expected the keys {sorted(_KEYS)}, found {sorted(content)}")
     try:
         _check_digest(text, path)
-        return _decode(content, listed)
+        named = _named_pieces(content)
+        part_id = bytes.fromhex(checked_hex(content["id"], 32, "id"))
+    except (ValueError, FormatError) as error:
+        raise FormatError(f"{path}: {error}") from error
+    pieces = _read_pieces(named, part_id, os.path.dirname(path))
+    try:
+        return _decode(content, pieces)
     except (ValueError, FormatError) as error:
         raise FormatError(f"{path}: {error}") from error
     except RecursionError:
         raise FormatError(f"{path}: it is nested too deep to be a manifest") from None
+
+
+def check(manifest: Manifest, path: str) -> None:
+    """Errors of `decode` where a reader would refuse this manifest at ``path``."""
+    decode(encode(manifest), path)
+
+
+def pieces_named(path: str) -> set[str]:
+    """The names of the pieces of the manifest at ``path``, which are not read; errors of `decode`, and OSError."""
+    text = read_file(path, MAX_BYTES + 1)
+    content = _load(text, path)
+    try:
+        _check_digest(text, path)
+        return {piece_name(digest) for digest, *_ in _named_pieces(content)}
+    except (ValueError, FormatError) as error:
+        raise FormatError(f"{path}: {error}") from error
 
 
 def _check_required(names: Any, path: str) -> None:
@@ -623,7 +405,72 @@ def _check_digest(text: bytes, path: str) -> None:
         )
 
 
-def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
+def _named_pieces(content: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Digest, parts and rows of each piece."""
+    pieces = content.get(_PIECES, [])
+    if not isinstance(pieces, list) or (_PIECES in content and not pieces):
+        raise ValueError("pieces is not a list of one or more")
+    found = []
+    for piece in pieces:
+        if not isinstance(piece, dict) or set(piece) != _PIECE_KEYS:
+            raise ValueError(f"a piece needs the keys {sorted(_PIECE_KEYS)}")
+        parts, rows = (checked_number(piece[key], f"{key} of a piece") for key in ("parts", "rows"))
+        found.append((checked_hex(piece["digest"], 16, "digest of a piece"), parts, rows))
+    if len({digest for digest, *_ in found}) != len(found):
+        raise ValueError("it has a piece twice")
+    return found
+
+
+# Pieces that were read, or written, by this process, by folder and digest: what opens a dataset again, or publishes,
+# reads the new ones alone. The oldest go when there are too many.
+_kept_pieces: dict[tuple[str, str, bytes], Piece] = {}
+_MOST_KEPT: Final = 2_048
+_AT_ONCE: Final = 16  # that are read at once in an object store
+
+
+def keep_pieces(folder: str, listing: Manifest) -> None:
+    """Has the pieces of a manifest that is published in this folder found without being read."""
+    if isinstance(listing.parts, PartList):
+        for piece in listing.parts.pieces:
+            _keep_piece(folder, listing.id, piece)
+
+
+def _keep_piece(folder: str, dataset_id: bytes, piece: Piece) -> None:
+    while len(_kept_pieces) >= _MOST_KEPT:
+        with suppress(KeyError, StopIteration, RuntimeError):  # another thread does the same
+            del _kept_pieces[next(iter(_kept_pieces))]
+    _kept_pieces[folder, piece.digest, dataset_id] = piece
+
+
+def _read_pieces(named: Sequence[tuple[str, int, int]], dataset_id: bytes, folder: str) -> list[Piece]:
+    """The pieces of a manifest of this dataset."""
+
+    def read_one(said: tuple[str, int, int]) -> Piece:
+        digest, parts, rows = said
+        kept = _kept_pieces.get((folder, digest, dataset_id))
+        if kept is not None and (len(kept), kept.rows) == (parts, rows):
+            return kept
+        path = os.path.join(folder, piece_name(digest))
+        try:
+            content = read_file(path, MAX_BYTES + 1)
+        except FileNotFoundError as error:
+            raise CorruptionError(
+                f"{path}: this file, which lists {many(parts, 'part')} of the dataset, is missing; restore it from a "
+                "copy, or save the rows by `unirecord repair`",
+                path=path,
+            ) from error
+        piece = decode_piece(content, digest, dataset_id, parts, rows, path)
+        _keep_piece(folder, dataset_id, piece)
+        return piece
+
+    if len(named) < 2 or location_of(folder).in_file_system:
+        return list(map(read_one, named))
+    with ThreadPoolExecutor(min(_AT_ONCE, len(named))) as pool:
+        contexts = [copy_context() for _ in named]
+        return list(pool.map(lambda context, said: context.run(read_one, said), contexts, named))
+
+
+def _decode(content: dict[str, Any], pieces: Sequence[Piece]) -> Manifest:
     schema = Schema.from_wire(content["schema"])
     index = checked_index(schema, content["index"])
     parts = content["parts"]
@@ -632,14 +479,9 @@ def _decode(content: dict[str, Any], listed: PartList | None) -> Manifest:
     next_part = checked_number(content["next_part"], "next_part")
     layouts = decode_layouts(content[_LAYOUTS], schema) if _LAYOUTS in content else ()
     needed, digest = content.get("required", []), schema_digest(schema)
-    said = needed, layouts, digest
-    entries: Sequence[PartEntry]
-    if listed is None:
-        entries = tuple(_decode_part(part, next_part, layouts) for part in parts)
-        check_entries(entries, *said)
-    else:
-        entries = listed.parts
-        check_listed(listed.parts, next_part, *said)
+    tail = [_decode_part(part, next_part, layouts) for part in parts]
+    entries = PartList(pieces, tail, digest, [schema_digest(layout.files[0]) for layout in layouts])
+    _check_parts(entries, next_part, needed, layouts, digest)
     return Manifest(
         bytes.fromhex(checked_hex(content["id"], 32, "id")),
         checked_number(content["generation"], "generation", least=1),
@@ -798,6 +640,8 @@ def state_of(part_id: bytes, files: Sequence[bytes], places: Sequence[tuple[int,
 
 def pruned(found: Manifest) -> Manifest:
     """The manifest without layouts that no part has."""
+    if not found.layouts:
+        return found
     used = sorted({part.columns.layout for part in found.parts if part.columns is not None})
     if len(used) == len(found.layouts):
         return found

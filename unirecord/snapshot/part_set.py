@@ -514,7 +514,7 @@ class PartSet:
     @cached_property
     def _data_bytes(self) -> int:
         if isinstance(self.snapshot.parts, ListedRefs):
-            return sum(self.snapshot.parts.listed.fields.bytes.tolist())
+            return sum(self.snapshot.parts.fields.bytes.tolist())
         with use_storage(self.snapshot.storage):
             return sum(
                 file.bytes if file.bytes >= 0 else location_of(file.path).size(file.path)

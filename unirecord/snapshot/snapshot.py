@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import overload
+from typing import Final, overload
 
 from ..core import PartRefs, xxh3_64
 from ..errors import SchemaError
@@ -14,7 +14,8 @@ from ..sizes import many
 from ..storage.storage_options import StorageOptions
 from .deletions import Deletion
 from .layouts import Layout
-from .manifest import ListedParts, state_of
+from .manifest import state_of
+from .part_list import PartFields
 from .prefetch import Beginnings
 from .versions import BlockFacts
 
@@ -72,6 +73,9 @@ class PartRef:
     files: tuple[PartRef, ...] = ()  # its column parts
 
 
+_ID_BYTES: Final = 16
+
+
 class PathsIn(Sequence[str]):
     """The paths of files in one folder, whose path ends with what divides it from names; each made when asked for."""
 
@@ -97,16 +101,16 @@ class PathsIn(Sequence[str]):
 
 
 class ListedRefs(Sequence[PartRef]):
-    """Parts that a manifest in ``folder`` lists as columns; each is made a reference when it is asked for."""
+    """Parts in ``folder`` that have no more than these fields; each is made a reference when it is asked for."""
 
-    __slots__ = ("listed", "paths")
+    __slots__ = ("fields", "paths")
 
-    def __init__(self, folder: str, listed: ListedParts) -> None:
-        self.listed = listed
-        self.paths = PathsIn(folder, listed.fields.names)
+    def __init__(self, folder: str, fields: PartFields) -> None:
+        self.fields = fields
+        self.paths = PathsIn(folder, fields.names)
 
     def __len__(self) -> int:
-        return len(self.listed)
+        return len(self.fields.names)
 
     @overload
     def __getitem__(self, number: int) -> PartRef: ...
@@ -115,14 +119,15 @@ class ListedRefs(Sequence[PartRef]):
     def __getitem__(self, number: int | slice) -> PartRef | tuple[PartRef, ...]:
         if isinstance(number, slice):
             return tuple(self[i] for i in range(*number.indices(len(self))))
-        part = self.listed[number]
+        i = range(len(self))[number]
+        fields = self.fields
         return PartRef(
-            self.paths.folder + part.name,
-            part.id,
-            part.rows,
-            part.bytes,
-            int(part.content, 16),
-            part.index_bytes,
+            self.paths[i],
+            fields.ids[i * _ID_BYTES : (i + 1) * _ID_BYTES],
+            int(fields.rows[i]),
+            int(fields.bytes[i]),
+            int(fields.contents[i]),
+            int(fields.index_bytes[i]),
         )
 
     def __iter__(self) -> Iterator[PartRef]:
@@ -141,7 +146,7 @@ class ListedRefs(Sequence[PartRef]):
 
 def rows_of(refs: Sequence[PartRef]) -> list[int]:
     """Rows of each part."""
-    return refs.listed.fields.rows.tolist() if isinstance(refs, ListedRefs) else [ref.rows for ref in refs]
+    return refs.fields.rows.tolist() if isinstance(refs, ListedRefs) else [ref.rows for ref in refs]
 
 
 def deleted_of(refs: Sequence[PartRef]) -> int:
@@ -154,7 +159,7 @@ def deleted_of(refs: Sequence[PartRef]) -> int:
 def core_refs(refs: Sequence[PartRef]) -> PartRefs:
     """What the C core is told of the parts."""
     if isinstance(refs, ListedRefs):
-        fields = refs.listed.fields
+        fields = refs.fields
         return PartRefs(refs.paths, fields.ids, None, fields.rows, fields.contents)
     return PartRefs.of([(ref.path, ref.id, ref.rows, ref.content) for ref in refs])
 

@@ -17,7 +17,8 @@ from ..errors import FormatError, MissingError, UniRecordError
 from ..storage.registry import location_of
 from . import manifest
 from .layouts import encode_layouts
-from .manifest import ListedParts, Manifest, pruned
+from .manifest import Manifest, pruned
+from .part_list import PartList, piece_name
 
 __all__ = [
     "BlockFacts",
@@ -35,6 +36,7 @@ __all__ = [
     "located_version",
     "no_directory",
     "parts_identity",
+    "parts_of",
     "path_of_version",
     "publication_of",
     "published_as",
@@ -182,7 +184,15 @@ def _now() -> str:
 
 
 def files_of(listing: Manifest) -> set[str]:
+    """The names of all files that a manifest names, but for indexes: those of its parts, and pieces."""
+    pieces = listing.parts.pieces if isinstance(listing.parts, PartList) else ()
+    return parts_of(listing).union(piece_name(piece.digest) for piece in pieces)
+
+
+def parts_of(listing: Manifest) -> set[str]:
     """The names of all parts that a manifest names, with column parts, and of their deletion files."""
+    if isinstance(listing.parts, PartList) and listing.parts.is_plain:
+        return set(listing.parts.fields.names)
     names = {part.name for part in listing.parts}
     names |= {part.deleted.name for part in listing.parts if part.deleted is not None}
     return names | {
@@ -283,7 +293,7 @@ def files_identity(found: Manifest) -> str:
 
 def parts_identity(found: Manifest) -> str:
     """32 hex digits that change with every part, and file of deleted rows, that comes or goes; not with columns."""
-    if isinstance(found.parts, ListedParts):
+    if isinstance(found.parts, PartList) and found.parts.is_plain:
         return _digest(found.id + found.parts.fields.ids)
     deleted = (part.deleted.digest.encode() for part in found.parts if part.deleted is not None)
     return _digest(found.id + b"".join(part.id for part in found.parts) + b"".join(deleted))

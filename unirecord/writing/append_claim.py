@@ -177,7 +177,7 @@ class AppendClaim:
         """The file descriptor that holds the lock: whoever inherits it holds it too."""
         return self._aside.lock_number()
 
-    def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
+    def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
         """Waits until no other writer holds the directory, and publishes what ``after`` makes of its manifest then."""
         claim = self._held()
         moved: list[str] = []

@@ -128,12 +128,12 @@ def _delete(folder: str, claim: Publisher, where: str | None, rows: Any) -> Dele
         return Deleted(0, before.generation)
     after = before
 
-    def without_them(now: Manifest | None) -> bytes:
+    def without_them(now: Manifest | None) -> Manifest:
         nonlocal after
         if now is not before:
             raise OvertakenError
         after = published_as(replace(before, parts=entries), before, "delete", folder)
-        return manifest.encode(after)
+        return after
 
     made: list[str] = []
     try:
@@ -249,7 +249,7 @@ def evict(
         found, parts = _planned_eviction(folder, before, limit)
         if found.parts:
             after = published_as(replace(before, parts=parts), before, "evict", folder)
-            claim.publish(lambda _: manifest.encode(after))
+            claim.publish(lambda _: after)
     return replace(found, collected=gc(folder, keep=1)) if collect else found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -14,7 +14,15 @@ from ..sizes import many
 from ..snapshot import manifest
 from ..snapshot.deletions import NAME as DELETION
 from ..snapshot.deletions import deletion_name
-from ..snapshot.manifest import PART_NAME, Manifest, PartEntry, files_with_rows
+from ..snapshot.manifest import (
+    PART_NAME,
+    PIECE_NAME,
+    Manifest,
+    PartEntry,
+    divided,
+    files_with_rows,
+    keep_pieces,
+)
 from ..snapshot.part import is_whole
 from ..snapshot.versions import (
     KEPT_NAME,
@@ -22,6 +30,7 @@ from ..snapshot.versions import (
     kept_name,
     kept_versions,
     no_directory,
+    parts_of,
     publication_of,
     read_newest,
 )
@@ -49,6 +58,7 @@ __all__ = [
     "new_folder",
     "plans_of_appends",
     "prune",
+    "put_pieces",
     "settle_append",
     "take_append",
     "with_target",
@@ -234,6 +244,19 @@ def named_by_versions(folder: str, newest: Manifest) -> set[str] | None:
     return named
 
 
+def _pieces_of_versions(folder: str) -> set[str] | None:
+    """The pieces that the kept versions name, which are not read; None when one cannot be read, and may name any."""
+    named: set[str] = set()
+    for number in kept_versions(location_of(folder).names(folder)):
+        try:
+            named |= manifest.pieces_named(os.path.join(folder, kept_name(number)))
+        except FileNotFoundError:
+            continue
+        except (OSError, UniRecordError):
+            return None
+    return named
+
+
 def check_only_grew(folder: str) -> None:
     """UniRecordError where the newest manifest is lost, and the parts that are there cannot all be the dataset's.
 
@@ -266,16 +289,22 @@ def check_only_grew(folder: str) -> None:
         before = parts
 
 
-def prune(folder: str, text: bytes) -> None:
-    """Removes the version that is one too many, once ``text`` is published, where that names all of its parts.
+def put_pieces(folder: str, pieces: Mapping[str, bytes]) -> None:
+    """Writes the pieces that a manifest is to name; they are durable when this returns."""
+    for name, content in pieces.items():
+        write_staged(os.path.join(folder, name), os.path.join(folder, manifest.NAME), content)
+    if pieces:
+        store.sync_folder(folder)
+
+
+def prune(folder: str, newest: Manifest) -> None:
+    """Removes the version that is one too many, once ``newest`` is published, where that names all of its parts.
 
     A version that alone names parts stays, as does one that a reader holds: `unirecord gc` looks after those.
     """
-    newest_path = os.path.join(folder, manifest.NAME)
-    newest = manifest.decode(text, newest_path)
     path = os.path.join(folder, kept_name(newest.generation - KEPT - 1))
     try:
-        if newest.generation > KEPT + 1 and files_of(manifest.read(path)) <= files_of(newest):
+        if newest.generation > KEPT + 1 and parts_of(manifest.read(path)) <= parts_of(newest):
             unless_leased(path)
     except (OSError, UniRecordError):
         return
@@ -283,9 +312,11 @@ def prune(folder: str, text: bytes) -> None:
 
 Unfinished = Literal["resume", "drop", "refuse"]
 
-_PART_FILE = re.compile(r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec(?:\.del-[0-9]{6,18})?)(\.idx)?")
+_PART_FILE = re.compile(
+    r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec(?:\.del-[0-9]{6,18})?|parts-[0-9a-f]{16})(\.idx)?"
+)
 _TEMPORARY = re.compile(
-    rf"\.(part-[0-9]{{6,12}}-[0-9a-f]{{8}}\.urec(\.idx|\.del-[0-9]{{6,18}})?|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
+    rf"\.(part-[0-9]{{6,12}}-[0-9a-f]{{8}}\.urec(\.idx|\.del-[0-9]{{6,18}})?|parts-[0-9a-f]{{16}}|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
 )
 
 
@@ -407,10 +438,12 @@ class DirectoryClaim:
         if self.before is not None:
             listed = files_of(self.before) | kept
             clear_stale(self.folder, names, self.before)
-            if not listed.issuperset(parts):
+            others = [part for part in parts if part not in listed]
+            if all(map(PIECE_NAME.fullmatch, others)):
+                named = _pieces_of_versions(self.folder) if others else set()
+            else:
                 named = named_by_versions(self.folder, self.before)
-                listed.update(parts if named is None else named)
-            self.clear(part for part in parts if part not in listed)
+            self.clear(part for part in others if named is not None and part not in named)
         else:
             lost = {part for part in parts if part not in kept and (owns(part) or not self.in_place)}
             self.clear(lost)
@@ -473,23 +506,29 @@ class DirectoryClaim:
         """The file descriptor that holds the lock: whoever inherits it holds it too."""
         return self.manifest.fileno()
 
-    def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
-        """Writes and syncs the manifest, and gives it its name, and then the directory, if that is new.
+    def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
+        """Writes and syncs the manifest, its pieces first, and gives it its name, and the directory, if that is new.
 
         The one before is kept, unless the dataset is replaced.
         """
-        text = after(self.before)
-        self.manifest.append([text])
-        self.manifest.sync()
+        found, pieces = divided(after(self.before), self.before)
         keeps = self._keeps and self.before is not None
-        if keeps and self.before is not None:
-            keep_version(self.folder, self.before.generation)
-        self.manifest.publish()
-        if not self.in_place:
-            store.give_name(self.folder, self.path)
+        try:
+            put_pieces(self.folder, pieces)
+            self.manifest.append([manifest.encode(found)])
+            self.manifest.sync()
+            if keeps and self.before is not None:
+                keep_version(self.folder, self.before.generation)
+            self.manifest.publish()
+            if not self.in_place:
+                store.give_name(self.folder, self.path)
+        finally:
+            if pieces:
+                self.clear_files(pieces)
         note_publication(self.path)
+        keep_pieces(self.path, found)
         if keeps:
-            prune(self.folder, text)
+            prune(self.folder, found)
 
     def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
         """Writes which rows of a part have been deleted; the file's name, durable once the folder is synced."""

@@ -14,6 +14,7 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from ..snapshot import manifest
 from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.part_list import appended
 from ..snapshot.readable import check_readable
 from ..snapshot.versions import published_as
 from .directory_claim import Unfinished
@@ -44,7 +45,7 @@ class DirectoryWriter:
         )
         if self._claim.dropped and unfinished == "refuse":
             warnings.warn(f"{path} {begins_anew(self._claim.dropped)}", stacklevel=2)
-        numbers = [int(name.split("-")[1]) for name in self._claim.parts]
+        numbers = [int(name.split("-")[1]) for name in self._claim.parts if name.startswith("part-")]
         self.first: int = self.before.next_part if self.before else max(numbers, default=-1) + 1
         like = os.path.join(path, manifest.NAME)
         self._parts = PartSequence(
@@ -98,11 +99,11 @@ class DirectoryWriter:
             self._claim.release()
             return
 
-        def after(before: Manifest | None) -> bytes:
-            text = manifest.encode(self._after(before, content, entries))
+        def after(before: Manifest | None) -> Manifest:
+            found = self._after(before, content, entries)
             if checked:
-                manifest.decode(text, os.path.join(self.path, manifest.NAME))
-            return text
+                manifest.check(found, os.path.join(self.path, manifest.NAME))
+            return found
 
         self._claim.publish(after)
         if not self._append:
@@ -119,7 +120,7 @@ class DirectoryWriter:
         if self._append and before is not None:
             after = replace(
                 before, generation=generation, next_part=next_part, created_by=after.created_by,
-                parts=(*before.parts, *after.parts),
+                parts=appended(before.parts, entries),
             )  # fmt: skip
             return published_as(after, before, "append", self.path)
         return after

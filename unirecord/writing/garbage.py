@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..errors import BusyError, MissingError
 from ..snapshot import manifest
 from ..snapshot.deletions import NAME as DELETION
-from ..snapshot.manifest import PART_NAME, Manifest
+from ..snapshot.manifest import PART_NAME, PIECE_NAME, Manifest
 from ..snapshot.versions import (
     files_of,
     given_up,
@@ -55,9 +55,10 @@ class Collected:
         in_use: versions that would have been removed, and that somebody on this machine reads, ascending.
         unknown: versions likewise of which no lock could tell, since the file system has none, ascending.
         kept: all other versions, the newest last.
-        parts: parts, and files of deleted rows, that are gone: those that only removed versions named, and those that
-            a conversion that was stopped had finished to append them.
-        bytes: of these parts' data files and indexes.
+        parts: parts, files of deleted rows and lists of parts that are gone: those that only removed versions named,
+            those that a writer that was killed has left, and those that a conversion that was stopped had finished to
+            append them.
+        bytes: of these files, with indexes.
     """
 
     removed: tuple[int, ...]
@@ -171,7 +172,7 @@ def _found(folder: str, url: str, writes: ObjectWrites, keep: int, before: float
 
 def _may_go(name: str, newest: Manifest) -> bool:
     """Whether it is a file of the dataset; not one of deleted rows whose name may be given again."""
-    if PART_NAME.fullmatch(name):
+    if PART_NAME.fullmatch(name) or PIECE_NAME.fullmatch(name):
         return True
     return bool(DELETION.fullmatch(name)) and int(name.rpartition("-")[2]) <= newest.generation
 
@@ -338,7 +339,9 @@ def _unnamed(folder: str, listings: Sequence[Manifest]) -> list[str]:
     return sorted(
         name
         for name in names
-        if (PART_NAME.fullmatch(name) or DELETION.fullmatch(name)) and name not in named and not own(name)
+        if name not in named
+        and any(kind.fullmatch(name) for kind in (PART_NAME, DELETION, PIECE_NAME))
+        and not own(name)
     )
 
 

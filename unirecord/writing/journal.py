@@ -325,6 +325,8 @@ def _is_texts(value: Any) -> bool:
 
 def owns(plan: dict[str, Any], name: str) -> bool:
     """Whether a part, by its name, is one of the conversion of a plan."""
+    if not name.startswith("part-"):  # a list of parts
+        return False
     number = int(name.split("-")[1])
     return name == part_name(number, part_id(bytes.fromhex(plan["id"]), number))
 

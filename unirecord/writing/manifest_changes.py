@@ -113,12 +113,12 @@ def _restore(folder: str, version: int) -> int:
     path_of_version(folder, version)
     published = 0
 
-    def again(before: Manifest | None) -> bytes:
+    def again(before: Manifest | None) -> Manifest:
         nonlocal published
         assert before is not None
         after = published_as(listing, before, "restore", folder, of=version)
         published = after.generation
-        return manifest.encode(after)
+        return after
 
     with held(folder) as claim:
         assert claim.before is not None
@@ -269,10 +269,10 @@ def _change(
 
                 def publish(
                     now: Manifest | None, before: Manifest = before, after: Manifest = after
-                ) -> bytes:
+                ) -> Manifest:
                     if now is not before:
                         raise OvertakenError
-                    return manifest.encode(after)
+                    return after
 
                 claim.publish(publish)
                 return ColumnsChanged(after.generation, after.schema.names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -12,8 +13,16 @@ from typing import Any
 from ..errors import ExistsError, StaleError, UniRecordError
 from ..snapshot import manifest
 from ..snapshot.deletions import deletion_name
-from ..snapshot.manifest import Manifest, PartEntry
-from ..snapshot.versions import files_of, given_up, kept_name, kept_versions, no_directory, same_version
+from ..snapshot.manifest import Manifest, PartEntry, divided, keep_pieces
+from ..snapshot.versions import (
+    files_of,
+    given_up,
+    kept_name,
+    kept_versions,
+    no_directory,
+    parts_of,
+    same_version,
+)
 from ..storage import local as store
 from ..storage.object_store import ObjectWrites, Outrun, Undecided, Versioned
 from ..storage.publications import note_publication
@@ -179,30 +188,42 @@ class ObjectClaim:
         """The descriptor that holds the lock of the folder of this machine."""
         return self._spool.lock.fileno()
 
-    def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
+    def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
         """Puts the manifest, on the condition that the one before is still there; tried again by who appends."""
         self._plans.publishing()
         while not self._is_published_already():
-            text = after(self.before)
-            self._check_there(text)
-            self._keep_version()
-            self._asked = text
+            found, pieces = divided(after(self.before), self.before, salt=secrets.randbits(64))
             try:
-                self._writes.put_if(self._url, self._asked, self._version)
-            except Outrun as error:
-                self._asked = None
-                self._take_newer(error.now)
-            except Undecided:
-                raise
-            except OSError:
-                self._asked = None
-                raise
-            else:
-                self._published = True
+                for name, content in pieces.items():
+                    self._writes.put_if(posixpath.join(self.path, name), content, None)
+                self._put(found)
+            finally:
+                if pieces and self._asked is None:
+                    self._delete(list(pieces))
+            if self._published:
                 note_publication(self.path)
-                self._prune()
+                keep_pieces(self.path, found)
+                self._prune(found)
                 return
         self._published = True
+
+    def _put(self, found: Manifest) -> None:
+        """Puts this manifest, all that it names being there; what another one has published is `before` then."""
+        self._check_there(found)
+        self._keep_version()
+        self._asked = manifest.encode(found)
+        try:
+            self._writes.put_if(self._url, self._asked, self._version)
+        except Outrun as error:
+            self._asked = None
+            self._take_newer(error.now)
+        except Undecided:
+            raise
+        except OSError:
+            self._asked = None
+            raise
+        else:
+            self._published = True
 
     def _is_published_already(self) -> bool:
         """Whether an earlier run of this conversion has published these parts, though it did not live to know it."""
@@ -211,12 +232,11 @@ class ObjectClaim:
         named = files_of(self.before) | (self._named_by_versions() if self._may_be_published else set())
         return any(self._is_own(name) for name in named)
 
-    def _check_there(self, text: bytes) -> None:
+    def _check_there(self, after: Manifest) -> None:
         """StaleError when a file that this names, and the version before does not, is deleted, or will be: by a `gc`.
 
         Whoever deletes has said so in the version before, on the condition of which this is published.
         """
-        after = manifest.decode(text, self._url)
         new = files_of(after) - (set() if self.before is None else files_of(self.before))
         new |= {f"{name}.idx" for name in new if manifest.PART_NAME.fullmatch(name)}
         there = set(self._names()) - (set() if self.before is None else given_up(self.before)) if new else new
@@ -227,13 +247,13 @@ class ObjectClaim:
                 "writer reaches"
             )
 
-    def _prune(self) -> None:
+    def _prune(self, newest: Manifest) -> None:
         """Deletes the version that is one too many, where what has been published names all of its parts."""
-        if not self._append or self.before is None or self._asked is None or self.before.generation <= KEPT:
+        if not self._append or self.before is None or self.before.generation <= KEPT:
             return
         url = posixpath.join(self.path, kept_name(self.before.generation - KEPT))
         with suppress(OSError, UniRecordError):
-            if files_of(manifest.read(url)) <= files_of(manifest.decode(self._asked, self._url)):
+            if parts_of(manifest.read(url)) <= parts_of(newest):
                 self._writes.delete([url])
 
     def _keep_version(self) -> None:

@@ -66,8 +66,8 @@ class Publisher(Protocol):
     def lock_number(self) -> int:
         """The file descriptor that holds the lock: whoever inherits it holds it too."""
 
-    def publish(self, after: Callable[[Manifest | None], bytes]) -> None:
-        """Publishes the manifest that ``after`` makes of the one that is there, durably and at once.
+    def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
+        """Publishes the manifest that ``after`` makes of the one that is there, durably and at once, its pieces first.
 
         Where the dataset is not replaced, the manifest that was there is kept as a version.
         """

@@ -506,7 +506,7 @@ def relay(
             after = _marked(
                 after, [entry for entry, new in zip(entries, plan, strict=True) if _is_bare(new, bare, drop)]
             )
-            claim.publish(lambda _: manifest.encode(after))
+            claim.publish(lambda _: after)
         finally:
             work.close()
             if not claim.published:
@@ -640,7 +640,7 @@ def sort(
                 entries = writing.write(order, Tracker(size, progress).advance)
                 after = replace(before, parts=tuple(entries), next_part=before.next_part + len(entries))
                 after = without_bare(published_as(after, before, "sort", folder))
-                claim.publish(lambda _: manifest.encode(after))
+                claim.publish(lambda _: after)
             finally:
                 writing.close()
                 if not claim.published:
@@ -873,7 +873,7 @@ def _publish(
             new_id, claim.last_kept + 1, next_part, first.schema, first.index, user, tuple(entries),
             layouts=tuple(layouts),
         )  # fmt: skip
-        claim.publish(lambda _: manifest.encode(pruned(begun_by(listing, "merge"))))
+        claim.publish(lambda _: pruned(begun_by(listing, "merge")))
     except BaseException:
         claim.abort([*names, *map(_deletion_name, names)])
         raise
