@@ -127,12 +127,13 @@ static ur_status check_version(const uint8_t *text, ur_error *error) {
 static ur_status check_required(const uint8_t *required, bool *columns, bool *deletions, ur_error *error) {
   *columns = *deletions = false;
   if (required == NULL) return UR_OK;
-  if (ur_json_kind_of(required) != UR_JSON_ARRAY) return wrong(error, "\"required\" is not a list of strings");
+  if (ur_json_kind_of(required) != UR_JSON_ARRAY || ur_json_count(required) == 0)
+    return wrong(error, "\"required\" is not a list of one or more strings");
   ur_json_items items = ur_json_items_of(required);
   const uint8_t *item = NULL;
   while (ur_json_next(&items, NULL, &item)) {
     ur_json_text text;
-    if (!ur_json_string(item, &text)) return wrong(error, "\"required\" is not a list of strings");
+    if (!ur_json_string(item, &text)) return wrong(error, "\"required\" is not a list of one or more strings");
     if (ur_json_is(text, "columns")) {
       *columns = true;
     } else if (ur_json_is(text, "deletions")) {

@@ -117,7 +117,7 @@ static bool read_column(const uint8_t *value, ur_schema_column *column) {
     return false;
   if (!ur_json_string(name, &column->name) || !is_name(column->name) || !ur_json_string(type, &text)) return false;
   if (ur_json_next(&items, NULL, &annotations) &&
-      (ur_json_kind_of(annotations) != UR_JSON_OBJECT || !are_annotations(annotations, 1)))
+      (ur_json_kind_of(annotations) != UR_JSON_OBJECT || ur_json_count(annotations) == 0 || !are_annotations(annotations, 1)))
     return false;
   column->type = (ur_json_text){type, (uint64_t)(ur_json_end(shape) - type)};
   bool nullable = text.bytes > 0 && text.at[text.bytes - 1] == '?';
@@ -304,7 +304,7 @@ void ur_schema_pack(const uint8_t *value, bool annotations, ur_packed *packed) {
     const uint8_t *said[4];
     int count = 0;
     while (count < 4 && ur_json_next(&items, NULL, &item)) said[count++] = item;
-    if (count == 4 && (!annotations || said[3][1] == '}')) count = 3; /* those without a key are none */
+    if (count == 4 && !annotations) count = 3;
     put_count(packed, 0x90, 0xdc, (uint64_t)count);
     for (int i = 0; i < count; i++) put_value(packed, said[i]);
   }

@@ -47,6 +47,9 @@ static ur_status check_versions(const uint8_t *header, uint64_t bytes, ur_file_k
                         version, UR_VERSION);
     return ur_because(error, UR_REASON_NEWER, status);
   }
+  if (ur_load16(header + UR_AT_WRITER_VERSION) < version)
+    return ur_fail_at(error, UR_FORMAT, file, UR_AT_WRITER_VERSION, "writer_version is %u, below min_reader_version",
+                      (unsigned)ur_load16(header + UR_AT_WRITER_VERSION));
   uint32_t required = ur_load32(header + UR_AT_REQUIRED);
   uint64_t digests_at = file == UR_FILE_DATA ? UR_AT_DATA_DIGESTS : UR_AT_INDEX_DIGESTS;
   uint32_t digests = ur_load32(header + digests_at);

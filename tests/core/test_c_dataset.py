@@ -592,6 +592,14 @@ def test_a_newer_feature_is_refused_by_its_name(reader: Path, whole: dict[str, A
     assert "manifest.json: it needs a reader of version 2" in version[1]
 
 
+def test_what_is_empty_is_left_out(reader: Path, whole: dict[str, Any]) -> None:
+    schema = [[*whole["schema"][0][:3], {}], *whole["schema"][1:]]
+    empty = [{"required": []}, {"optional": {}}, {"layouts": []}, {"pieces": []}, {"schema": schema}]
+    given = [sealed({**whole, **keys}) for keys in empty]
+    assert disagreements(reader, given) == ([], 0)
+    assert [code for code, _ in texts(reader, given)] == [5] * len(empty)
+
+
 def test_the_floats_of_manifests_are_read_as_python_reads_them(reader: Path, whole: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)
     numbers = rng.integers(0, 1 << 64, 20_000, np.uint64).view(np.float64)

@@ -267,6 +267,9 @@ def hostile_metadata(made: MadePart, meta: bytes) -> bytes:
         msgpack.packb({"schema": [["a", "int32", [2**63]]], "index": ["zz"], "user": None, "created_by": ""}),
         msgpack.packb({"schema": [["a", "int32", [-(2**63)]]], "index": [1], "user": None, "created_by": ""}),
         msgpack.packb({"schema": 7, "index": None, "user": None, "created_by": ""}),
+        msgpack.packb({"schema": [["a", "int32", None]], "index": [], "user": None}),
+        msgpack.packb({"schema": [["a", "int32", None]], "index": [], "user": None, "created_by": None}),
+        msgpack.packb({"schema": [["a", "int32", None, {}]], "index": [], "user": None, "created_by": ""}),
     ],
     ids=lambda meta: repr(bytes(meta[:12])),
 )

@@ -72,6 +72,7 @@ def resealed(raw: bytes, offset: int, value: bytes, domain: int = 1) -> bytes:
         (8, b"\2\0", "upgrade"),
         (8, b"\0\0", "version 0"),
         (12, b"\1", "features"),
+        (10, b"\0\0", "writer_version is 0, below the 1 of min_reader_version"),
         (20, b"\0\1\0\0", "header_bytes"),
         (40, bytes(4), "columns"),
         (40, b"\xff\xff\0\0", "columns"),

@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from unirecord.errors import FormatError, SchemaError
 from unirecord.format.column import Column
-from unirecord.format.metadata import check_room
+from unirecord.format.metadata import check_room, decode
 from unirecord.format.schema import Schema
 
 SCALARS = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -216,3 +217,31 @@ def test_as_many_columns_are_taken_as_the_heads_hold(spec: str, fits: int, too_m
     if too_many is not None:
         with pytest.raises(SchemaError, match="use fewer columns"):
             check(too_many)
+
+
+GOOD_METADATA: dict[str, Any] = {
+    "schema": [["a", "int32", None, {"unit": "s"}]],
+    "index": ["a"],
+    "user": None,
+    "created_by": "somebody",
+    "later": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({k: v for k, v in GOOD_METADATA.items() if k != "created_by"}, "does not begin with"),
+        ({"created_by": "", **GOOD_METADATA}, "does not begin with"),
+        (GOOD_METADATA | {"created_by": None}, "created_by is not a string"),
+        (GOOD_METADATA | {"created_by": b"me"}, "created_by is not a string"),
+        (GOOD_METADATA | {"schema": [["a", "int32", None, {}]]}, "an empty map"),
+        (GOOD_METADATA | {"schema": [["a", "int32", None, None]]}, "are no map"),
+        (GOOD_METADATA | {"index": ["b"]}, "does not name columns"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_metadata_that_breaks_a_rule_is_refused(content: dict[str, Any], said: str) -> None:
+    assert decode(msgpack.packb(GOOD_METADATA)).created_by == "somebody"
+    with pytest.raises(FormatError, match=said):
+        decode(msgpack.packb(content))

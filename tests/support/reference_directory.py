@@ -30,6 +30,7 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     layouts = manifest.get("layouts", [])
     needed = ["columns"] * ("layouts" in manifest) + ["deletions"] * gone
     need(manifest.get("required", []) == needed, "what the manifest requires")
+    need("required" not in manifest or needed, "what is empty is left out")
     of_parts = [entry["layout"] for entry in manifest["parts"] if "layout" in entry]
     need(set(of_parts) == set(range(len(layouts))), "layouts of the manifest")
     need(isinstance(manifest["created_by"], str), "created_by of the manifest")

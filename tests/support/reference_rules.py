@@ -178,7 +178,8 @@ def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
     for column, entry in zip(columns, schema, strict=True):
         need(isinstance(entry, list) and len(entry) >= 3, "schema entry of the metadata")
         schema_entry(column, *entry[:3])
-        annotations(entry[3] if len(entry) > 3 else {})
+        if len(entry) > 3:
+            annotations(entry[3])
         logical(column, (entry[3] if len(entry) > 3 else {}).get("logical"))
     names = [c.name for c in columns]
     need(len(set(names)) == len(names), "two columns with the same name")
@@ -190,7 +191,7 @@ def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
 
 def annotations(said: Any) -> None:
     """Maps with strings for keys, arrays, strings, bools, nil and finite numbers, 16 levels deep."""
-    need(isinstance(said, dict), "annotations are a map")
+    need(isinstance(said, dict) and said, "annotations are a map with a key")
     need(depth(said) <= 16, "annotations nested deeper than 16")
     pending: list[Any] = [said]
     while pending:

@@ -609,6 +609,10 @@ def column_from_wire(i: int, entry: object) -> Column:
     if problem is not None or not isinstance(name, str):
         raise FormatError(f"the stored schema's column {i} cannot be called {name!r}: {problem}")
     annotations = checked_annotations(name, entry[3]) if len(entry) > 3 else b""
+    if len(entry) > 3 and not annotations:
+        raise FormatError(
+            f"the annotations of the stored schema's column {name!r} are an empty map; they are left out then"
+        )
     if not isinstance(type_name, str):
         raise FormatError(f"the stored schema's column {name!r} has no type name")
     nullable = type_name.endswith("?")

@@ -226,11 +226,13 @@ def _check_head_size(part: int, metadata: int) -> int:
     return size
 
 
-def _check_versions(min_reader: int, required: int, digests: int) -> None:
+def _check_versions(min_reader: int, writer: int, required: int, digests: int) -> None:
     if min_reader == 0 or min_reader > VERSION:
         raise _refuse(
             f"it needs a reader of version {min_reader}; this one is version {VERSION}: upgrade unirecord"
         )
+    if writer < min_reader:
+        raise _refuse(f"its writer_version is {writer}, below the {min_reader} of min_reader_version")
     if required:
         raise _refuse(f"it needs features {required:#x} that this version does not have: upgrade unirecord")
     if digests:
@@ -279,7 +281,7 @@ def unpack_file_header(raw: bytes) -> FileHeader:
         raise _refuse("it does not start like a UniRecord data file")
     (_, min_reader, writer, required, optional, size, part_id, columns, metadata_bytes, a, k, group, row, digests,
      head_digest, header_digest) = _FILE_HEADER.unpack(raw[:HEADER_BYTES])  # fmt: skip
-    _check_versions(min_reader, required, digests)
+    _check_versions(min_reader, writer, required, digests)
     if digest(raw[:120], seed(part_id, DOMAIN_HEADER)) != header_digest:
         raise CorruptionError("the file header does not have the digest stored with it", offset=0)
     if not optional and any(raw[76:112]):
@@ -375,7 +377,7 @@ def unpack_index_header(raw: bytes) -> IndexHeader:
     (_, min_reader, writer, required, optional, size, part_id, data_bytes, rows, groups, columns, sections,
      metadata_bytes, block, index_bytes, digests_offset, data_digest, content, a, k, group_rows, row_bytes, digests,
      head_digest, header_digest) = _INDEX_HEADER.unpack(raw[:INDEX_HEADER_BYTES])  # fmt: skip
-    _check_versions(min_reader, required, digests)
+    _check_versions(min_reader, writer, required, digests)
     if digest(raw[: INDEX_HEADER_BYTES - 8], seed(part_id, DOMAIN_INDEX_HEADER)) != header_digest:
         raise CorruptionError("the index header does not have the digest stored with it", offset=0)
     if not optional and any(raw[140:176]):

@@ -27,7 +27,7 @@ class Metadata:
     schema: Schema
     index: tuple[str, ...]
     user: object
-    created_by: str | None = None  # package and version that wrote the file
+    created_by: str  # package and version that wrote the file
 
 
 def pack_user(value: object) -> bytes:
@@ -106,11 +106,11 @@ def decode(raw: bytes | memoryview) -> Metadata:
         content = unpack_object(raw)
     except CorruptionError as error:
         raise FormatError(f"the metadata cannot be read: {error}") from error
-    if not isinstance(content, dict) or list(content)[:3] != ["schema", "index", "user"]:
-        raise FormatError("the metadata does not begin with schema, index and user")
+    if not isinstance(content, dict) or list(content)[:4] != ["schema", "index", "user", "created_by"]:
+        raise FormatError("the metadata does not begin with schema, index, user and created_by")
     schema = Schema.from_wire(content["schema"])
-    created_by = content.get("created_by")
-    if created_by is not None and type(created_by) is not str:
+    created_by = content["created_by"]
+    if type(created_by) is not str:
         raise FormatError("the metadata's created_by is not a string")
     return Metadata(schema, checked_index(schema, content["index"]), content["user"], created_by)
 

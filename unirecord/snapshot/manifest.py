@@ -305,7 +305,8 @@ def decode(text: bytes, path: str) -> Manifest:
         raise FormatError(
             f"{path}: it needs a reader of version {version}; this one is version {VERSION}: upgrade unirecord"
         )
-    _check_required(content.get("required", []), path)
+    if "required" in content:
+        _check_required(content["required"], path)
     if set(content) - _MAY_BE != _KEYS:
         raise FormatError(f"{path}: expected the keys {sorted(_KEYS)}, found {sorted(content)}")
     try:
@@ -340,8 +341,8 @@ def pieces_named(path: str) -> set[str]:
 
 
 def _check_required(names: Any, path: str) -> None:
-    if not isinstance(names, list) or any(type(name) is not str for name in names):
-        raise FormatError(f'{path}: "required" is {names!r}; expected a list of strings')
+    if not isinstance(names, list) or not names or any(type(name) is not str for name in names):
+        raise FormatError(f'{path}: "required" is {names!r}; expected a list of one or more strings')
     unknown = [name for name in names if name not in _KNOWN]
     if unknown:
         raise FormatError(f"{path}: it needs {unknown}, which this version does not have: upgrade unirecord")
