@@ -1,7 +1,7 @@
 /* unirecord.h - reading datasets of UniRecord from C: open one, find its columns, read rows and shuffled batches.
  *
  * C11, libc and pthreads; no Python. docs/c-api.md has a whole loader in 50 lines and says how programs are built; the
- * format is specified in docs/format.md. What only the Python package and the core itself use stands in
+ * format is specified in docs/spec/format.md. What only the Python package and the core itself use stands in
  * unirecord_internal.h, which may change at any time: a program needs this header alone.
  *
  * A dataset is opened by its path (ur_dataset_open): a directory of parts with its manifest, or one part. Columns are
@@ -113,7 +113,7 @@ typedef enum {
 } ur_codec;
 
 typedef struct {
-  int32_t type;       /* docs/format.md, "Column types"; columns of a type that is not known there cannot be read */
+  int32_t type;       /* docs/spec/format.md, "Column types"; columns of a type that is not known there cannot be read */
   int32_t dtype;      /* element type of an array, else 0 */
   int32_t nullable;
   int32_t is_blob;

@@ -86,7 +86,7 @@ void ur_start_writeback(int32_t fd, uint64_t offset, uint64_t bytes);
 
 /* ---- objects ---------------------------------------------------------------------------------------------------- */
 
-/* UR_CORRUPT unless the bytes are one msgpack value by the rules of docs/format.md: whole, without extensions, at most 64
+/* UR_CORRUPT unless the bytes are one msgpack value by the rules of docs/spec/format.md: whole, without extensions, at most 64
  * deep, keys of maps strings, integers or binary, and none twice in one map. That strings are UTF-8 is not looked at. */
 ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error);
 
@@ -377,7 +377,7 @@ typedef struct {
 /* One condition. Its outcome, turned round if `negated`, goes into mask number `target` as `combine` says. */
 typedef struct {
   int32_t op;       /* ur_scan_op */
-  int32_t type;     /* type code of the values or codes (docs/format.md), for RANGE and TABLE */
+  int32_t type;     /* type code of the values or codes (docs/spec/format.md), for RANGE and TABLE */
   int32_t negated;
   int32_t combine;  /* ur_scan_combine */
   int32_t target;   /* 0 .. UR_SCAN_MASKS - 1 */

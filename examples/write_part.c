@@ -1,4 +1,4 @@
-/* write_part.c - writes a part of fixed-size rows, as docs/format.md says it: a picture of 28 x 28 bytes and a label.
+/* write_part.c - writes a part of fixed-size rows, as docs/spec/format.md says it: a picture of 28 x 28 bytes and a label.
  *
  * Pictures and labels are made up in `sample`: put your own there. The index is the last file to appear, so what is
  * found without one is unfinished. A part that is there already is not touched.

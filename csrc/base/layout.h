@@ -1,4 +1,4 @@
-/* base/layout.h - numbers of docs/format.md (sizes, offsets, codes, limits) and explicit little-endian loads. */
+/* base/layout.h - numbers of docs/spec/format.md (sizes, offsets, codes, limits) and explicit little-endian loads. */
 #ifndef UR_LAYOUT_H
 #define UR_LAYOUT_H
 

@@ -1,4 +1,4 @@
-/* base/object.c - whether bytes are an object by the rules of docs/format.md, so that an unpacker can be given them.
+/* base/object.c - whether bytes are an object by the rules of docs/spec/format.md, so that an unpacker can be given them.
  *
  * One pass and no recursion: time and memory go with the length of the bytes, whatever counts they claim. That strings are
  * UTF-8 is left to whoever decodes them.

@@ -1,4 +1,4 @@
-/* dataset/deletions.c - which rows of a part have been deleted: docs/format.md, "Deletions". */
+/* dataset/deletions.c - which rows of a part have been deleted: docs/spec/format.md, "Deletions". */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,7 +28,7 @@ typedef struct {
 } ur_json_items;
 
 /* Brings text into the one form, in its place, and *bytes to what is left of it. UR_CORRUPT, with the place, unless it is one
- * object by the rules of docs/format.md: UTF-8, no key twice in an object, numbers that are finite, at most 64 levels.
+ * object by the rules of docs/spec/format.md: UTF-8, no key twice in an object, numbers that are finite, at most 64 levels.
  * One pass; memory for the keys of objects that are open. */
 ur_status ur_json_normalize(uint8_t *text, uint64_t *bytes, ur_error *error);
 

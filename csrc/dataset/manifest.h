@@ -1,4 +1,4 @@
-/* dataset/manifest.h - which files make up a dataset, as its manifest says: docs/format.md, "Directory". Internal. */
+/* dataset/manifest.h - which files make up a dataset, as its manifest says: docs/spec/format.md, "Directory". Internal. */
 #ifndef UR_MANIFEST_H
 #define UR_MANIFEST_H
 

@@ -1,4 +1,4 @@
-/* dataset/pieces.h - files that list many parts of a dataset: docs/format.md, "Pieces". Internal. */
+/* dataset/pieces.h - files that list many parts of a dataset: docs/spec/format.md, "Pieces". Internal. */
 #ifndef UR_PIECES_H
 #define UR_PIECES_H
 

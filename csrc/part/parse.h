@@ -64,7 +64,7 @@ typedef struct {
   uint64_t extra;
 } ur_section_entry;
 
-/* The seed of a digest (docs/format.md, "Digests"). */
+/* The seed of a digest (docs/spec/format.md, "Digests"). */
 uint64_t ur_seed(const uint8_t id[16], uint64_t domain, uint64_t place);
 
 /* The header of a data file of `file_bytes` bytes; `bytes` is what there is of its first 128. */

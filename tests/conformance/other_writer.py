@@ -1,4 +1,4 @@
-"""Writes parts by partgen_bytes.py, with what docs/format.md allows and the package's writer does not do."""
+"""Writes parts by partgen_bytes.py, with what docs/spec/format.md allows and the package's writer does not do."""
 
 from __future__ import annotations
 

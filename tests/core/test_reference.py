@@ -1,4 +1,4 @@
-"""The reference reader against the generator: two readings of docs/format.md that must agree."""
+"""The reference reader against the generator: two readings of docs/spec/format.md that must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worked example of docs/format.md: byte for byte what the writer makes, and what the reference reads."""
+"""The worked example of docs/spec/format.md: byte for byte what the writer makes, and what the reference reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reference import read_part
 
-PAGE = Path(__file__).parents[2] / "docs" / "format.md"
+PAGE = Path(__file__).parents[2] / "docs" / "spec" / "format.md"
 ID = bytes(range(16))
 ROWS = [(7, "cat", b"\x01\x02\x03"), (8, "dog", b"\xff")]
 

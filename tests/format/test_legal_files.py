@@ -1,4 +1,4 @@
-"""Whatever docs/format.md allows is read, verified and rewritten, also what the package itself never writes."""
+"""Whatever docs/spec/format.md allows is read, verified and rewritten, also what the package itself never writes."""
 
 from __future__ import annotations
 

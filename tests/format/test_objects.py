@@ -1,4 +1,4 @@
-"""Objects: the rules of docs/format.md for msgpack, held by csrc/base/object.c before anything is unpacked."""
+"""Objects: the rules of docs/spec/format.md for msgpack, held by csrc/base/object.c before anything is unpacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes random legal directories of parts from docs/format.md, without the library, as its own writers never do."""
+"""Makes random legal directories of parts from docs/spec/format.md, without the library, as its writers never do."""
 
 from __future__ import annotations
 

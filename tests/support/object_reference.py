@@ -1,4 +1,4 @@
-"""The rules of docs/format.md for objects, in Python and slow: what csrc/base/object.c and msgpack come to."""
+"""The rules of docs/spec/format.md for objects, in Python and slow: what csrc/base/object.c and msgpack come to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes random legal parts from docs/format.md, without the library: `python tests/support/partgen.py SEED DIR`."""
+"""Random legal parts from docs/spec/format.md, without the library: `python tests/support/partgen.py SEED DIR`."""
 
 from __future__ import annotations
 

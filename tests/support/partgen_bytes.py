@@ -1,4 +1,4 @@
-"""Lays out the bytes of a part from its rows, from docs/format.md alone; vectorised, unlike the reference."""
+"""Lays out the bytes of a part from its rows, from docs/spec/format.md alone; vectorised, unlike the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads UniRecord parts from docs/format.md alone, every rule checked: the tests' oracle."""
+"""Reads UniRecord parts from docs/spec/format.md alone, every rule checked: the tests' oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle's ground: digests, file heads, column table and metadata, as docs/format.md words them."""
+"""The oracle's ground: digests, file heads, column table and metadata, as docs/spec/format.md words them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 MASK = 2**64 - 1
-# code: (name, bytes, numpy dtype); docs/format.md, "Column types"
+# code: (name, bytes, numpy dtype); docs/spec/format.md, "Column types"
 FIXED: dict[int, tuple[str, int, str]] = {
     1: ("bool", 1, "|b1"), 2: ("int8", 1, "|i1"), 3: ("uint8", 1, "|u1"), 4: ("int16", 2, "<i2"),
     5: ("uint16", 2, "<u2"), 6: ("int32", 4, "<i4"), 7: ("uint32", 4, "<u4"), 8: ("int64", 8, "<i8"),
@@ -24,7 +24,7 @@ OTHERS = {STRING: "string", BYTES: "bytes", TEXT: "text", OBJECT: "object"}
 
 
 class Bad(Exception):
-    """The file breaks a rule of docs/format.md."""
+    """The file breaks a rule of docs/spec/format.md."""
 
 
 def need(condition: bool, rule: str) -> None:

@@ -19,7 +19,7 @@ _check_object = lib.ur_object_check  # looked up once: objects are small and man
 
 
 def check_object(raw: bytes) -> None:
-    """CorruptionError when ``raw`` is no msgpack by the rules of docs/format.md; strings may be any bytes."""
+    """CorruptionError when ``raw`` is no msgpack by the rules of docs/spec/format.md; strings may be any bytes."""
     if _check_object(raw, len(raw), ffi.NULL) == lib.UR_OK:
         return
     error = ffi.new("ur_error *")

@@ -195,7 +195,7 @@ def impossible_sizes(stored: npt.NDArray[np.uint64], raw: npt.NDArray[np.uint64]
 # One column of a schema: its type, shape and codec, and what they say of its cells.
 
 
-# Type codes of docs/format.md, "Column types".
+# Type codes of docs/spec/format.md, "Column types".
 ELEMENTS: Final[dict[str, tuple[int, str]]] = {
     "bool": (1, "?"),
     "int8": (2, "<i1"),
@@ -401,7 +401,7 @@ class Column:
 
     @property
     def table_entry(self) -> bytes:
-        """Internal: its 32 bytes of the column table of docs/format.md."""
+        """Internal: its 32 bytes of the column table of docs/spec/format.md."""
         codec = 0 if self.codec is None else self.codec.code
         value = self.fixed_bytes if codec else 0
         return TABLE_ENTRY.pack(

@@ -58,7 +58,7 @@ def file_kind(content: bytes) -> FileKind | None:
     return next((kind for start, kind in _STARTS if content.startswith(start)), None)
 
 
-# The fixed-width structures of docs/format.md: bytes <-> fields, with every rule checked; pure.
+# The fixed-width structures of docs/spec/format.md: bytes <-> fields, with every rule checked; pure.
 
 
 VERSION = 1

@@ -1,4 +1,4 @@
-"""Logical types: what values stand for, over the type that they are stored as (docs/format.md, "Logical types")."""
+"""Logical types: what values stand for, over the type that they are stored as (docs/spec/format.md)."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def check_room(schema: Schema, index: Sequence[str], user: bytes) -> None:
 
 
 def decode(raw: bytes | memoryview) -> Metadata:
-    """Reads the map in the head of either file; FormatError when it breaks a rule of docs/format.md."""
+    """Reads the map in the head of either file; FormatError when it breaks a rule of docs/spec/format.md."""
     try:
         content = unpack_object(raw)
     except CorruptionError as error:

@@ -85,7 +85,7 @@ class Schema:
         return {c.name: c.spec for c in self.columns}
 
     def column_table(self) -> bytes:
-        """Internal: the column table of docs/format.md, 32 bytes a column."""
+        """Internal: the column table of docs/spec/format.md, 32 bytes a column."""
         return self._column_table
 
     @cached_property

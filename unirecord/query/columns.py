@@ -154,7 +154,7 @@ class Vector:
 
 @dataclass(frozen=True)
 class Zones:
-    """Per zone of ``rows`` rows: least and greatest value in ``bounds`` [n, 2], and flags as in docs/format.md."""
+    """Per zone of ``rows`` rows: least and greatest value in ``bounds`` [n, 2], and flags as in docs/spec/format.md."""
 
     rows: int
     bounds: Array | None
@@ -211,7 +211,7 @@ class FlatColumns(Protocol):
         """Values of a column of fixed width, zero where null."""
 
     def validity(self, column: int) -> Vector | None:
-        """Bits, as in docs/format.md, or None when no value is null."""
+        """Bits, as in docs/spec/format.md, or None when no value is null."""
 
     def lengths(self, column: int) -> Vector:
         """Bytes of each cell, as stored, of a blob column where they differ."""

@@ -384,7 +384,7 @@ def decode_cell(column: Column, data: bytes | memoryview) -> Any:
 
 
 def array_in_cell(column: Column, data: memoryview) -> np.ndarray[Any, Any]:
-    """The array that a cell holds, as a view of it (docs/format.md, "Blob page"); raises like `decode_cell`."""
+    """The array that a cell holds, as a view of it (docs/spec/format.md, "Blob page"); raises like `decode_cell`."""
     shape, dtype = column.shape, column.dtype
     assert shape is not None
     assert dtype is not None

@@ -47,7 +47,7 @@ def pack_object(value: object, place: str = "object", level: int = 1) -> bytes:
 
 
 def unpack_object(data: bytes | memoryview) -> Any:
-    """Return the object that msgpack ``data`` holds; `CorruptionError` when it breaks the rules of docs/format.md.
+    """Return the object that msgpack ``data`` holds; `CorruptionError` when it breaks the rules of docs/spec/format.md.
 
     The rules: one value, strings of UTF-8, no extension types (timestamps neither), no key twice in a map, nested up to
     64 deep. Memory and time are in proportion to the length of ``data``, whatever counts it claims.
