@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import io
 import json
@@ -4271,3 +4272,101 @@ def test_commands_options_and_functions_that_the_package_names_are_there() -> No
         named.update(found)
     assert not wrong
     assert {"--on-error", "repair", "torch", "add_columns"} <= named
+
+
+def test_each_value_in_a_command_that_the_package_names_is_quoted() -> None:
+    """A path with a blank in a command is one argument, whatever the message."""
+    found, wrong = set(), []
+    commands = "|".join(name for command in CLI_COMMANDS for name in command.names)
+    in_command = re.compile(rf"\bunirecord ({commands})( [^`]*)? (\S*=)?$")
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for text in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            said = ""
+            for piece in text.values if isinstance(text, ast.JoinedStr) else ():
+                if isinstance(piece, ast.Constant):
+                    said += str(piece.value)
+                elif isinstance(piece, ast.FormattedValue):
+                    if command := in_command.search(said):
+                        value = ast.unparse(piece.value)
+                        found.add(command[1])
+                        wrong += [f"{path}:{piece.lineno}: {value}"] * (not value.startswith("quote("))
+                    said += "{}"
+    assert not wrong
+    assert {"bench", "inspect", "log", "repair", "restore", "verify", "write"} <= found
+
+
+def cut_index(at: Path) -> None:
+    (part,) = at.glob("my data/*.urec")
+    index = Path(f"{part}.idx")
+    index.write_bytes(index.read_bytes()[:-1])
+
+
+def without_index(at: Path) -> None:
+    (part,) = at.glob("my data/*.urec")
+    Path(f"{part}.idx").unlink()
+
+
+def without_manifest(at: Path) -> None:
+    (at / "my data" / "manifest.json").unlink()
+
+
+# What is broken, a command, and what it says to run.
+IN_BLANKS: dict[str, tuple[Callable[[Path], Any], str, str]] = {
+    "an index is lost": (without_index, "head 'my data'", "repair"),
+    "an index is lost, by what looks at the machine": (without_index, "doctor 'my data'", "repair"),
+    "an index is cut": (cut_index, "head 'my data'", "repair"),
+    "the list of parts is lost": (without_manifest, "head 'my data'", "repair"),
+    "versions are asked for": (lambda at: None, "restore 'my data'", "log"),
+    "digits": (lambda at: None, "demo 'my digits'", "inspect"),
+}
+
+
+@pytest.mark.parametrize("name", IN_BLANKS)
+def test_a_command_that_is_advised_for_a_path_with_blanks_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    spoil, asked, advised = IN_BLANKS[name]
+    monkeypatch.chdir(tmp_path)
+    csv(tmp_path)
+    assert main(["write", "a.csv", "my data"]) == 0
+    spoil(tmp_path)
+    capsys.readouterr()
+    main(shlex.split(asked))
+    said = re.sub(r"\s*\n\s+", " ", "".join(capsys.readouterr()))
+    found = re.search(rf"\bunirecord ({advised} (?:'[^']*'|\S)+?)(?=[`\s]|$)", said)
+    assert found, said
+    assert main(shlex.split(found[1])) == 0, capsys.readouterr().err
+    assert main(["head", "my data"]) == 0
+
+
+# Changes of directories, at a path where nothing lies.
+AT_NOTHING = [
+    "delete {} --rows 0",
+    "purge {} --yes",
+    "evict {} --max-bytes 1MB",
+    "compact {}",
+    "reshard {} 2",
+    "sort {} --by n",
+    "gc {}",
+    "log {}",
+    "restore {} --version 1",
+    "drop-columns {} n",
+    "rename-columns {} n=m",
+    "add-columns {} a.csv --columns k --key n",
+]
+
+
+@pytest.mark.parametrize("command", AT_NOTHING)
+def test_where_nothing_lies_a_change_says_so_and_names_the_directory_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    """And never what can be done with one part, nor the name of one, of which there are no versions."""
+    monkeypatch.chdir(tmp_path)
+    dataset(tmp_path)
+    Path("out").rename("numbers")
+    Path("out.urec").rename("number.urec")
+    Path("out.urec.idx").rename("number.urec.idx")
+    capsys.readouterr()
+    for path, guess in (("numbrs", "; did you mean 'numbers'?"), ("elsewhere", "")):
+        assert main(shlex.split(command.replace("{}", path))) == 2
+        assert capsys.readouterr().err == f"unirecord: {path}: there is no such file or directory{guess}\n"

@@ -153,7 +153,7 @@ def test_what_is_asked_wrongly_is_refused(tmp_path: Path, capsys: pytest.Capture
     for name in ("t", "missing"):
         with pytest.raises(SchemaError, match=name):
             unirecord.sort(path, name)
-    with pytest.raises(MissingError, match="no directory of parts"):
+    with pytest.raises(MissingError, match="no such file or directory"):
         unirecord.sort(tmp_path / "y", "n")
     with pytest.raises(UniRecordError, match="on a disk only"):
         unirecord.sort("s3://bucket/x", "n")

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
+from shlex import quote
 from statistics import median
 from typing import Any, Final
 
@@ -505,7 +506,7 @@ def _made(name: str, path: str | None) -> Pipeline:
         sys.path.remove(os.getcwd())
     takes_path = bool(inspect.signature(function).parameters)
     if takes_path and path is None:
-        raise UsageError(f"{name} takes a path: unirecord bench PATH --pipeline {name}")
+        raise UsageError(f"{name} takes a path: unirecord bench PATH --pipeline {quote(name)}")
     try:
         pipeline = function(path) if takes_path else function()
     except UniRecordError:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Final
 
 from ..errors import QueryError
@@ -501,7 +502,9 @@ def restore_command(parser: CommandParser) -> None:
 def _run_restore(args: argparse.Namespace) -> int:
     path, version = (args.path, args.version) if args.version is not None else split_version(args.path)
     if version is None:
-        raise UsageError(f"which version? {path}@N or --version N, as `unirecord log {path}` lists them")
+        raise UsageError(
+            f"which version? {path}@N or --version N, as `unirecord log {quote(path)}` lists them"
+        )
     try:
         published = restore(path, version)
     except ValueError as error:

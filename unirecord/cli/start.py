@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from itertools import groupby
+from shlex import quote
 from typing import Final
 
 from ..examples import digits
@@ -39,7 +40,7 @@ def demo_command(parser: CommandParser) -> None:
 
 def _run_demo(args: argparse.Namespace) -> int:
     digits(args.path, overwrite=args.overwrite)
-    say(f"{args.path}: 300 handwritten digits; unirecord inspect {args.path}")
+    say(f"{args.path}: 300 handwritten digits; unirecord inspect {quote(args.path)}")
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -404,7 +405,7 @@ class Job:
             return _number(text)
         if source not in self.sources:
             raise UsageError(
-                f"--row {text}: name the source as well, such as --row {self.sources[0]}:{number}"
+                f"--row {text}: name the source as well, such as --row {quote(f'{self.sources[0]}:{number}')}"
             )
         place, found = self.sources.index(source), _number(number)
         ends = (*self.first_rows[1:], self.ds.read_cursor.plan.order.selection.rows)

@@ -48,9 +48,10 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..frameworks.ray_data import ray_engine
 from ..sizes import format_size, many
+from ..snapshot.dataset_path import no_directory
 from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.snapshot import class_difference, classes_of
-from ..snapshot.versions import located_version, no_directory
+from ..snapshot.versions import located_version
 from ..storage.registry import location_of, path_on_disk
 from ..writing.part_writer import CodecChoice, choose_codecs
 from ..writing.target import PART_BYTES, check_free, check_path

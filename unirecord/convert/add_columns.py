@@ -25,12 +25,12 @@ from ..loading.batch import SampleReader, items_of
 from ..progress import Progress, Tracker
 from ..sizes import many
 from ..snapshot import manifest
+from ..snapshot.dataset_path import no_directory
 from ..snapshot.layouts import ColumnFile, column_part_metadata
 from ..snapshot.manifest import Manifest, PartEntry, rearranged, state_of_entry
 from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.readable import check_readable
 from ..snapshot.snapshot import classes_of, state_of_part
-from ..snapshot.versions import no_directory
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from ..writing.journal import entry_from_json, entry_to_json

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from shlex import quote
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -127,7 +128,10 @@ def _sentence(failure: Failure, path: str, column: str | None) -> str:
 
 def _missing(data: str, in_index: bool) -> str:
     if in_index:
-        return f"{data}.idx: this index is missing; run `unirecord repair {data}` to rebuild it from the data file"
+        return (
+            f"{data}.idx: this index is missing; run `unirecord repair {quote(data)}` to rebuild it from the data "
+            "file"
+        )
     return (
         f"{data}: this part does not exist; check the path, or put the file and its index ({data}.idx) back"
     )
@@ -137,7 +141,7 @@ def _format_advice(reason: int, data: str) -> str:
     if reason == lib.UR_REASON_NEWER:
         return "upgrade unirecord"
     if reason == lib.UR_REASON_UNFINISHED:
-        return f"`unirecord repair {data}` saves the whole row groups that were written"
+        return f"`unirecord repair {quote(data)}` saves the whole row groups that were written"
     return (
         "check the path: only files made by UniRecord can be read; `unirecord write` makes them from CSV, "
         "JSON Lines and folders of pictures"
@@ -146,19 +150,20 @@ def _format_advice(reason: int, data: str) -> str:
 
 def _corrupt_advice(data: str, in_index: bool) -> str:
     if in_index:
-        return f"run `unirecord repair {data}` to rebuild the index from the data file"
+        return f"run `unirecord repair {quote(data)}` to rebuild the index from the data file"
     return (
-        f"run `unirecord verify {data}` to see what is lost, and `unirecord repair {data}` to save the rest"
+        f"run `unirecord verify {quote(data)}` to see what is lost, and `unirecord repair {quote(data)}` to save "
+        "the rest"
     )
 
 
 def _stale_advice(reason: int, data: str, in_index: bool) -> str:
     if reason == lib.UR_REASON_OTHER_CONTENT:
-        return f"run `unirecord repair {data}` to rebuild it from {data}"
+        return f"run `unirecord repair {quote(data)}` to rebuild it from {data}"
     if reason != lib.UR_REASON_OTHER_PART:
         return "open the dataset again"
     if in_index:
-        return f"put the index of {data} back, or run `unirecord repair {data}` to rebuild it"
+        return f"put the index of {data} back, or run `unirecord repair {quote(data)}` to rebuild it"
     return "put the right file back, or open the dataset again"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from shlex import quote
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -77,7 +78,7 @@ class NativePart:
             name = f"{self._paths[0]}.idx"
             raise CorruptionError(
                 f"{name}: its numbers lead to bytes [{first}, {first + size}) of a section of {section.bytes}; "
-                f"run `unirecord repair {self._paths[0]}` to rebuild the index from the data file",
+                f"run `unirecord repair {quote(self._paths[0])}` to rebuild the index from the data file",
                 path=name,
             )
         error = ffi.new("ur_error *")

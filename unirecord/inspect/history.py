@@ -9,8 +9,9 @@ from typing import Any
 
 from ..errors import MissingError, UniRecordError
 from ..snapshot import manifest
+from ..snapshot.dataset_path import no_directory
 from ..snapshot.manifest import Manifest, bytes_of_part
-from ..snapshot.versions import kept_name, kept_versions, no_directory, publication_of, read_newest
+from ..snapshot.versions import kept_name, kept_versions, publication_of, read_newest
 from ..storage.registry import location_of
 from ..storage.storage_options import current_storage, storage_of, use_storage
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from shlex import quote
 from typing import Final, Literal
 
 from .. import __version__
@@ -204,7 +205,7 @@ def _indexes(place: str) -> Iterator[Fact]:
         path = os.path.join(place, lacking[0])
         yield Fact(
             "place", "indexes", "bad", f"{many(len(lacking), 'part', 'have')} none, such as {lacking[0]}",
-            f"put them back, or make them anew from the data files: unirecord repair {path}",
+            f"put them back, or make them anew from the data files: unirecord repair {quote(path)}",
         )  # fmt: skip
 
 

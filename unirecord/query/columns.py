@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from weakref import WeakKeyDictionary, ref
 
@@ -286,7 +287,8 @@ def _texts(columns: FlatColumns, strings: Strings, name: str) -> NDArray[np.obje
 def corrupt(columns: FlatColumns, name: str, what: str) -> CorruptionError:
     """The error for what cannot be right in the index of a column."""
     return CorruptionError(
-        f"{columns.name}.idx, column {name!r}: {what}; run `unirecord repair {columns.name}` to rebuild the index",
+        f"{columns.name}.idx, column {name!r}: {what}; run `unirecord repair {quote(columns.name)}` to "
+        "rebuild the index",
         path=f"{columns.name}.idx",
         column=name,
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import replace
+from shlex import quote
 from typing import Final, TypeVar
 
 from ..core import NativeSet
@@ -46,6 +47,7 @@ __all__ = [
     "has_moved_on",
     "meant_instead",
     "missing_file",
+    "no_directory",
     "resolve",
     "resolve_again",
     "use_snapshot",
@@ -72,17 +74,17 @@ def meant_instead(path: str) -> str | None:
     return None
 
 
-def explain_missing(path: str) -> str:
-    """Return the message for a path at which there is nothing."""
+def explain_missing(path: str, *, directory: bool = False) -> str:
+    """Return the message for a path at which there is nothing, where a part may be, or just a ``directory`` of them."""
     if path.startswith("~"):
         return f"{path}: there is no such file or directory; only a shell expands ~, so name {os.path.expanduser(path)}"
     try:
-        return _explained(path, location_of(path))
+        return _explained(path, location_of(path), directory)
     except (OSError, UniRecordError):  # a store that does not answer all that is asked about what lies near
         return f"{path}: there is no such file or directory"
 
 
-def _explained(path: str, location: Location) -> str:
+def _explained(path: str, location: Location, directory: bool) -> str:
     if (target := location.link(path)) is not None:
         return f"{path}: is a link to {target}, where there is nothing"
     if location.is_taken(path + ".idx"):  # so there was a part
@@ -104,11 +106,26 @@ def _explained(path: str, location: Location) -> str:
     nearest = difflib.get_close_matches(name.removesuffix(".urec"), by_stem, n=_NEAREST, cutoff=0.7)
     near = [other] if os.path.basename(other) in there else []
     near += [os.path.join(folder, by_stem[stem]) for stem in nearest]
-    meant = datasets_among(near)
+    meant = [one for one in datasets_among(near) if not directory or location.is_directory(one)]
     guess = f"; did you mean {meant[0]!r}?" if meant else ""
     if folder and not there and not location.is_directory(folder):
         guess = f"; there is no directory {folder!r} either"
     return f"{path}: there is no such file or directory{guess}"
+
+
+def no_directory(path: str, why: str = "", advice: str = "") -> MissingError:
+    """What to raise where a directory of parts is to be changed and ``path`` is none.
+
+    ``why`` is said of what else there is, ``advice`` also where there is nothing.
+    """
+    folder, number = located_version(path)
+    if number is not None:
+        return MissingError(
+            f"{path}: this names version {number}, and what is published stays as it is; name {folder}"
+        )
+    if location_of(path).find(path) is None:
+        return MissingError(f"{explain_missing(path, directory=True)}{advice}")
+    return MissingError(f"{path}: there is no directory of parts here{why}{advice}")
 
 
 def explain_lost_file(folder: str, name: str) -> str:
@@ -117,12 +134,10 @@ def explain_lost_file(folder: str, name: str) -> str:
     if ".del-" in name:
         return (
             f"{full}: this file, which says what rows have been deleted, is missing; put it back, or go back to a "
-            f"version without it: unirecord restore {folder} --version N (unirecord log lists them)"
+            f"version without it: unirecord restore {quote(folder)} --version N (unirecord log lists them)"
         )
     if name.endswith(".idx"):
-        return (
-            f"{full}: this index is missing; run `unirecord repair {folder}` to rebuild it from the data file"
-        )
+        return f"{full}: this index is missing; run `unirecord repair {quote(folder)}` to rebuild it from the data file"
     return f"{full}: this part is missing, {manifest.NAME} names it; put the file and its index back"
 
 
@@ -429,7 +444,7 @@ def _read_manifest(path: str, version: int | None) -> Manifest:
         if (part := _stray_part(path)) is not None:
             raise MissingError(
                 f"{path}: there are parts, such as {part}, and no {manifest.NAME} that names them: it was lost, or a "
-                f"writer died; `unirecord repair {path}` makes it anew from the parts"
+                f"writer died; `unirecord repair {quote(path)}` makes it anew from the parts"
             ) from None
         raise MissingError(
             f"{path}: there is no {manifest.NAME} in this directory, so it is not a dataset; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -122,7 +123,9 @@ def decode_metadata(raw: bytes, path: str) -> Metadata:
 
 
 def _about_index(path: str, error: FormatError) -> FormatError:
-    return FormatError(f"{path}.idx: {error}; run `unirecord repair {path}` to rebuild it from the data file")
+    return FormatError(
+        f"{path}.idx: {error}; run `unirecord repair {quote(path)}` to rebuild it from the data file"
+    )
 
 
 class Part:
@@ -159,7 +162,7 @@ class Part:
         if found.schema != self._stored:
             raise CorruptionError(
                 f"{self.path}.idx: the schema in its metadata is not the dataset's; "
-                f"run `unirecord verify {self.path}`",
+                f"run `unirecord verify {quote(self.path)}`",
                 path=f"{self.path}.idx",
             )
         return found

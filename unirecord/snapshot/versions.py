@@ -34,7 +34,6 @@ __all__ = [
     "kept_rows",
     "kept_versions",
     "located_version",
-    "no_directory",
     "parts_identity",
     "parts_of",
     "path_of_version",
@@ -92,16 +91,6 @@ def located_version(path: str) -> tuple[str, int | None]:
     if number is None or location_of(path).is_taken(path) or not location_of(folder).is_directory(folder):
         return path, None
     return folder, number
-
-
-def no_directory(path: str, why: str = "") -> MissingError:
-    """What to raise where a directory of parts is to be changed and ``path`` is none."""
-    folder, number = located_version(path)
-    if number is not None:
-        return MissingError(
-            f"{path}: this names version {number}, and what is published stays as it is; name {folder}"
-        )
-    return MissingError(f"{path}: there is no directory of parts here{why}")
 
 
 def path_of_version(path: object, version: object) -> str:

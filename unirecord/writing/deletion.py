@@ -20,7 +20,7 @@ from ..progress import Progress
 from ..sizes import many, parse_size
 from ..snapshot import manifest
 from ..snapshot.data_file import DataFile, DataHead, RowGroup
-from ..snapshot.dataset_path import deletion_of, resolve
+from ..snapshot.dataset_path import deletion_of, no_directory, resolve
 from ..snapshot.deletions import encode_deletion, rows_deleted
 from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, bytes_of_part, files_of_part
 from ..snapshot.part_set import ColumnResult, PartSet
@@ -28,7 +28,6 @@ from ..snapshot.versions import (
     files_of,
     kept_name,
     kept_versions,
-    no_directory,
     publication_of,
     published_as,
     read_newest,

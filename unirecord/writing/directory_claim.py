@@ -7,11 +7,13 @@ import re
 import secrets
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from shlex import quote
 from typing import Any, Final, Literal
 
 from ..errors import BusyError, ExistsError, MissingError, UniRecordError
 from ..sizes import many
 from ..snapshot import manifest
+from ..snapshot.dataset_path import no_directory
 from ..snapshot.deletions import NAME as DELETION
 from ..snapshot.deletions import deletion_name
 from ..snapshot.manifest import (
@@ -29,7 +31,6 @@ from ..snapshot.versions import (
     files_of,
     kept_name,
     kept_versions,
-    no_directory,
     parts_of,
     publication_of,
     read_newest,
@@ -622,7 +623,9 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
     location = location_of(path)
     if not location.is_directory(path):
         if append:
-            raise no_directory(path, ", so no such dataset to change or append to; use Writer to make one")
+            raise no_directory(
+                path, ", so no such dataset to change or append to", "; use Writer to make one"
+            )
         if location.is_taken(path):
             raise ExistsError(
                 f"{path}: a file is in the way; a path that does not end in .urec is a directory of parts"
@@ -647,8 +650,8 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
         raise (MissingError if append else ExistsError)(
             f"{path}: there are parts, such as {parts[0]}, and no {manifest.NAME} that names them: it was lost, or a "
             + (
-                f"writer died; run `unirecord repair {path}` to make it anew from the parts, or pass overwrite=True to "
-                "Writer to replace them"
+                f"writer died; run `unirecord repair {quote(path)}` to make it anew from the parts, or pass "
+                "overwrite=True to Writer to replace them"
                 if location.in_file_system
                 else "writer died, or is at work; pass overwrite=True to Writer to write beside them"
             )

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ..errors import BusyError, MissingError
 from ..snapshot import manifest
+from ..snapshot.dataset_path import no_directory
 from ..snapshot.deletions import NAME as DELETION
 from ..snapshot.manifest import PART_NAME, PIECE_NAME, Manifest
 from ..snapshot.versions import (
@@ -22,7 +23,6 @@ from ..snapshot.versions import (
     giving_up,
     kept_name,
     kept_versions,
-    no_directory,
     publication_of,
     read_newest,
 )

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import MissingError, SchemaError
 from ..format.schema import Schema
 from ..snapshot import manifest
-from ..snapshot.dataset_path import resolve
+from ..snapshot.dataset_path import no_directory, resolve
 from ..snapshot.manifest import Manifest, rearranged
 from ..snapshot.part_set import PartSet
 from ..snapshot.versions import (
@@ -20,7 +20,6 @@ from ..snapshot.versions import (
     block_facts,
     files_of,
     kept_rows,
-    no_directory,
     path_of_version,
     published_as,
     read_version,
@@ -111,6 +110,8 @@ def restore(
 
 def _restore(folder: str, version: int) -> int:
     path_of_version(folder, version)
+    if not location_of(folder).is_directory(folder):
+        raise no_directory(folder, ", and only those have versions")
     published = 0
 
     def again(before: Manifest | None) -> Manifest:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import ExistsError, StaleError, UniRecordError
 from ..snapshot import manifest
+from ..snapshot.dataset_path import no_directory
 from ..snapshot.deletions import deletion_name
 from ..snapshot.manifest import Manifest, PartEntry, divided, keep_pieces
 from ..snapshot.versions import (
@@ -19,7 +20,6 @@ from ..snapshot.versions import (
     given_up,
     kept_name,
     kept_versions,
-    no_directory,
     parts_of,
     same_version,
 )
@@ -82,7 +82,9 @@ class ObjectClaim:
         check_directory_free(path, overwrite=overwrite, append=append, resume=resumes)
         self._version = self._writes.read_versioned(self._url)
         if append and self._version is None:
-            raise no_directory(path, ", so no such dataset to change or append to; use Writer to make one")
+            raise no_directory(
+                path, ", so no such dataset to change or append to", "; use Writer to make one"
+            )
         self.before = self._decoded(damaged_is_fine=overwrite)
         names = self._names()
         self._may_be_published = False  # by an earlier run of this conversion

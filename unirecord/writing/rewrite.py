@@ -24,13 +24,13 @@ from ..query.ordered import rows_in_order
 from ..sizes import many, parse_size
 from ..snapshot import manifest
 from ..snapshot.data_file import DataFile, DataHead
-from ..snapshot.dataset_path import deletion_of
+from ..snapshot.dataset_path import deletion_of, no_directory
 from ..snapshot.deletions import deletion_name, encode_deletion, rows_deleted
 from ..snapshot.layouts import ColumnFile, Layout, PartColumns
 from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, pruned
 from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
 from ..snapshot.snapshot import join_snapshots
-from ..snapshot.versions import begun_by, no_directory, published_as
+from ..snapshot.versions import begun_by, published_as
 from ..storage import local as store
 from ..storage.registry import location_of
 from ..storage.staged import give_again, write_staged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from shlex import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,9 @@ def verified_rows(data: DataFile, head: DataHead) -> Iterator[StoredRows]:
     decoders.check_available(head, data.path)
     for ordinal, why in decoders.lost.items():
         what = f"column {head.schema[ordinal].name!r}: the cells cannot be decompressed: {why}"
-        raise CorruptionError(f"{data.path}: {what}; run: unirecord repair {data.path}", path=data.path)
+        raise CorruptionError(
+            f"{data.path}: {what}; run: unirecord repair {quote(data.path)}", path=data.path
+        )
     for group in data.groups(head):
         _check_scalars(data, head, group)
         yield from _rows(data, head, group, decoders)

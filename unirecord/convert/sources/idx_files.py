@@ -104,7 +104,7 @@ class IdxFiles(Source):
                 )
         if len(roles) > 1:
             steps = " and ".join(
-                f"`unirecord write {quote(pattern)} {role}`" for role, pattern in roles.items()
+                f"`unirecord write {quote(pattern)} {quote(role)}`" for role, pattern in roles.items()
             )
             raise SchemaError(
                 f"{self.path} holds {' and '.join(roles)}; write each to a dataset of its own: {steps}"

@@ -44,7 +44,9 @@ def refuse_split_files(path: str, files: Iterable[str]) -> None:
             return
         found.setdefault(role, os.path.join(os.path.dirname(name), f"{word[1] if word else ''}*"))
     if len(found) > 1:
-        steps = " and ".join(f"`unirecord write {quote(pattern)} {role}`" for role, pattern in found.items())
+        steps = " and ".join(
+            f"`unirecord write {quote(pattern)} {quote(role)}`" for role, pattern in found.items()
+        )
         raise SchemaError(
             f"{path}: by their names the files are parts of a split ({', '.join(found)}); write each to a dataset of "
             f"its own: {steps}"
