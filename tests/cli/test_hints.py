@@ -14,6 +14,7 @@ import shlex
 import shutil
 import sys
 import tarfile
+import tomllib
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -32,6 +33,9 @@ import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import COMMANDS as CLI_COMMANDS
 from unirecord.cli.main import main
+from unirecord.convert.sinks.registry import SINKS
+from unirecord.convert.sources import Options, open_input, source_type
+from unirecord.convert.sources.foreign_libraries import FLOORS
 from unirecord.dataset import cursor
 from unirecord.storage import object_store
 from unirecord.writing import deletion
@@ -4370,3 +4374,211 @@ def test_where_nothing_lies_a_change_says_so_and_names_the_directory_that_is_mea
     for path, guess in (("numbrs", "; did you mean 'numbers'?"), ("elsewhere", "")):
         assert main(shlex.split(command.replace("{}", path))) == 2
         assert capsys.readouterr().err == f"unirecord: {path}: there is no such file or directory{guess}\n"
+
+
+# Packages that messages name and no extra has, each with the reason.
+IN_NO_EXTRA = {
+    "boto3": "profiles of AWS, for those whose keys are in files",
+    "matplotlib": "plots, of notebooks alone",
+    "tqdm": "bars of progress, of notebooks alone",
+}
+
+
+def of_project(name: str) -> str:
+    """A package's name as pip compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def test_packages_that_a_message_names_are_those_of_an_extra() -> None:
+    requirement = re.compile(r"([\w.-]+)(?:\[[^]]*\])?\s*[<>=!~]")
+    with open(PACKAGE.parent / "pyproject.toml", "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    offered = {
+        of_project(match[1])
+        for extra, texts in extras.items()
+        if extra != "test"
+        for match in map(requirement.match, texts)
+        if match
+    }
+    names, named_extras = set(), set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                for quoted, bare in re.findall(r"pip install (?:'([^']*)'|([\w.-]+))", node.value):
+                    of_ours = re.fullmatch(r"unirecord\[(.*)\]", quoted)
+                    named_extras.update(of_ours[1].split(",") if of_ours else ())
+                    names.update({quoted or bare} - {".", of_ours and quoted})
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "needed":
+                texts = [one.value for one in node.args if isinstance(one, ast.Constant)]
+                module = node.args[0]
+                assert isinstance(module, ast.Constant), f"{path}:{node.lineno}"
+                names.add(texts[-1] if len(node.args) == 3 else str(module.value).partition(".")[0])
+    names |= {sink.requires for sink in SINKS if sink.requires}
+    assert {of_project(name) for name in names} - offered == set(IN_NO_EXTRA)
+    assert named_extras <= extras.keys()
+    assert {"pyarrow", "python-snappy", "pyyaml"} <= names
+    assert {"images", "ray", "remote"} <= named_extras
+    assert {of_project(name) for name in FLOORS} <= offered
+
+
+class Made(NamedTuple):
+    """A call, and what is made before it in a folder, with all packages."""
+
+    make: Callable[[Path], Any]
+    call: Callable[[Path], Any]
+
+
+def read_here(path: Path) -> bool:
+    """Whether a source has rows; read by this process, not by a child that would have its packages."""
+    found = open_input(str(path))
+    source = source_type(found)(found, Options())
+    return sum(batch.rows for unit in source.units for batch in source.batches_of(unit)) > 0
+
+
+def exported_here(ending: str) -> Callable[[Path], bool]:
+    def call(at: Path) -> bool:
+        unirecord.export(at / "rows", at / f"e{ending}")
+        return (at / f"e{ending}").exists()
+
+    return call
+
+
+def saved(name: str, save: Callable[[str], Any]) -> Made:
+    return Made(lambda at: save(str(at / name)), lambda at: read_here(at / name))
+
+
+def of_hdf5(path: str) -> None:
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(3)
+
+
+def of_lmdb(path: str) -> None:
+    import lmdb
+
+    with lmdb.open(path) as made, made.begin(write=True) as transaction:
+        transaction.put(b"k", b"v")
+
+
+def of_parquet(path: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.table({"x": [1, 2]}), path)
+
+
+def of_ipc(path: str) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"x": [1, 2]})
+    with pa.ipc.new_file(path, table.schema) as file:
+        file.write(table)
+
+
+def of_yolo(path: str) -> None:
+    for folder in ("images", "labels"):
+        (Path(path) / folder).mkdir(parents=True)
+    (Path(path) / "images" / "a.png").write_bytes(picture(4, 4))
+    (Path(path) / "labels" / "a.txt").write_text("0 0.5 0.5 0.25 0.25\n")
+    (Path(path) / "data.yaml").write_text("names: [cat]\n")
+
+
+def checkpoint(at: Path) -> None:
+    import torch
+
+    torch.save({"state": opened(at).state_dict()}, at / "s.pt")
+
+
+def traced(at: Path) -> bool:
+    return ran("trace", str(at / "rows"), "--state", str(at / "s.pt"), "--batch", "1", "--step", "0")
+
+
+def of_store(at: Path) -> bool:
+    with stored(at) as url:
+        return len(UniRecordDataset(f"{url}/rows")) == 3
+
+
+def decoded(at: Path) -> bool:
+    return unirecord.images.Decode(4)((at / "a.png").read_bytes()).shape == (4, 4, 3)
+
+
+FOREIGN = Path(__file__).parent.parent / "data" / "foreign"
+# What cannot be imported, a call that then is refused, and what it says to install; installed, the call works.
+LACKING: dict[str, tuple[str, Callable[[Path], Any] | Made, str]] = {
+    "Parquet": ("pyarrow.parquet", saved("a.parquet", of_parquet), "pyarrow"),
+    "Arrow's files": ("pyarrow.ipc", saved("a.arrow", of_ipc), "pyarrow"),
+    "HDF5": ("h5py", saved("a.h5", of_hdf5), "h5py"),
+    "LMDB": ("lmdb", saved("a.lmdb", of_lmdb), "lmdb"),
+    "YOLO": ("yaml", saved("yolo", of_yolo), "pyyaml"),
+    "ArrayRecord": (
+        "array_record.python.array_record_module",
+        lambda at: read_here(FOREIGN / "arrayrecord" / "raw.arrayrecord"), "array-record",
+    ),
+    "Lance": ("lance", lambda at: read_here(FOREIGN / "lance" / "x.lance"), "pylance"),
+    "Zarr": ("zarr", lambda at: read_here(FOREIGN / "zarr" / "v3.zarr"), "zarr"),
+    "Bagz": ("zstandard", lambda at: read_here(FOREIGN / "bagz" / "x.bagz"), "zstandard"),
+    "LitData's chunks": ("zstandard", lambda at: read_here(FOREIGN / "litdata" / "zstd"), "zstandard"),
+    "MDS shards of Brotli": ("brotli", lambda at: read_here(FOREIGN / "mds" / "br"), "brotli"),
+    "MDS shards of Snappy": ("snappy", lambda at: read_here(FOREIGN / "mds" / "snappy"), "python-snappy"),
+    "an export to Parquet": ("pyarrow", exported_here(".parquet"), "pyarrow"),
+    "an export to Arrow's files": ("pyarrow", exported_here(".arrow"), "pyarrow"),
+    "an export to Lance": ("lance", exported_here(".lance"), "pylance"),
+    "an export to ArrayRecord": (
+        "array_record.python.array_record_module", exported_here(".arrayrecord"), "array_record",
+    ),
+    "an object store": ("obstore", of_store, "'unirecord[remote]'"),
+    "a picture by Pillow": (
+        "PIL", Made(lambda at: (at / "a.png").write_bytes(picture(4, 4)), decoded), "'unirecord[images]'"),
+    "a decoder of JPEG": (
+        "simplejpeg",
+        lambda at: unirecord.images.Decode(4, decoder="simplejpeg") is not None, "'unirecord[images]'",
+    ),
+    "a checkpoint": ("torch", Made(checkpoint, traced), "torch"),
+    "a bar": ("tqdm.auto", lambda at: unirecord.progress_bar() is not None, "tqdm"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_a_package_that_is_lacking_is_named_and_helps(tmp_path: Path, rows: Path, name: str) -> None:
+    module, call, package = LACKING[name]
+    shutil.copytree(rows, tmp_path / "rows")
+    if isinstance(call, Made):
+        call.make(tmp_path)
+        call = call.call
+    with pytest.MonkeyPatch.context() as patched:
+        for loaded in {module, *(one for one in sys.modules if one.startswith(f"{module}."))}:
+            patched.setitem(sys.modules, loaded, None)
+        with pytest.raises((unirecord.UniRecordError, ImportError, RuntimeError)) as refused:
+            call(tmp_path)
+    assert re.search(rf"pip install {re.escape(package)}(?=\s|$)", str(refused.value)), str(refused.value)
+    assert call(tmp_path)
+
+
+def arrow_table() -> Any:
+    import pyarrow as pa
+
+    return pa.table({"k": [1, 2]})
+
+
+# What lies in the folder of a table, whose it is, and what its own reader gives, which is in no extra.
+TABLE_FOLDERS: dict[str, tuple[str, str, Callable[[], Any]]] = {
+    "Delta Lake": ("_delta_log/0.json", r"to_pyarrow_table\(\)", arrow_table),
+    "Apache Hudi": (".hoodie/hoodie.properties", r"toPandas\(\)", lambda: arrow_table().to_pandas()),
+    "Apache Iceberg": ("metadata/v1.metadata.json", r"to_arrow\(\)", arrow_table),
+    "Apache Paimon": ("snapshot/LATEST", "which gives an Arrow table", arrow_table),
+}
+
+
+@pytest.mark.parametrize("name", TABLE_FOLDERS)
+def test_the_table_that_the_reader_of_its_format_gives_is_written(tmp_path: Path, name: str) -> None:
+    mark, reader, table = TABLE_FOLDERS[name]
+    (tmp_path / "t" / mark).parent.mkdir(parents=True)
+    (tmp_path / "t" / mark).write_text("{}")
+    (tmp_path / "t" / "schema").mkdir()
+    of_parquet(str(tmp_path / "t" / "a.parquet"))
+    said = rf"a table of {name}.*pass the table to unirecord.write_dataset: .*{reader}"
+    with pytest.raises(unirecord.SchemaError, match=said):
+        unirecord.write_dataset(tmp_path / "t", tmp_path / "out")
+    unirecord.write_dataset(table(), tmp_path / "out")
+    assert [row["k"] for row in UniRecordDataset(tmp_path / "out")] == [1, 2]

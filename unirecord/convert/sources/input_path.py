@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, ClassVar, Final
 from urllib.parse import unquote
 
 from ...core import Locked, cached_property
-from ...errors import MissingError, SchemaError, StaleError
+from ...errors import MissingError, SchemaError, StaleError, UniRecordError
 from ...progress import Progress
 from ...sizes import format_size
 from ...storage.registry import location_of
@@ -451,7 +451,9 @@ def _copied(name: str, pieces: Iterator[bytes], most: int, progress: Progress | 
     except OSError as error:
         with suppress(OSError):  # it would write again what did not fit
             spool.close()
-        if error.filename is not None:
+        if error.filename is not None or isinstance(
+            error, UniRecordError
+        ):  # such as a package that is lacking
             raise
         where = f"a temporary copy of {name} in {tempfile.gettempdir()} (TMPDIR says where)"
         raise type(error)(error.errno or 0, f"{error.strerror or error}, for {where}") from error
