@@ -17,8 +17,8 @@ from numbers_source import Numbers
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main
-from unirecord.cli.terminal import Pace, ProgressBar, ProgressLines
-from unirecord.cli.write import ConversionProgress, Looking
+from unirecord.cli.terminal import ProgressBar, ProgressLines, Rates
+from unirecord.cli.write import ConversionProgress, SurveyProgress
 from unirecord.convert import task
 from unirecord.convert.conversion import Standing
 
@@ -56,7 +56,7 @@ def _columns(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
 
 
 def test_rates_are_of_what_this_run_has_done(wait: Callable[[float], None]) -> None:
-    pace = Pace()
+    pace = Rates()
     assert (pace.rate(5), pace.left(5, 10)) == (0, None)
     wait(4)
     assert (pace.rate(1_000), pace.left(1_000, 4_000)) == (250, 12)
@@ -140,7 +140,7 @@ def test_json_is_told_every_half_second_and_never_beside_a_bar(
     wait: Callable[[float], None], terminal: Terminal
 ) -> None:
     lines = ProgressLines()
-    with Looking("looking through", lines) as tell:
+    with SurveyProgress("looking through", lines) as tell:
         tell(10, 40)
         tell(20, 40)
     progress = ConversionProgress("writing", 100, lines)

@@ -311,7 +311,7 @@ def test_a_file_is_closed_in_a_child_and_its_number_is_not_the_childs_next_file(
 class Thing:
     """Something that a claim may be held by."""
 
-    place = claim.Place()
+    place = claim.ClaimPlace()
     given_up = False
 
     def holds(self, file: os.stat_result) -> bool:

@@ -15,7 +15,7 @@ from unirecord._core import ffi
 from unirecord.core import PUT, Answer, FetchError, Put, Range, Ranges
 from unirecord.core.fetch import Fetching
 from unirecord.snapshot import prefetch
-from unirecord.snapshot.prefetch import RUN_BYTES, ReadAhead, Run, join
+from unirecord.snapshot.prefetch import RUN_BYTES, FileRun, PrefetchedRuns, join
 
 GAP = 40_000
 
@@ -34,8 +34,8 @@ def sorted_ranges(draw: st.DrawFn) -> list[Range]:
     return found
 
 
-def joined_one_by_one(ranges: Sequence[Range]) -> list[Run]:
-    runs: list[Run] = []
+def joined_one_by_one(ranges: Sequence[Range]) -> list[FileRun]:
+    runs: list[FileRun] = []
     before = 0
     for wanted in ranges:
         stop, run = wanted.offset + wanted.size, runs[-1] if runs else None
@@ -47,7 +47,7 @@ def joined_one_by_one(ranges: Sequence[Range]) -> list[Run]:
             or wanted.offset - run.stop > gap
             or stop - run.start > RUN_BYTES
         ):
-            runs.append(run := Run(wanted.part, wanted.in_index, wanted.offset, stop))
+            runs.append(run := FileRun(wanted.part, wanted.in_index, wanted.offset, stop))
         run.stop = stop
     return runs
 
@@ -74,7 +74,11 @@ def test_ranges_within_others_lie_in_their_run() -> None:
         Range(0, False, 8_000, 2_000),
     ]
     runs, first, places = join(Ranges.of(wanted), lambda part: GAP)
-    assert (runs, first.tolist(), places.tolist()) == ([Run(0, False, 0, 10_000)], [0, 4], [0, 10, 10, 8_000])
+    assert (runs, first.tolist(), places.tolist()) == (
+        [FileRun(0, False, 0, 10_000)],
+        [0, 4],
+        [0, 10, 10, 8_000],
+    )
 
 
 def delivered(fetch: Callable[[Sequence[Range], Put], None], sizes: Sequence[int]) -> bytes:
@@ -115,8 +119,8 @@ def test_what_was_asked_for_ahead_gives_each_range_its_own_bytes(data: st.DataOb
     rng = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
     files = [rng.integers(0, 256, 4_000, np.uint8).tobytes() for _ in range(3)]
 
-    def begin(runs: Sequence[Run], take: Callable[[Any], Any]) -> list[Callable[[], Any]]:
-        def answer(run: Run, how: float) -> Any:
+    def begin(runs: Sequence[FileRun], take: Callable[[Any], Any]) -> list[Callable[[], Any]]:
+        def answer(run: FileRun, how: float) -> Any:
             whole = files[run.part][run.start : run.stop]
             return take(whole) if how < 0.8 else take(whole[:-1]) if how < 0.9 else OSError("no")
 
@@ -124,10 +128,10 @@ def test_what_was_asked_for_ahead_gives_each_range_its_own_bytes(data: st.DataOb
             partial(answer, run, how) for run, how in zip(runs, rng.random(len(runs)).tolist(), strict=True)
         ]
 
-    ahead = ReadAhead(begin)
+    ahead = PrefetchedRuns(begin)
     for part in range(3):
         edges = np.sort(rng.choice(4_000, 2 * int(rng.integers(1, 6)), replace=False)).tolist()
-        runs = [Run(part, False, a, b) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+        runs = [FileRun(part, False, a, b) for a, b in zip(edges[::2], edges[1::2], strict=True)]
         ahead.next_turn()
         ahead.add(runs, [int((run.stop - run.start) * rng.choice([0.5, 1, 8])) for run in runs])
     for _ in range(4):

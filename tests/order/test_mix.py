@@ -18,7 +18,7 @@ from order_reference import permutation, turns_of_cycle
 import unirecord
 from unirecord.core import Order, xxh3_64
 from unirecord.errors import SchemaError
-from unirecord.order.mixture import Mixture, Source
+from unirecord.order.mixture import Mixture, MixtureSource
 from unirecord.order.permutation import ShardOrder
 from unirecord.order.selection import Selection
 from unirecord.order.spec import OrderSpec, Sharding
@@ -173,7 +173,7 @@ def test_a_mixture_of_10_to_the_12_rows_is_asked_by_arithmetic(monkeypatch: pyte
     first, made = 0, []
     for name, count in rows.items():
         order = ShardOrder(Selection(count), Sharding(count), OrderSpec("shuffle", 3), starts)
-        made.append(Source(name, order, first, None, name))
+        made.append(MixtureSource(name, order, first, None, name))
         first += count
     mixture = Mixture(made, [(0, (7, 3)), (10**11, (1, 4))], 10**12)
     order = mixture.order(OrderSpec("shuffle", 9, 2))

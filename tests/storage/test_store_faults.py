@@ -358,8 +358,10 @@ def test_a_budget_of_requests_holds(
     server: Server, expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
-    wait = pacing.Budget.wait
-    monkeypatch.setattr(pacing.Budget, "wait", lambda self, now: waits.append(wait(self, now)) or waits[-1])  # type: ignore[func-returns-value]
+    wait = pacing.RequestRate.wait
+    monkeypatch.setattr(
+        pacing.RequestRate, "wait", lambda self, now: waits.append(wait(self, now)) or waits[-1]
+    )  # type: ignore[func-returns-value]
     assert epoch(server, max_requests_per_second=5_000) == expected
     assert len(waits) == len(server.requests)
     assert max(waits) > 0

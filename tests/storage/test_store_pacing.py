@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unirecord.storage.pacing import STALLED, Budget, Durations, Pace, Retries, retries_of
+from unirecord.storage.pacing import STALLED, Durations, InFlightLimit, RequestRate, Retries, retries_of
 
 
 def test_a_store_that_is_asked_too_much_halves_what_is_in_flight_once_a_round() -> None:
-    pace = Pace(256)
+    pace = InFlightLimit(256)
     for _ in range(200):  # all of those in flight are told so
         pace.was_too_much(began=1.0, now=2.0, pause=0.5)
     assert pace.limit == 128
@@ -30,7 +30,7 @@ def test_a_store_that_is_asked_too_much_halves_what_is_in_flight_once_a_round() 
 
 
 def test_what_is_in_flight_comes_back_by_steps() -> None:
-    pace = Pace(256)
+    pace = InFlightLimit(256)
     pace.was_too_much(0.0, 0.0, 0.0)
     answers = 0
     while pace.is_cut:
@@ -43,7 +43,7 @@ def test_what_is_in_flight_comes_back_by_steps() -> None:
 
 @given(st.floats(0.1, 1_000), st.lists(st.floats(0, 1), min_size=2, max_size=200))
 def test_a_budget_is_never_exceeded(rate: float, steps: list[float]) -> None:
-    budget, now, made = Budget(rate), 0.0, []
+    budget, now, made = RequestRate(rate), 0.0, []
     for step in steps:
         now += step
         made.append(now + budget.wait(now))

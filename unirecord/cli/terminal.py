@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import subprocess
 
 __all__ = [
-    "Pace",
+    "Rates",
     "ProgressBar",
     "ProgressLines",
     "clipped",
@@ -377,7 +377,7 @@ class _Paged:
 # A progress bar with rate and time left on a terminal, lines of JSON for a program, silence anywhere else.
 
 
-class Pace:
+class Rates:
     """Rates since the job began, of what it has done itself: what an earlier run had done is not its own speed."""
 
     def __init__(self) -> None:
@@ -423,7 +423,7 @@ class ProgressBar:
         self._amount = amount
         self._stream = stream or sys.stderr
         self._shown = shows_progress(self._stream)
-        self._pace = Pace()
+        self._pace = Rates()
         self._drawn = 0.0
 
     def update(
@@ -496,7 +496,7 @@ class ProgressLines:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._pace = Pace()
+        self._pace = Rates()
         self._told = -1.0
 
     def update(self, values: Callable[[], Mapping[str, Any]], last: bool = False) -> None:

@@ -165,7 +165,7 @@ class _Step:
         return f"epoch {self.epoch:,}, step {self.number:,} of {self.per_epoch:,}{whole}"
 
 
-def _step(job: Job, args: argparse.Namespace, state: dict[str, Any] | None) -> _Step:
+def _step(job: TracedJob, args: argparse.Namespace, state: dict[str, Any] | None) -> _Step:
     per_epoch = job.steps_in_epoch()
     if state is not None:
         done = -(-(state["position"] - job.start) // job.step_positions)
@@ -184,7 +184,7 @@ def _step(job: Job, args: argparse.Namespace, state: dict[str, Any] | None) -> _
     return _Step(epoch, number, job.start, per_epoch)
 
 
-def _show_step(job: Job, args: argparse.Namespace, step: _Step) -> None:
+def _show_step(job: TracedJob, args: argparse.Namespace, step: _Step) -> None:
     """Prints the rows of a step, rank by rank, or writes blobs of theirs to files."""
     places, rows = _rows(job, args, step)
     if args.extract is not None:
@@ -227,7 +227,7 @@ def _show_step(job: Job, args: argparse.Namespace, step: _Step) -> None:
         say(f"left out on purpose: {len(gone):,} {'row' if len(gone) == 1 else 'rows'}: {named}")
 
 
-def _gone(job: Job, args: argparse.Namespace, step: _Step) -> list[int]:
+def _gone(job: TracedJob, args: argparse.Namespace, step: _Step) -> list[int]:
     """The rows that the state says are left out of a step."""
     if not job.ds.read_cursor.exclusions:
         return []
@@ -245,7 +245,7 @@ def _limit(args: argparse.Namespace, most: int) -> int:
     return most if args.csv or args.json else _LIMIT
 
 
-def _rows(job: Job, args: argparse.Namespace, step: _Step) -> tuple[Iterator[tuple[int, int]], Any]:
+def _rows(job: TracedJob, args: argparse.Namespace, step: _Step) -> tuple[Iterator[tuple[int, int]], Any]:
     """(rank, slot) and row of each sample of a step."""
     if args.rank is not None and args.rank >= args.ranks:
         raise UsageError(f"there is no rank {args.rank}: the job has {args.ranks}, numbered from 0 (--ranks)")
@@ -255,7 +255,7 @@ def _rows(job: Job, args: argparse.Namespace, step: _Step) -> tuple[Iterator[tup
     return places, np.concatenate(batches)
 
 
-def _values(job: Job, rows: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
+def _values(job: TracedJob, rows: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
     """These columns of these rows."""
     if not columns:
         yield from [{}] * len(rows)
@@ -273,7 +273,7 @@ def _csv_cell(value: Any) -> Any:
     return value if isinstance(value, str | np.generic) else cell_text(value)
 
 
-def _extract(job: Job, args: argparse.Namespace, rows: Any) -> None:
+def _extract(job: TracedJob, args: argparse.Namespace, rows: Any) -> None:
     done = extract(job.ds.read_cursor.plan.data.parts, np.unique(rows), args.extract, args.out)
     if args.json:
         print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes, "nulls": done.nulls})
@@ -283,7 +283,7 @@ def _extract(job: Job, args: argparse.Namespace, rows: Any) -> None:
         )
 
 
-def _show_deliveries(job: Job, args: argparse.Namespace) -> None:
+def _show_deliveries(job: TracedJob, args: argparse.Namespace) -> None:
     """Prints when rows come."""
     rows = [job.row(text) for text in args.row.split(",")]
     found = job.steps_of(rows, [job.epoch] if args.epochs is None else args.epochs)
@@ -346,7 +346,7 @@ _OF_MIXTURE: Final = ("weights", "stop", "samples")
 
 
 @dataclass(frozen=True)
-class Job:
+class TracedJob:
     """What is asked: ``drawn`` batches, else batches of ``batch`` samples of ``ds``, on each of ``ranks``.
 
     ``sources`` are the names of a mixture's, and ``first_rows`` where the rows of each begin in its data.
@@ -423,7 +423,7 @@ def _number(text: str) -> int:
         raise UsageError(f"--row: {error}") from None
 
 
-def opened_job(args: argparse.Namespace, state: Mapping[str, Any] | None) -> Job:
+def opened_job(args: argparse.Namespace, state: Mapping[str, Any] | None) -> TracedJob:
     """The job as its options or its state say; a state is refused where it is of other data or options."""
     drawn = None if state is None else state.get("drawn")
     rule = None if drawn is None else str(drawn.get("rule"))
@@ -444,7 +444,7 @@ def _plain(
     state: Mapping[str, Any] | None,
     drawn: Mapping[str, Any] | None,
     rule: str | None,
-) -> Job:
+) -> TracedJob:
     given = [f"--{name}" for name in _OF_MIXTURE if getattr(args, name) is not None]
     if given:
         raise UsageError(f"{', '.join(given)}: for a mixture, give each source as NAME=PATH")
@@ -503,7 +503,7 @@ def _options(args: argparse.Namespace, state: Mapping[str, Any] | None) -> dict[
     }
 
 
-def _mixed(args: argparse.Namespace, state: Mapping[str, Any] | None) -> Job:
+def _mixed(args: argparse.Namespace, state: Mapping[str, Any] | None) -> TracedJob:
     """A mixture of NAME=PATH; a state says how it was made, and each source with it."""
     paths = dict(named_path(one) for one in args.path)
     if len(paths) < len(args.path):
@@ -582,14 +582,16 @@ def _job(
     drawn: DrawnBatches | None,
     sources: tuple[str, ...] = (),
     first_rows: tuple[int, ...] = (),
-) -> Job:
+) -> TracedJob:
     if drawn is None and args.batch is None:
         raise UsageError("give --batch, the samples in a batch of one rank")
     if drawn is not None and (args.batch is not None or args.drop_last):
         raise UsageError(
             "the batches are drawn, and say themselves how large they are: leave out --batch and --drop-last"
         )
-    return Job(ds, drawn, args.batch or 1, args.ranks, args.drop_last, args.start or 0, sources, first_rows)
+    return TracedJob(
+        ds, drawn, args.batch or 1, args.ranks, args.drop_last, args.start or 0, sources, first_rows
+    )
 
 
 _NAMES: Final = frozenset(field.name for field in fields(ResumeState) if field.name not in OPTIONAL)

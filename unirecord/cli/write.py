@@ -56,10 +56,10 @@ from ..storage.registry import location_of, path_on_disk
 from ..writing.part_writer import CodecChoice, choose_codecs
 from ..writing.target import PART_BYTES, check_free, check_path
 from .store_options import add_storage_option, refuse_cache
-from .terminal import Pace, ProgressBar, ProgressLines, duration, say, table, warn
+from .terminal import ProgressBar, ProgressLines, Rates, duration, say, table, warn
 from .usage import CommandParser, UsageError, count, names, pairs, size, target
 
-__all__ = ["ConversionProgress", "Looking", "split_command", "write_command"]
+__all__ = ["ConversionProgress", "SurveyProgress", "split_command", "write_command"]
 
 _READS: Final = ", or ".join(source.about for source in SOURCES)
 _WRITE_DESCRIPTION: Final = f"""\
@@ -287,7 +287,7 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
         there = before.schema.with_annotations_of(Schema(())).to_spec()
         overrides = TypesThere({old.get(name, name): spec for name, spec in there.items()}, overrides)
     lines = lines_of(args)
-    with Looking("copying", lines) as tell:
+    with SurveyProgress("copying", lines) as tell:
         found = open_input(args.source, args.max_spool_bytes, tell)
     asked = options_of_sources(args)
     try:
@@ -297,7 +297,7 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
         classes = _classes(args, before) if takes_classes else None
         leaves_out = args.on_error in ("skip", "report")
         options = Options(overrides, classes, max(args.workers, 1), leaves_out, wanted, **asked)
-        with Looking("looking through", lines) as tell:
+        with SurveyProgress("looking through", lines) as tell:
             return open_source(found, args.kind, options, tell)
     except WrongSourceError as error:
         raise UsageError(str(error)) from None
@@ -877,7 +877,7 @@ def lines_of(args: argparse.Namespace) -> ProgressLines | None:
     return ProgressLines() if args.progress == "json" else None
 
 
-class Looking:
+class SurveyProgress:
     """Shows bytes that are read before anything is written."""
 
     def __init__(self, stage: str, lines: ProgressLines | None) -> None:
@@ -918,7 +918,7 @@ class ConversionProgress:
         self._lines, self.resumed, self.published = lines, 0, False
         self._told = False
         self._bar = ProgressBar(" ".join(self._stage.values()), known or 0, _rows_text)
-        self._pace = Pace()
+        self._pace = Rates()
 
     def show(self, standing: Standing) -> None:
         """Show it, if it is time."""

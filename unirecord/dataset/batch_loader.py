@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchLoader",
-    "Readable",
+    "Batchable",
     "batch_options",
     "on_threads",
 ]
 
 
 @runtime_checkable
-class Readable(Protocol):
+class Batchable(Protocol):
     """What batches are read of: a dataset, whatever was drawn, or the batches that `balanced` and `bucketed` draw."""
 
     read_cursor: Cursor
@@ -77,7 +77,7 @@ class Readable(Protocol):
 
 
 def batch_options(
-    ds: Readable,
+    ds: Batchable,
     batch_size: int | None,
     transform: Callable[[Any], Any] | None,
     collate_fn: Callable[[list[Any]], Any] | None,

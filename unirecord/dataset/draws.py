@@ -17,7 +17,7 @@ from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
 from ..loading.streams import StreamData, StreamRule
 from ..migration_hints import OF_DRAWS, no_attribute
-from ..order.mixture import Mixture, Source, Stop, samples_until, whole_weights
+from ..order.mixture import Mixture, MixtureSource, Stop, samples_until, whole_weights
 from ..order.permutation import Rule, ShardOrder
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
 from ..order.selection import Selection
@@ -463,11 +463,11 @@ def _stages(
     return stages
 
 
-def _orders(sources: Sources) -> list[Source]:
+def _orders(sources: Sources) -> list[MixtureSource]:
     made, first_row = [], 0
     for name, ds in sources.items():
         plan = ds.read_cursor.plan
-        made.append(Source(name, plan.order, first_row, plan.condition, plan.identity))
+        made.append(MixtureSource(name, plan.order, first_row, plan.condition, plan.identity))
         first_row += plan.data.snapshot.rows
     return made
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..dataset.batch_loader import Readable
+from ..dataset.batch_loader import Batchable
 from ..dataset.dataset import UniRecordDataset
 from ..errors import SchemaError
 
@@ -17,7 +17,7 @@ __all__ = [
 # already.
 
 
-def check_valid_names(ds: Readable) -> None:
+def check_valid_names(ds: Batchable) -> None:
     """SchemaError where the mask ``x_valid`` of a nullable column ``x`` would hide a column ``x_valid``."""
     columns = ds.read_cursor.plan.data.sample_columns
     names = {column.name for column in columns}
@@ -34,7 +34,7 @@ def check_valid_names(ds: Readable) -> None:
 
 def check_readable(ds: object, call: str) -> None:
     """TypeError for what neither is a dataset nor has been drawn of one."""
-    if not isinstance(ds, Readable):
+    if not isinstance(ds, Batchable):
         raise TypeError(
             f"{call}() takes a UniRecordDataset, not {ds!r}: {call}(UniRecordDataset(path), batch_size)"
         )
@@ -44,6 +44,6 @@ def check_dataset(ds: object, instead: str) -> None:
     """TypeError for what is no dataset, and for drawn batches, with what their user can do ``instead``."""
     if isinstance(ds, UniRecordDataset):
         return
-    if isinstance(ds, Readable):
+    if isinstance(ds, Batchable):
         raise TypeError(f"samples of a dataset are taken here, and these batches have been drawn: {instead}")
     raise TypeError(f"expected a UniRecordDataset, got {ds!r:.100}: open one with UniRecordDataset(path)")

@@ -19,7 +19,7 @@ from .array_trees import with_arrays
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..dataset.batch_loader import Readable
+    from ..dataset.batch_loader import Batchable
     from ..loading.loader import ReadAhead
 
 __all__ = ["loader", "to_arrays"]
@@ -28,7 +28,7 @@ _IN_FLIGHT = 2  # batches on their way to the device: the one that is used, and 
 
 
 def loader(
-    ds: Readable,
+    ds: Batchable,
     batch_size: int | None = None,
     *,
     device: Any = None,
@@ -123,7 +123,7 @@ class _GlobalLoader(BatchLoader[Any]):
             raise ValueError(f"the sharding over {many(devices, 'device')} cannot divide {words}") from error
 
 
-def _check_global(ds: Readable, options: LoaderOptions) -> None:
+def _check_global(ds: Batchable, options: LoaderOptions) -> None:
     """Refuses what would leave processes with batches of different sizes, or with what no array holds."""
     if ds.on_corrupt == "skip":
         raise ValueError(

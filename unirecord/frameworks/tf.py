@@ -17,14 +17,14 @@ from .arguments import check_readable, check_valid_names
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from ..dataset.batch_loader import Readable
+    from ..dataset.batch_loader import Batchable
     from ..loading.loader import ReadAhead
 
 __all__ = ["dataset"]
 
 
 def dataset(
-    ds: Readable,
+    ds: Batchable,
     batch_size: int | None = None,
     *,
     drop_last: bool = False,
@@ -117,7 +117,7 @@ def _of_at_most(batches: tf.data.Dataset, count: int) -> tf.data.Dataset[Any]:
     return chosen.take(count)
 
 
-def _batches_of_an_epoch(ds: Readable, batch_size: int | None, drop_last: bool) -> int:
+def _batches_of_an_epoch(ds: Batchable, batch_size: int | None, drop_last: bool) -> int:
     samples = len(ds.read_cursor.plan.order)
     if batch_size is None:
         return samples  # they are batches

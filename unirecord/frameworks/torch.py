@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dataset.batch_loader import BatchLoader, Readable, batch_options
+from ..dataset.batch_loader import Batchable, BatchLoader, batch_options
 from ..dataset.cursor import Cursor, SampledCursor
 from ..dataset.dataset import UniRecordDataset
 from ..loading.batch import RaggedArray
@@ -404,7 +404,7 @@ def loader(
     **read_ahead: Unpack[ReadAhead],
 ) -> TorchLoader[Any]: ...
 def loader(
-    ds: Readable,
+    ds: Batchable,
     batch_size: int | None = None,
     *,
     batch_sampler: Iterable[Any] | None = None,
@@ -460,7 +460,7 @@ def loader(
 
 def made_loader(
     kind: type[Loader],
-    ds: Readable,
+    ds: Batchable,
     batch_size: int | None = None,
     *,
     batch_sampler: Iterable[Any] | None = None,
@@ -490,7 +490,7 @@ def made_loader(
 
 
 def _sampled(
-    ds: Readable,
+    ds: Batchable,
     batch_size: int | None,
     sampler: Iterable[Any],
     read_ahead: ReadAhead,
@@ -519,7 +519,7 @@ class TorchLoader(BatchLoader[Batch]):
 
     def __init__(
         self,
-        ds: Readable,
+        ds: Batchable,
         options: LoaderOptions,
         *,
         pin_memory: bool,
@@ -555,7 +555,7 @@ class TorchLoader(BatchLoader[Batch]):
             )
 
 
-def _bfloat16_columns(ds: Readable) -> frozenset[str]:
+def _bfloat16_columns(ds: Batchable) -> frozenset[str]:
     return frozenset(name for name in ds.column_names if ds.schema[name].type == "bfloat16")
 
 

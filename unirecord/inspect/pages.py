@@ -31,7 +31,7 @@ __all__ = [
     "AskedWrongly",
     "ChosenRows",
     "HERE",
-    "Looking",
+    "ViewedDataset",
     "PAGES",
     "POLICY",
     "epoch_page",
@@ -134,7 +134,7 @@ class ChosenRows:
     rows: Rows
 
 
-class Looking:
+class ViewedDataset:
     """A dataset, and what has been asked of it lately. Thread-safe."""
 
     def __init__(self, path: Any) -> None:
@@ -267,7 +267,7 @@ _NAMED: Final = 80  # characters of a condition in a title
 _SHARED: Final = ("where", "sort", "down")  # fields that go from page to page
 
 
-def framed(looking: Looking, here: str, asked: Asked, *content: object) -> bytes:
+def framed(looking: ViewedDataset, here: str, asked: Asked, *content: object) -> bytes:
     """A whole page."""
     main = element("main", *content, id="main")
     title = f"{_named(here, asked)}, {_title(looking)}: UniRecord"
@@ -282,7 +282,7 @@ def _named(here: str, asked: Asked) -> str:
     return f"{PAGES[here]} where {where}" if where else PAGES[here]
 
 
-def _top(looking: Looking, here: str, asked: Asked) -> list[Markup]:
+def _top(looking: ViewedDataset, here: str, asked: Asked) -> list[Markup]:
     return [
         element("a", "Skip to the content", href="#main", class_="skip"),
         element("header", element("h1", _title(looking)), element("p", _where(looking), class_="soft")),
@@ -290,7 +290,7 @@ def _top(looking: Looking, here: str, asked: Asked) -> list[Markup]:
     ]
 
 
-def links(here: str, asked: Asked, looking: Looking) -> Markup:
+def links(here: str, asked: Asked, looking: ViewedDataset) -> Markup:
     """Links to the pages; a condition and an order go with them."""
     names = [name for name in PAGES if name != "pictures" or looking.pictures]
     shared = {name: asked.text(name) for name in _SHARED}
@@ -301,16 +301,16 @@ def links(here: str, asked: Asked, looking: Looking) -> Markup:
     return element("nav", *found, aria_label="pages")
 
 
-def _where(looking: Looking) -> str:
+def _where(looking: ViewedDataset) -> str:
     return looking.path if isinstance(looking.path, str) else ", ".join(map(str, looking.path))
 
 
-def _title(looking: Looking) -> str:
+def _title(looking: ViewedDataset) -> str:
     path = _where(looking)
     return os.path.basename(path.rstrip("/")) or path
 
 
-def failed(looking: Looking, here: str, asked: Asked, why: str, *before: object) -> bytes:
+def failed(looking: ViewedDataset, here: str, asked: Asked, why: str, *before: object) -> bytes:
     """A page that says what cannot be done."""
     return framed(looking, here, asked, *before, element("pre", why, class_="warn", role="alert"))
 
@@ -347,7 +347,7 @@ def picture(row: int, ordinal: int, column: Column, side: int) -> Markup:
 
 
 def row_table(
-    looking: Looking,
+    looking: ViewedDataset,
     rows: Rows,
     places: Sequence[Sequence[object]] = (),
     place_names: Sequence[str] = (),
@@ -412,7 +412,7 @@ _SIDES: Final = (128, 1024)
 _CHOSEN: Final = ("where", "sort", "down")  # what says which rows, and in which order, a row was opened from
 
 
-def row_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
+def row_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
     """A row: each column, its type and its value."""
     row = _row(looking, asked)
     part, place = looking.parts.locate(row)
@@ -439,7 +439,7 @@ def row_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
     )
 
 
-def picture_of(looking: Looking, asked: Asked) -> bytes | None:
+def picture_of(looking: ViewedDataset, asked: Asked) -> bytes | None:
     """A picture of a row as a JPEG that is at most so wide and high; None where there is none."""
     row = _row(looking, asked)
     column = looking.schema[asked.number("column", most=len(looking.schema) - 1)]
@@ -449,14 +449,14 @@ def picture_of(looking: Looking, asked: Asked) -> bytes | None:
     return None if small is None else small[0]
 
 
-def _row(looking: Looking, asked: Asked) -> int:
+def _row(looking: ViewedDataset, asked: Asked) -> int:
     row = asked.number("row")
     if not looking.is_there(row):
         raise AskedWrongly(f"there is no row {row:,}: rows are numbered from 0 to {looking.parts.rows - 1:,}")
     return row
 
 
-def _neighbours(looking: Looking, asked: Asked, row: int) -> Markup:
+def _neighbours(looking: ViewedDataset, asked: Asked, row: int) -> Markup:
     """Links to the rows before and after it, of those and in the order that it was opened from; to when it comes."""
     links = [
         element("span", name, class_="soft")
@@ -474,7 +474,7 @@ def _neighbours(looking: Looking, asked: Asked, row: int) -> Markup:
     return element("nav", *links, when, *back, class_="pager", aria_label="other rows")
 
 
-def _beside(looking: Looking, asked: Asked, row: int) -> list[tuple[int, int | None] | None]:
+def _beside(looking: ViewedDataset, asked: Asked, row: int) -> list[tuple[int, int | None] | None]:
     """The rows before and after it, each with its place among the chosen ones; None where there is none.
 
     Without a place that fits (a row that was typed in), its neighbours are by number.
@@ -538,17 +538,17 @@ _PICTURES: Final = 120
 _SIDE: Final = 128
 
 
-def rows_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
+def rows_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
     """A page of rows as a table, and its status."""
     return _page(looking, asked, "rows", _ON_A_PAGE)
 
 
-def pictures_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
+def pictures_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
     """A page of rows as a contact sheet."""
     return _page(looking, asked, "pictures", _PICTURES)
 
 
-def _page(looking: Looking, asked: Asked, here: str, count: int) -> tuple[int, bytes]:
+def _page(looking: ViewedDataset, asked: Asked, here: str, count: int) -> tuple[int, bytes]:
     where, sort, down = asked.text("where"), asked.text("sort"), asked.text("down") == "1"
     fields = _fields(looking, asked, here, sort, down)
     try:
@@ -566,7 +566,7 @@ def _page(looking: Looking, asked: Asked, here: str, count: int) -> tuple[int, b
     return 200, framed(looking, here, asked, fields, *content)
 
 
-def _fields(looking: Looking, asked: Asked, here: str, sort: str, down: bool) -> Markup:
+def _fields(looking: ViewedDataset, asked: Asked, here: str, sort: str, down: bool) -> Markup:
     columns = {"": "row number"} | {column.name: column.name for _, column in looking.schema.scalars}
     more = []
     if here == "pictures" and len(looking.pictures) > 1:
@@ -605,7 +605,7 @@ def _pager(asked: Asked, here: str, chosen: ChosenRows, count: int) -> Markup:
     )
 
 
-def _table(looking: Looking, asked: Asked, chosen: ChosenRows, sort: str, down: bool) -> Markup:
+def _table(looking: ViewedDataset, asked: Asked, chosen: ChosenRows, sort: str, down: bool) -> Markup:
     heads = []
     for _, column in looking.scalars:
         by_this = column.name == sort
@@ -630,7 +630,7 @@ def _links(asked: Asked, chosen: ChosenRows) -> list[str]:
     return [link("row", row=row, at=at, **given) for at, row in enumerate(chosen.rows.tolist(), chosen.first)]
 
 
-def _sheet(looking: Looking, asked: Asked, chosen: ChosenRows) -> Markup:
+def _sheet(looking: ViewedDataset, asked: Asked, chosen: ChosenRows) -> Markup:
     if not looking.pictures:
         return element("p", "No column of this dataset holds pictures.", class_="soft")
     names = [str(ordinal) for ordinal in looking.pictures]
@@ -692,7 +692,7 @@ class _Job:
         return found
 
 
-def epoch_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
+def epoch_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
     """An epoch as a job has it, one of its steps, and when a row comes if one is asked for."""
     fields = _epoch_fields(asked)
     try:
@@ -701,7 +701,7 @@ def epoch_page(looking: Looking, asked: Asked) -> tuple[int, bytes]:
         return 400, failed(looking, "epoch", asked, str(error), fields)
 
 
-def _content(looking: Looking, asked: Asked) -> list[Markup]:
+def _content(looking: ViewedDataset, asked: Asked) -> list[Markup]:
     job = _Job.of(asked)
     ds = looking.view(job.where).view(
         shuffle=_SHUFFLES[job.shuffle], seed=job.seed, remainder=_REMAINDERS[job.remainder],
@@ -738,7 +738,7 @@ def _epoch_fields(asked: Asked) -> Markup:
     )
 
 
-def _when(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked) -> Markup:
+def _when(looking: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: Asked) -> Markup:
     row = asked.number("row")
     if not looking.is_there(row):
         raise AskedWrongly(f"there is no row {row:,}: rows are numbered from 0 to {looking.parts.rows - 1:,}")
@@ -759,7 +759,7 @@ def _when(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked) 
     return join(element("p", named, " comes at:"), element("ul", *comes))
 
 
-def _step(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked, steps: int) -> Markup:
+def _step(looking: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: Asked, steps: int) -> Markup:
     """The rows of a step, rank by rank."""
     ranks: list[int] = []
     slots: list[int] = []
@@ -799,7 +799,7 @@ def _step(looking: Looking, ds: UniRecordDataset[Any], job: _Job, asked: Asked, 
     )
 
 
-def _order(looking: Looking, ds: UniRecordDataset[Any], job: _Job) -> Markup:
+def _order(looking: ViewedDataset, ds: UniRecordDataset[Any], job: _Job) -> Markup:
     """Which row comes where, as points: evenly spaced positions of the epoch."""
     order = ds.read_cursor.plan.order
     count = min(len(ds), _POINTS)

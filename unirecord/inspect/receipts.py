@@ -379,7 +379,7 @@ def rows_that_differ(file: RankFile, dataset: UniRecordDataset[Any]) -> Iterator
 # From the passes of ranks to the history of a job: which launches there were, and what a resume has undone.
 
 
-Place = tuple[int, int]  # epoch, position
+EpochPosition = tuple[int, int]  # epoch, position
 
 
 @dataclass(frozen=True)
@@ -442,11 +442,11 @@ class Launch:
     """Ranks that have begun at the same place together; ``limit`` is where a later resume has cut it off."""
 
     head: Head
-    place: Place
+    place: EpochPosition
     from_state: bool
     time_ns: int
     sessions: dict[int, Session]
-    limit: Place | None = None
+    limit: EpochPosition | None = None
     undone: int = 0  # samples that had been delivered behind the limit
 
     def passes(self) -> Iterator[JobPass]:
@@ -454,7 +454,7 @@ class Launch:
         grouped: dict[tuple[int, int, int], dict[int, RankPass]] = {}
         over: set[tuple[int, int, int]] = set()
         for rank, session in self.sessions.items():
-            seen: dict[Place, int] = defaultdict(int)
+            seen: dict[EpochPosition, int] = defaultdict(int)
             for number, found in enumerate(session.passes):
                 place = (found.epoch, found.start)
                 key = (*place, seen[place])
@@ -465,7 +465,7 @@ class Launch:
         for key, ranks in grouped.items():
             yield JobPass(self.head, key[0], key[1], ranks, key in over)
 
-    def cut(self, place: Place) -> None:
+    def cut(self, place: EpochPosition) -> None:
         """Notes that later launches have begun at a place: all from there on is undone."""
         self.limit = place
         for found in self.passes():
@@ -498,7 +498,7 @@ def launches(files: Iterable[RankFile], restarts: bool) -> list[Launch]:
             sessions.sort(key=lambda session: session.passes[0].time_ns)
         found += _together(by_rank)
     found.sort(key=lambda launch: launch.time_ns)
-    limit: Place | None = None
+    limit: EpochPosition | None = None
     for launch in reversed(found):
         if limit is not None:
             launch.cut(limit)

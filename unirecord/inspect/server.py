@@ -18,7 +18,7 @@ from .pages import (
     POLICY,
     Asked,
     AskedWrongly,
-    Looking,
+    ViewedDataset,
     epoch_page,
     failed,
     links,
@@ -56,7 +56,7 @@ class ViewServer(ThreadingHTTPServer):
     request_queue_size = 32
 
     def __init__(self, path: Any, port: int = 0) -> None:
-        self.looking: Looking = Looking(path)
+        self.looking: ViewedDataset = ViewedDataset(path)
         self.token: str = secrets.token_urlsafe(24)
         self._context = copy_context()  # how object stores are reached
         self._guard = threading.Lock()

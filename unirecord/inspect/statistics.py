@@ -30,7 +30,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Chunk:
+class PartRows:
     """Some rows of one part, and the columns there."""
 
     fields: PartFields
@@ -85,7 +85,7 @@ def scalar_field(schema: Schema, name: str) -> Field:
     return Field(column.name, ordinal, column.type, column.nullable)
 
 
-def chunks(parts: PartSet, rows: Rows | None, size: int = CHUNK) -> Iterator[Chunk]:
+def chunks(parts: PartSet, rows: Rows | None, size: int = CHUNK) -> Iterator[PartRows]:
     """All rows that have not been deleted, or these (ascending), in order; no chunk crosses parts."""
     live, base = parts.live, 0
     for number, columns in enumerate(columns_of(parts)):
@@ -93,11 +93,11 @@ def chunks(parts: PartSet, rows: Rows | None, size: int = CHUNK) -> Iterator[Chu
         if rows is None:
             for start in range(0, columns.rows, size):
                 stop = min(start + size, columns.rows)
-                yield Chunk(fields, RowsAt(start, stop, _there(live, base, start, stop)))
+                yield PartRows(fields, RowsAt(start, stop, _there(live, base, start, stop)))
         else:
             first, stop = np.searchsorted(rows, [base, base + columns.rows]).tolist()
             for start in range(first, stop, size):
-                yield Chunk(fields, RowsAt(0, columns.rows, rows[start : min(start + size, stop)] - base))
+                yield PartRows(fields, RowsAt(0, columns.rows, rows[start : min(start + size, stop)] - base))
         base += columns.rows
 
 
@@ -238,7 +238,7 @@ def _number_field(parts: PartSet, name: str) -> Field:
     return field
 
 
-def _add(chunk: Chunk, field: Field, joined: NDArray[np.int64], totals: list[Total]) -> None:
+def _add(chunk: PartRows, field: Field, joined: NDArray[np.int64], totals: list[Total]) -> None:
     """Adds a chunk's values to the totals of their groups."""
     values, places = chunk.numbers(field), joined[chunk.valid(field)]
     if values.dtype.kind == "f":
@@ -282,7 +282,7 @@ def value_counts(parts: PartSet, field: Field, rows: Rows | None = None) -> dict
     return dict(found)
 
 
-def _count_strings(chunk: Chunk, field: Field, found: Counter[Any]) -> None:
+def _count_strings(chunk: PartRows, field: Field, found: Counter[Any]) -> None:
     coded = chunk.codes(field)
     if coded is None:
         found.update(value for value in chunk.values(field) if value is not None)
@@ -297,7 +297,7 @@ def _count_strings(chunk: Chunk, field: Field, found: Counter[Any]) -> None:
         found[entries[code].decode("utf-8", "replace")] += int(counts[code])
 
 
-def _span(chunk: Chunk, field: Field) -> tuple[int, int] | None:
+def _span(chunk: PartRows, field: Field) -> tuple[int, int] | None:
     """Bounds of the column in this part, where they are near enough to count in an array."""
     if field.type == "bool" or field.type.startswith("float"):
         return None
@@ -343,7 +343,7 @@ def _combinations(
 
 def _grouped(
     parts: PartSet, fields: list[Field], rows: Rows | None
-) -> Iterator[tuple[Chunk, list[tuple[Any, ...]], NDArray[np.int64]]]:
+) -> Iterator[tuple[PartRows, list[tuple[Any, ...]], NDArray[np.int64]]]:
     """Of each chunk the combinations of values in it, and for each row the number of its combination."""
     for chunk in chunks(parts, rows):
         keys: list[tuple[Any, ...]] = [()]
@@ -368,7 +368,7 @@ def _renumbered(numbers: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64
     return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
 
 
-def _numbered(chunk: Chunk, field: Field) -> _Numbered:
+def _numbered(chunk: PartRows, field: Field) -> _Numbered:
     """The values of a chunk as numbers; null is the last."""
     valid = chunk.valid(field)
     coded = chunk.codes(field) if field.type == "string" else None

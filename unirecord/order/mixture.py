@@ -22,7 +22,7 @@ from .spec import OrderSpec, check_integer
 __all__ = [
     "MixedOrder",
     "Mixture",
-    "Source",
+    "MixtureSource",
     "Stop",
     "Turns",
     "samples_until",
@@ -175,7 +175,7 @@ _KEPT = 4  # orders of epochs of a source
 
 
 @dataclass(frozen=True)
-class Source:
+class MixtureSource:
     """A source: its name, the selected rows and their order, and the number in the mixture's data of its first row."""
 
     name: str
@@ -268,10 +268,10 @@ class Mixture(Rule):
     repeats = True  # also where an epoch ends with the first source: those of another may end within it
 
     def __init__(
-        self, sources: Sequence[Source], stages: Sequence[tuple[int, tuple[int, ...]]], samples: int
+        self, sources: Sequence[MixtureSource], stages: Sequence[tuple[int, tuple[int, ...]]], samples: int
     ) -> None:
         """``stages`` are (first turn, integer weights of the sources), ``samples`` the turns of an epoch."""
-        self.sources: tuple[Source, ...] = tuple(sources)
+        self.sources: tuple[MixtureSource, ...] = tuple(sources)
         self.stages: tuple[tuple[int, tuple[int, ...]], ...] = tuple(stages)
         self.samples: int = check_integer("samples", samples, 1, _MOST_TURNS)
         self.rows: int = sum(source.rows for source in self.sources)

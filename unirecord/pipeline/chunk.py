@@ -13,7 +13,7 @@ __all__ = [
     "Chunk",
     "SKIPPED",
     "Note",
-    "Place",
+    "ElementPlace",
     "extended",
     "inner_of",
     "joined",
@@ -31,7 +31,7 @@ __all__ = [
 # The place between two elements. For samples as they are read: the global position (docs/spec/order.md). Behind an
 # operator that makes several elements of one: (the place before the one, how many of its elements came before);
 # (place, 0) is said as the place behind all of them.
-Place: TypeAlias = "int | tuple[Place, int]"
+ElementPlace: TypeAlias = "int | tuple[ElementPlace, int]"
 
 
 class _Skipped(Enum):
@@ -69,16 +69,16 @@ class Chunk:
     def __init__(
         self,
         values: list[Any],
-        begins: Sequence[Place],
-        ends: Sequence[Place],
+        begins: Sequence[ElementPlace],
+        ends: Sequence[ElementPlace],
         rows: Sequence[Any],
         keys: Sequence[Any],
         notes: tuple[Note, ...] = (),
         error: BaseException | None = None,
     ) -> None:
         self.values: list[Any] = values
-        self.begins: Sequence[Place] = begins
-        self.ends: Sequence[Place] = ends
+        self.begins: Sequence[ElementPlace] = begins
+        self.ends: Sequence[ElementPlace] = ends
         self.rows: Sequence[Any] = rows
         self.keys: Sequence[Any] = keys
         self.notes: tuple[Note, ...] = notes
@@ -138,8 +138,8 @@ class Chunk:
 
 def joined(chunks: Sequence[Chunk]) -> Chunk:
     """One chunk of the elements of several, none of which has an error but perhaps the last."""
-    begins: list[Place] = []
-    ends: list[Place] = []
+    begins: list[ElementPlace] = []
+    ends: list[ElementPlace] = []
     whole = Chunk([], begins, ends, [], [], (), chunks[-1].error)
     for chunk in chunks:
         whole.values += chunk.values
@@ -152,14 +152,14 @@ def joined(chunks: Sequence[Chunk]) -> Chunk:
     return whole
 
 
-def position_of(place: Place) -> int:
+def position_of(place: ElementPlace) -> int:
     """The global position of the sample that a place is before, or in."""
     while isinstance(place, tuple):
         place = place[0]
     return place
 
 
-def inner_of(place: Place) -> list[int]:
+def inner_of(place: ElementPlace) -> list[int]:
     """How many elements of the sample, of each of the operators that make several of one, come before a place."""
     inner: list[int] = []
     while isinstance(place, tuple):
@@ -180,7 +180,7 @@ def keeps_count(operators: Sequence[Operator]) -> bool:
 
 
 def extended(
-    state: dict[str, Any], operators: Sequence[Operator], place: Place | None, shard: tuple[int, int]
+    state: dict[str, Any], operators: Sequence[Operator], place: ElementPlace | None, shard: tuple[int, int]
 ) -> dict[str, Any]:
     """A dataset's state with what a pipeline has to add: nothing where it delivers one sample for one."""
     if keeps_count(operators):
@@ -217,9 +217,9 @@ def split_state(
     return rest, inner
 
 
-def place_at(position: int, inner: Sequence[int]) -> Place:
+def place_at(position: int, inner: Sequence[int]) -> ElementPlace:
     """The place in the middle of the sample at a position."""
-    place: Place = position
+    place: ElementPlace = position
     for index in inner:
         place = (place, index)
     return place

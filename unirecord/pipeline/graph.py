@@ -8,7 +8,7 @@ from typing import Any
 
 from ..format.column import Column
 from ..order.randomness import child_key
-from .chunk import Chunk, Place, place_at
+from .chunk import Chunk, ElementPlace, place_at
 from .operators import Operator
 from .scheduler import StageQueue, goes_with_the_batch
 from .stage import Named, SlotMemory, Stage, call_of, slots_of, stages_of, step_of
@@ -278,7 +278,7 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
 
 
 # All that `step_of` takes but the names: the operator, the place that it is resumed at, slotted columns, skipped slots.
-_Recipe = tuple[Operator, "Place | None", frozenset[str], bool]
+_Recipe = tuple[Operator, "ElementPlace | None", frozenset[str], bool]
 
 
 def stage_queues_of(
@@ -302,7 +302,7 @@ def stage_queues_of(
         slotted = _slotted(graph.stages[number - 1], stage) if number else frozenset()
         recipes: list[_Recipe] = []
         for operator in stage.operators:
-            resumed: Place | None = None
+            resumed: ElementPlace | None = None
             if operator.multiplies:
                 multiplying += 1
                 if any(inner[:multiplying]):

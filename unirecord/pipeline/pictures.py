@@ -154,7 +154,7 @@ def _pair(name: str, value: tuple[float, float], most: float) -> tuple[float, fl
 
 
 Bytes = NDArray[np.uint8]
-Place = Callable[[PicturePlacer, int, Bytes, NDArray[Any], int], None]
+PlacePicture = Callable[[PicturePlacer, int, Bytes, NDArray[Any], int], None]
 _Decode = Callable[[Bytes, int, int, int, int], Bytes]
 
 _JPEG: Final = b"\xff\xd8\xff"
@@ -167,7 +167,7 @@ def _libjpeg(placer: PicturePlacer, channels: int, data: Bytes, out: NDArray[Any
     placer.place_jpeg(data, out, key)
 
 
-def _whole(decode: _Decode) -> Place:
+def _whole(decode: _Decode) -> PlacePicture:
     """Places what a library decodes whole, at the scale that the crop allows."""
 
     def place(placer: PicturePlacer, channels: int, data: Bytes, out: NDArray[Any], key: int) -> None:
@@ -267,7 +267,7 @@ def pillow() -> Any:
     return Image
 
 
-DECODERS: Final[dict[str, Place]] = {
+DECODERS: Final[dict[str, PlacePicture]] = {
     "libjpeg": _libjpeg,
     "simplejpeg": _whole(_decode_by_simplejpeg),
     "pillow": _whole(_decode_by_pillow),
@@ -297,7 +297,7 @@ def _can_import(name: str) -> bool:
 
 
 def place_picture(
-    jpeg: Place, placer: PicturePlacer, channels: int, data: Bytes, out: NDArray[Any], key: int
+    jpeg: PlacePicture, placer: PicturePlacer, channels: int, data: Bytes, out: NDArray[Any], key: int
 ) -> None:
     """Decodes by what the first bytes say: JPEG by ``jpeg``, all else by Pillow."""
     if not data.size:

@@ -15,7 +15,17 @@ from ..loading.loader import BatchTransform as BatchStage
 from ..order.spec import check_integer
 from ..sizes import many
 from .budget import Budget
-from .chunk import Chunk, Note, Place, extended, inner_of, keeps_count, place_at, position_of, split_state
+from .chunk import (
+    Chunk,
+    ElementPlace,
+    Note,
+    extended,
+    inner_of,
+    keeps_count,
+    place_at,
+    position_of,
+    split_state,
+)
 from .graph import RULES, Draft, Graph, graph_of, rewritten, stage_queues_of
 from .operators import (
     InPlace,
@@ -28,7 +38,7 @@ from .operators import (
     function_name,
 )
 from .scheduler import Running, run_alone
-from .source import DatasetOrigin, Lend, Origin, OriginPass, PassReceipts
+from .source import DatasetOrigin, Lend, Origin, OriginPass, ResultReceipts
 from .stage import Named, SlotMemory
 from .stats import PipelineStats, StatsOfPasses
 from .tuner import PipelinePlan, Tuner
@@ -118,9 +128,9 @@ class Passes:
 
     def __init__(self, design: Design) -> None:
         self._design = design
-        self._at: tuple[OriginPass, Place] | None = None
+        self._at: tuple[OriginPass, ElementPlace] | None = None
         self._resumed: tuple[int, int, list[int]] | None = None
-        self._receipts: PassReceipts | None = None
+        self._receipts: ResultReceipts | None = None
         self.figures: StatsOfPasses = StatsOfPasses()
         self._tuned: PipelinePlan | None = None
         self.tuner: Tuner | None = None
@@ -140,7 +150,7 @@ class Passes:
         if self._receipts is not None:
             self._receipts.sync()
         state = self._design.origin.state_dict()
-        place: Place | None = None
+        place: ElementPlace | None = None
         if self._at is not None and self._at[0].followed:
             place = self._at[1]
         elif self._resumed is not None and self._resumed[:2] == (state["epoch"], state["position"]):
@@ -175,7 +185,9 @@ class Passes:
         while (place := (yield from self._run(graph, at, inner))) is not None:
             at, inner = at.going_on(position_of(place)), inner_of(place)
 
-    def _run(self, graph: Graph, at: OriginPass, inner: Sequence[int]) -> Generator[Any, None, Place | None]:
+    def _run(
+        self, graph: Graph, at: OriginPass, inner: Sequence[int]
+    ) -> Generator[Any, None, ElementPlace | None]:
         """A pass, or what is left of one; the place where it stands when rows are excluded, None when it is over."""
         stats, clock = self.figures, perf_counter_ns
         plan = self._plan_for(graph)
@@ -219,7 +231,7 @@ class Passes:
                     yield value
                     del value
                     if at.is_outdated:
-                        stands: Place = end
+                        stands: ElementPlace = end
                         return stands
                 if error is not None:
                     raise error

@@ -28,13 +28,13 @@ from .graph import Graph
 from .stage import Named
 
 __all__ = [
-    "Cursor",
+    "DatasetCursor",
     "DatasetOrigin",
     "DatasetSource",
     "Lend",
     "Origin",
     "OriginPass",
-    "PassReceipts",
+    "ResultReceipts",
     "RowNames",
     "rows_at_once",
 ]
@@ -296,7 +296,7 @@ def _after(run: EpochRun, numbers: Any) -> Sequence[int]:
 Lend = Callable[[int], NDArray[np.uint8]]
 
 
-class PassReceipts(Protocol):
+class ResultReceipts(Protocol):
     """What a pass writes down of its results (dataset/receipts.py)."""
 
     exclusion_mask: ExclusionMask | None
@@ -346,7 +346,7 @@ class OriginPass(Protocol):
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
 
-    def receipts(self, graph: Graph) -> PassReceipts | None:
+    def receipts(self, graph: Graph) -> ResultReceipts | None:
         """What writes receipts of the pass; None where none have been asked for."""
 
     @property
@@ -394,7 +394,7 @@ class Origin(Protocol):
         """Starts a pass."""
 
 
-class Cursor(Protocol):
+class DatasetCursor(Protocol):
     """What is needed of a dataset: its plan, and the position in it (dataset/cursor.py)."""
 
     plan: Plan
@@ -419,7 +419,7 @@ class Cursor(Protocol):
     def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
         """The steps of a pass from a position on."""
 
-    def standing_at(self, epoch: int, position: int) -> Cursor:
+    def standing_at(self, epoch: int, position: int) -> DatasetCursor:
         """The same plan, which goes on from a place."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -435,7 +435,7 @@ class Cursor(Protocol):
 class DatasetOrigin:
     """The samples of a dataset's shard."""
 
-    def __init__(self, cursor: Cursor, on_corrupt: OnCorrupt, receipts: Any = None) -> None:
+    def __init__(self, cursor: DatasetCursor, on_corrupt: OnCorrupt, receipts: Any = None) -> None:
         """``receipts``: makes what writes receipts, of batches of a size and with ``drop_last``."""
         self._cursor, self._receipts = cursor, None if receipts is None else lru_cache(receipts)
         self._on_corrupt: OnCorrupt = on_corrupt
@@ -528,7 +528,7 @@ class DatasetPass:
 
     def __init__(
         self,
-        cursor: Cursor,
+        cursor: DatasetCursor,
         on_corrupt: OnCorrupt,
         memories: dict[Lend | None, BatchMemory],
         receipts: Any = None,
@@ -541,7 +541,7 @@ class DatasetPass:
         self._memories = memories
         self.epoch, self.start = self._run.epoch, self._run.start
         self._make_receipts = receipts
-        self._of_pass: PassReceipts | None = None
+        self._of_pass: ResultReceipts | None = None
         self.names: Named = RowNames(self._plan)
         self.processes: None = None
         self.calls_user: bool = False
@@ -568,7 +568,7 @@ class DatasetPass:
         """Whether rows have been left out without others in their place."""
         return not all(entry.fill for entry in self._exclusions.entries)
 
-    def receipts(self, graph: Graph) -> PassReceipts | None:
+    def receipts(self, graph: Graph) -> ResultReceipts | None:
         """What writes receipts of the pass, and of its rest."""
         if self._make_receipts is None:
             return None

@@ -16,7 +16,7 @@ from ..errors import TransformError
 from ..loading.batch import collate, split_batch
 from ..order.randomness import child_key, generator, operator_key
 from ..sizes import many
-from .chunk import SKIPPED, Chunk, Note, Place
+from .chunk import SKIPPED, Chunk, ElementPlace, Note
 from .operators import InPlace, InPlaceTogether, Operator, SkipSample
 
 __all__ = [
@@ -134,7 +134,11 @@ class Named(Protocol):
 
 
 def step_of(
-    operator: Operator, named: Named, resumed: Place | None, slotted: frozenset[str], skipped: bool = False
+    operator: Operator,
+    named: Named,
+    resumed: ElementPlace | None,
+    slotted: frozenset[str],
+    skipped: bool = False,
 ) -> Step:
     """What an operator does.
 
@@ -324,7 +328,7 @@ class _Each:
 
         return step
 
-    def several(self, call: Callable[..., Any], resumed: Place | None) -> Step:
+    def several(self, call: Callable[..., Any], resumed: ElementPlace | None) -> Step:
         """Any number of elements for one."""
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
@@ -439,14 +443,14 @@ def _of_batch(key: Any) -> int:
     return key if isinstance(key, int) else int(key[0])
 
 
-def _append(out: Chunk, chunk: Chunk, number: int, values: list[Any], resumed: Place | None) -> None:
+def _append(out: Chunk, chunk: Chunk, number: int, values: list[Any], resumed: ElementPlace | None) -> None:
     """Appends what one element has become, but for what was delivered before the pass."""
     begin, end, row = chunk.begins[number], chunk.ends[number], chunk.rows[number]
     key = chunk.keys[number] if chunk.keys else None
     last = len(values) - 1
     whole = not isinstance(row, int) and len(row) == len(values)  # a batch that still has its samples
     for i, value in enumerate(values):
-        place: Place = (end, 0) if i == last else (begin, i + 1)
+        place: ElementPlace = (end, 0) if i == last else (begin, i + 1)
         if resumed is not None and not _behind(place, resumed):
             continue
         out.values.append(value)

@@ -12,7 +12,7 @@ from ..storage.registry import location_of
 from ..storage.storage_options import StorageOptions, use_storage
 from .cache import CachedParts, CacheOptions, default_cache, file_of
 from .part import Part
-from .prefetch import Fetcher, ReadAhead, fetch_for
+from .prefetch import Fetcher, PrefetchedRuns, fetch_for
 from .snapshot import ListedRefs, PartRef, Snapshot, core_refs
 
 __all__ = [
@@ -143,7 +143,7 @@ class OpenedLayer:
         self.is_fetched: bool = fetch is not None
         self.cache_options = cache
         self.cached: CachedParts | None = _cached(layer, cache, fetch, sizes)
-        self.ahead: ReadAhead | None = None if fetch is None else fetch.ahead
+        self.ahead: PrefetchedRuns | None = None if fetch is None else fetch.ahead
         self.native: NativeSet = NativeSet(
             core_refs(refs),
             io,

@@ -29,8 +29,8 @@ __all__ = [
     "MOST_AHEAD_BYTES",
     "MOST_WINDOW_BYTES",
     "RUN_BYTES",
-    "ReadAhead",
-    "Run",
+    "PrefetchedRuns",
+    "FileRun",
     "Taken",
     "fetch_for",
     "join",
@@ -49,7 +49,7 @@ _I64 = npt.NDArray[np.int64]
 
 
 @dataclass
-class Run:
+class FileRun:
     """Bytes [start, stop) of one file of a part, that come by one request."""
 
     part: int
@@ -58,7 +58,7 @@ class Run:
     stop: int
 
 
-def join(ranges: Ranges, gap_of: Callable[[int], int]) -> tuple[list[Run], _I64, _I64]:
+def join(ranges: Ranges, gap_of: Callable[[int], int]) -> tuple[list[FileRun], _I64, _I64]:
     """The runs that bring the ranges; the number of the first range of each, and of all; where each lies in its run.
 
     ``gap_of`` gives the bytes between two ranges of a part that come as soon as a second request.
@@ -66,7 +66,7 @@ def join(ranges: Ranges, gap_of: Callable[[int], int]) -> tuple[list[Run], _I64,
     if len(ranges) == 1:  # a single row: not worth a dozen calls of numpy
         one = ranges[0]
         return (
-            [Run(one.part, one.in_index, one.offset, one.offset + one.size)],
+            [FileRun(one.part, one.in_index, one.offset, one.offset + one.size)],
             np.arange(2),
             np.zeros(1, np.int64),
         )
@@ -75,7 +75,7 @@ def join(ranges: Ranges, gap_of: Callable[[int], int]) -> tuple[list[Run], _I64,
     starts = ranges.offsets[first[:-1]]
     ends = np.maximum.reduceat(stops, first[:-1])
     files = (ranges.parts[first[:-1]].tolist(), ranges.in_index[first[:-1]].tolist())
-    runs = [Run(*each) for each in zip(*files, starts.tolist(), ends.tolist(), strict=True)]
+    runs = [FileRun(*each) for each in zip(*files, starts.tolist(), ends.tolist(), strict=True)]
     return runs, first, ranges.offsets - np.repeat(starts, np.diff(first))
 
 
@@ -124,7 +124,7 @@ class _Kept:
     Rows that have a digest together are read with all that it covers, so more may be taken of a run than it has.
     """
 
-    run: Run
+    run: FileRun
     wanted: int
     wait: Callable[[], Any]
     turn: int
@@ -243,7 +243,7 @@ class Taken:
         return missing
 
 
-class ReadAhead:
+class PrefetchedRuns:
     """Runs of data files, at most `MOST_AHEAD_BYTES` of them: the oldest go first. Thread-safe.
 
     ``begin`` asks for runs and gives, for each, what waits for what its second argument makes of its bytes, or an
@@ -251,7 +251,7 @@ class ReadAhead:
     """
 
     def __init__(
-        self, begin: Callable[[Sequence[Run], Callable[[Any], Any]], list[Callable[[], Any]] | None]
+        self, begin: Callable[[Sequence[FileRun], Callable[[Any], Any]], list[Callable[[], Any]] | None]
     ) -> None:
         self._begin = begin
         self._buffers = _Buffers()
@@ -271,7 +271,7 @@ class ReadAhead:
             self._turn += 1
             return self._turn
 
-    def add(self, runs: Sequence[Run], wanted: Sequence[int]) -> None:
+    def add(self, runs: Sequence[FileRun], wanted: Sequence[int]) -> None:
         """Asks for runs of one part, of which so many bytes will be taken."""
         kept, room = [], MOST_AHEAD_BYTES
         for run, size in zip(runs, wanted, strict=True):
@@ -375,7 +375,7 @@ _HEADS_KEPT: Final = 512  # of parts that are being opened, or have been lately:
 _Key = TypeVar("_Key", bound=Hashable)
 
 
-Head = tuple[Run, Any]  # bytes of a file that opening its part needs
+Head = tuple[FileRun, Any]  # bytes of a file that opening its part needs
 
 
 class Beginnings:
@@ -436,7 +436,7 @@ class Fetcher:
         self._came: deque[Hashable] = deque()
         self._process = os.getpid()  # whose threads bring it
         self._lock = Locked()
-        self.ahead: ReadAhead = ReadAhead(self._begin)
+        self.ahead: PrefetchedRuns = PrefetchedRuns(self._begin)
 
     def add(self, path: str, data_bytes: int, index_bytes: int, beginnings: Beginnings | None) -> None:
         """One part more, looked up if its sizes are not known."""
@@ -458,8 +458,8 @@ class Fetcher:
         (data, data_bytes), (index, index_bytes) = found
         self._parts.append(PartFiles(path, path + ".idx", data_bytes, index_bytes))
         self._begun[number] = [
-            (Run(number, False, 0, len(data)), data),
-            (Run(number, True, 0, len(index)), index),
+            (FileRun(number, False, 0, len(data)), data),
+            (FileRun(number, True, 0, len(index)), index),
         ]
 
     @property
@@ -520,7 +520,7 @@ class Fetcher:
         runs, first, _ = self._runs_of(wanted)
         self.ahead.add(runs, np.add.reduceat(wanted.sizes, first[:-1]).tolist())
 
-    def _begin(self, runs: Sequence[Run], take: Callable[[Any], Any]) -> list[Callable[[], Any]] | None:
+    def _begin(self, runs: Sequence[FileRun], take: Callable[[Any], Any]) -> list[Callable[[], Any]] | None:
         wanted = [(self._path(run), run.start, run.stop - run.start) for run in runs]
         return self._location.begin_ranges(wanted, take)
 
@@ -545,7 +545,7 @@ class Fetcher:
             for number, at, wanted in zip(of.tolist(), places.tolist(), ranges, strict=True)
         ]
 
-    def _runs_of(self, ranges: Ranges) -> tuple[list[Run], _I64, _I64]:
+    def _runs_of(self, ranges: Ranges) -> tuple[list[FileRun], _I64, _I64]:
         return join(ranges, lambda part: self._location.gap(self._parts[part].data))
 
     def _of_index(self, ranges: Sequence[Range]) -> list[Any]:
@@ -618,7 +618,7 @@ class Fetcher:
     def _bring_heads(self, parts: Sequence[int]) -> list[list[Head]]:
         heads, wanted = [self._begun.pop(part, []) for part in parts], []
         for part, had in zip(parts, heads, strict=True):
-            missing: list[Run] = []
+            missing: list[FileRun] = []
             for run in self._opening(part):
                 if not any(_covers(each, run) for each in (*(each for each, _ in had), *missing)):
                     missing.append(run)
@@ -644,23 +644,23 @@ class Fetcher:
             for run, found in self._heads.get(part, ())
         ]
 
-    def _opening(self, part: int) -> list[Run]:
+    def _opening(self, part: int) -> list[FileRun]:
         """The bytes of both files of a part that opening it most likely needs."""
         files = self._parts[part]
         heads = [
-            Run(part, False, 0, min(_HEAD_BYTES, files.data_bytes)),
-            Run(part, True, 0, min(BLOCK_BYTES, files.index_bytes)),
+            FileRun(part, False, 0, min(_HEAD_BYTES, files.data_bytes)),
+            FileRun(part, True, 0, min(BLOCK_BYTES, files.index_bytes)),
         ]
         if self._heads_only:
             return heads
         digests = files.index_bytes // BLOCK_BYTES * 8 + 8
         return [
             *heads,
-            Run(part, False, max(0, files.data_bytes - _END_BYTES), files.data_bytes),
-            Run(part, True, max(0, files.index_bytes - digests), files.index_bytes),
+            FileRun(part, False, max(0, files.data_bytes - _END_BYTES), files.data_bytes),
+            FileRun(part, True, max(0, files.index_bytes - digests), files.index_bytes),
         ]
 
-    def _bring(self, runs: Sequence[Run], take: Callable[[int, Any], int] | None = None) -> list[Any]:
+    def _bring(self, runs: Sequence[FileRun], take: Callable[[int, Any], int] | None = None) -> list[Any]:
         """The bytes of each run; or how many came, where they are taken as they come. Raises where one is missing."""
         found = self._ask(runs, take)
         for i, run in enumerate(runs):
@@ -677,7 +677,7 @@ class Fetcher:
                 raise FetchError(run.part, run.in_index, why)
         return found
 
-    def _ask(self, runs: Sequence[Run], take: Callable[[int, Any], int] | None) -> list[Any]:
+    def _ask(self, runs: Sequence[FileRun], take: Callable[[int, Any], int] | None) -> list[Any]:
         wanted = [(self._path(run), run.start, run.stop - run.start) for run in runs]
         if take is None:
             return self._location.read_ranges(wanted, checked=self._checked)
@@ -697,10 +697,10 @@ class Fetcher:
         self._parts[part] = replace(self._parts[part], index=self._parts[part].index + NEW)
         return True
 
-    def _path(self, run: Run) -> str:
+    def _path(self, run: FileRun) -> str:
         return self._parts[run.part].index if run.in_index else self._parts[run.part].data
 
-    def _failure(self, run: Run, error: Exception) -> FetchError:
+    def _failure(self, run: FileRun, error: Exception) -> FetchError:
         if isinstance(error, FileNotFoundError):
             return FetchError(run.part, run.in_index, "it is not there", MissingError(str(error)))
         if isinstance(error, StaleError):
@@ -711,5 +711,5 @@ class Fetcher:
         return FetchError(run.part, run.in_index, f"bytes {run.start} to {run.stop} could not be had: {why}")
 
 
-def _covers(had: Run, run: Run) -> bool:
+def _covers(had: FileRun, run: FileRun) -> bool:
     return had.in_index == run.in_index and had.start <= run.start and run.stop <= had.stop

@@ -20,7 +20,7 @@ from .system import Descriptor
 __all__ = [
     "HeldHereError",
     "Holder",
-    "Place",
+    "ClaimPlace",
     "check_unclaimed",
     "clear_dead",
     "holders",
@@ -42,7 +42,7 @@ class HeldHereError(BusyError):
     """The thread that asks is the one that holds it, so that waiting would not end."""
 
 
-class Place:
+class ClaimPlace:
     """Where a claim was made: process, thread, and the line of the caller outside this package."""
 
     process: int
@@ -58,7 +58,7 @@ class Place:
 class Holder(Protocol):
     """A writer's hold on a file, in this process."""
 
-    place: Place
+    place: ClaimPlace
     given_up: bool
 
     def holds(self, file: os.stat_result) -> bool:

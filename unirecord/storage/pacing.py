@@ -11,11 +11,11 @@ from statistics import median
 from typing import Any, Final
 
 __all__ = [
-    "Budget",
+    "RequestRate",
     "Durations",
     "GAP_BYTES",
     "LinkSpeed",
-    "Pace",
+    "InFlightLimit",
     "Retries",
     "STALLED",
     "retries_of",
@@ -65,7 +65,7 @@ class Retries:
         return {"max_retries": int(self.most), "retry_timeout": patience, "backoff": backoff}
 
 
-class Pace:
+class InFlightLimit:
     """How many requests may be in flight: half as many when a store says it is too much, then slowly more again.
 
     Additive increase and multiplicative decrease, by which several clients come to share what there is (Chiu and Jain,
@@ -101,7 +101,7 @@ class Pace:
         return self.limit < self.most
 
 
-class Budget:
+class RequestRate:
     """At most so many requests a second, evenly."""
 
     def __init__(self, rate: float) -> None:

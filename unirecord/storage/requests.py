@@ -19,7 +19,7 @@ from random import Random
 from typing import Any, Final
 
 from ..core import Locked, WeakObjects, result_of
-from .pacing import STALLED, Durations, Pace
+from .pacing import STALLED, Durations, InFlightLimit
 from .store import Store, in_short, is_silence, let_go, not_after_fork, verdict_of
 
 __all__ = [
@@ -163,7 +163,7 @@ class Requests:
     def __init__(self) -> None:
         self._process = os.getpid()
         self._loop = _Loop()
-        self._pace, self.durations = Pace(MOST_IN_FLIGHT), Durations()
+        self._pace, self.durations = InFlightLimit(MOST_IN_FLIGHT), Durations()
         self._queue: deque[InFlight] = deque()
         self._long: deque[InFlight] = deque()  # of which fewer are in flight, and which short ones overtake
         self._flying: dict[InFlight, None] = {}  # that may be late, the oldest first

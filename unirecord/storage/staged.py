@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import BusyError, ExistsError, MissingError
 from . import local, system
-from .claim import Place, check_unclaimed, clear_dead, holders, lock
+from .claim import ClaimPlace, check_unclaimed, clear_dead, holders, lock
 from .local import located, read_at, same_file, temporary_name
 from .own_directory import check_own_folder
 from .system import Buffer, Descriptor
@@ -126,7 +126,7 @@ class StagedFile:
         self.temporary: str = temporary_name(path)
         self.size: int = 0
         self.given_up: bool = True  # nobody has it yet: `keep`
-        self.place: Place = Place()
+        self.place: ClaimPlace = ClaimPlace()
         self._begun = 0  # bytes that the disk has been set to work on
         self._name = self.temporary
         holders.add(self)

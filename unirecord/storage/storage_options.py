@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from ..errors import did_you_mean
-from .pacing import Budget, Retries, retries_of
+from .pacing import RequestRate, Retries, retries_of
 
 __all__ = ["StorageOptions", "current_storage", "storage_of", "use_storage", "use_storage_by_default"]
 
@@ -85,9 +85,9 @@ class StorageOptions:
         """What has been given, without the values."""
         return tuple(self.given)
 
-    def budget(self) -> Budget | None:
+    def budget(self) -> RequestRate | None:
         """A fresh budget of requests, if one was asked for."""
-        return None if self.rate is None else Budget(self.rate)
+        return None if self.rate is None else RequestRate(self.rate)
 
     def hidden(self, text: str) -> str:
         """A text of the client without the values that were given: they may be secrets."""

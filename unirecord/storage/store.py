@@ -13,7 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ..core import Locked
 from ..errors import StaleError, UniRecordError
-from .pacing import Budget, LinkSpeed, Retries, retries_of
+from .pacing import LinkSpeed, RequestRate, Retries, retries_of
 from .storage_options import StorageOptions
 
 __all__ = [
@@ -217,7 +217,7 @@ class Store:
     ) -> None:
         self.root, self.options = root, options
         self.retries: Retries = (options and options.retries) or retries_of(retry_config)
-        self.budget: Budget | None = None if options is None else options.budget()
+        self.budget: RequestRate | None = None if options is None else options.budget()
         self.has_answered = False  # as it was asked
         self.is_reached = False  # it has said something, be it an error
         self.is_told_of = False  # that there is no answer

@@ -30,7 +30,7 @@ __all__ = [
     "NOT_KNOWN",
     "ObjectJournal",
     "PLAN_FILE",
-    "Plan",
+    "StoredPlan",
     "Plans",
     "STOPPED",
     "begins_anew",
@@ -447,7 +447,7 @@ _SHOWN: Final = 3
 
 
 @dataclass
-class Plan:
+class StoredPlan:
     """The plan of a conversion in an object store, as it was read or put last.
 
     Each run that goes on with the conversion, and who gives it up, puts it anew on the condition that it is still what
@@ -459,7 +459,7 @@ class Plan:
     version: Versioned
 
     @classmethod
-    def begin(cls, url: str, content: dict[str, Any], writes: ObjectWrites) -> Plan:
+    def begin(cls, url: str, content: dict[str, Any], writes: ObjectWrites) -> StoredPlan:
         """Puts the first one."""
         return cls(url, content, writes.put_if(url, _encoded(content, "begun"), None))
 
@@ -506,14 +506,14 @@ def _encoded(content: dict[str, Any], state: str) -> bytes:
     return json.dumps({**content, "state": state, "run": secrets.token_hex(8)}).encode()
 
 
-def _among(names: Iterable[str], folder: str, writes: ObjectWrites) -> list[Plan]:
+def _among(names: Iterable[str], folder: str, writes: ObjectWrites) -> list[StoredPlan]:
     """The plans of all conversions that are at work in a directory, or have been stopped there."""
     urls = [posixpath.join(folder, name) for name in sorted(names) if PLAN_FILE.fullmatch(name)]
     found = []
     for url, version in zip(urls, writes.read_each(urls), strict=True):
         content = None if version is None else plan_of(version.content)
         if version is not None and content is not None:
-            found.append(Plan(url, content, version))
+            found.append(StoredPlan(url, content, version))
     return found
 
 
@@ -522,12 +522,12 @@ class Plans:
 
     def __init__(self, path: str, names: Iterable[str], writes: ObjectWrites) -> None:
         self._path, self._writes = path, writes
-        self.there: list[Plan] = _among(names, path, writes)
-        self.own: Plan | None = None
+        self.there: list[StoredPlan] = _among(names, path, writes)
+        self.own: StoredPlan | None = None
 
     def begin(self, plan: dict[str, Any], journal: Journal) -> None:
         """Begins a conversion."""
-        self.own = Plan.begin(posixpath.join(self._path, journal.plan_name), plan, self._writes)
+        self.own = StoredPlan.begin(posixpath.join(self._path, journal.plan_name), plan, self._writes)
 
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
         """The plan of a stopped conversion: of one that does ``what``, or else of another that is there; or None."""
@@ -535,7 +535,7 @@ class Plans:
         same = [plan for plan in plans if plan.get("what") == what]
         return next(iter(same or plans), None)
 
-    def go_on(self, plan: dict[str, Any]) -> Plan:
+    def go_on(self, plan: dict[str, Any]) -> StoredPlan:
         """Takes a conversion over; StaleError when another run has."""
         [found] = [one for one in self.there if one.content is plan]
         found.take(self._writes)
@@ -568,7 +568,7 @@ class Plans:
             return False
         return True
 
-    def give_up(self, plan: Plan, names: Iterable[str]) -> list[str] | None:
+    def give_up(self, plan: StoredPlan, names: Iterable[str]) -> list[str] | None:
         """Ends a conversion that was stopped: which of these objects are its parts', to be deleted.
 
         None when a run has gone on with it since it was looked at.
@@ -580,7 +580,7 @@ class Plans:
         return [name for name in sorted(names) if is_of(plan, name)]
 
 
-def is_of(plan: Plan, name: str) -> bool:
+def is_of(plan: StoredPlan, name: str) -> bool:
     """Whether an object is one of the two of a part of that conversion."""
     part = name.removesuffix(".idx")
     return PART_NAME.fullmatch(part) is not None and owns(plan.content, part)

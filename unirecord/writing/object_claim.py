@@ -36,8 +36,8 @@ from .journal import (
     STOPPED,
     Journal,
     ObjectJournal,
-    Plan,
     Plans,
+    StoredPlan,
     is_of,
     say,
     tag_of,
@@ -330,7 +330,7 @@ class ObjectClaim:
             if plan is not self._plans.own:
                 self._sweep(plan)
 
-    def _sweep(self, plan: Plan) -> None:
+    def _sweep(self, plan: StoredPlan) -> None:
         """Deletes what a stopped conversion has left, unless a run has gone on with it since it was looked at."""
         try:
             own = self._plans.give_up(plan, self._names())

@@ -36,7 +36,7 @@ __all__ = [
     "LeftOut",
     "Options",
     "RawBatch",
-    "ReadAhead",
+    "FileReadahead",
     "RowPlace",
     "Source",
     "TRUST",
@@ -291,7 +291,7 @@ def taken_ahead(things: Iterator[_Thing]) -> Generator[_Thing, None, None]:
 # A file read at rising places: what is asked for is a view of a larger piece that was read at once.
 
 
-class ReadAhead:
+class FileReadahead:
     """Views of a file; ``stop``: what is read ahead ends there, by default at the end of the file."""
 
     def __init__(self, file: BinaryIO, ahead: int, stop: int | None = None) -> None:

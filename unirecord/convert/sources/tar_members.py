@@ -9,7 +9,7 @@ from zlib import adler32
 
 from ...errors import SchemaError
 from ...sizes import many
-from .base import ReadAhead
+from .base import FileReadahead
 
 __all__ = ["Member", "tar_members"]
 
@@ -39,7 +39,7 @@ class Member(NamedTuple):
     is_file: bool
 
 
-def tar_members(file: ReadAhead, where: str, start: int = 0, stop: int | None = None) -> Iterator[Member]:
+def tar_members(file: FileReadahead, where: str, start: int = 0, stop: int | None = None) -> Iterator[Member]:
     """Yield the members of an archive (ustar, GNU, pax) between two headers.
 
     Raises `SchemaError`, which names the place, where the archive is damaged.

@@ -16,7 +16,7 @@ from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import ColumnEvidence
 from .arrow_columns import nullable
-from .base import LeftOut, Options, RawBatch, ReadAhead, Source, Unit, column_names
+from .base import FileReadahead, LeftOut, Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
 from .media_types import annotated, media_type
 from .npy_files import npy_array
@@ -78,7 +78,7 @@ class WebDatasetShards(Source):
             file.packed = file.packed or file.name.lower().endswith(".tgz")
             looked_here = 0
             with file.open() as stream:
-                ahead = ReadAhead(stream, _HEADER_BYTES)
+                ahead = FileReadahead(stream, _HEADER_BYTES)
                 for sample in self._samples(number, file.name, ahead):
                     look = looked_here < _SAMPLE_ROWS
                     looked_here += look
@@ -103,7 +103,7 @@ class WebDatasetShards(Source):
         self.schema = options.schema({_KEY_COLUMN: "string", **found})
 
     def _count(
-        self, sample: _Sample, endings: dict[str, _Ending], look: bool, file: ReadAhead, row: int
+        self, sample: _Sample, endings: dict[str, _Ending], look: bool, file: FileReadahead, row: int
     ) -> None:
         self._to_units(sample)
         for ending, member in sample.members.items():
@@ -125,7 +125,7 @@ class WebDatasetShards(Source):
         self,
         number: int,
         where: str,
-        file: ReadAhead,
+        file: FileReadahead,
         start: int = 0,
         stop: int | None = None,
         wanted: Container[str] | None = None,
@@ -163,7 +163,7 @@ class WebDatasetShards(Source):
         wanted = frozenset(self._endings[name] for name in self.schema.names if name != _KEY_COLUMN)
         rows = size = 0
         with file.open() as stream:
-            ahead = ReadAhead(stream, _PIECE_BYTES, stop)
+            ahead = FileReadahead(stream, _PIECE_BYTES, stop)
             for sample in self._samples(number, file.name, ahead, start, stop, wanted):
                 size += self._add(columns, sample)
                 rows += 1
