@@ -76,6 +76,11 @@ def test_column_types_have_the_same_codes_in_c_and_python(name: str) -> None:
         assert Column("x", "int8", (1,)).code == C[name]
     elif kind in ("bfloat16", "complex64", "complex128"):
         assert Column("x", kind, (1,)).dtype_code == C[name]
+    # Where the codes for types of later versions begin and end.
+    elif kind == "later_scalars":
+        assert range(C[name], C["TYPE_LATER_BLOBS"]) == column_module._LATER_SCALARS
+    elif kind in ("later_blobs", "later_end"):
+        assert range(C["TYPE_LATER_BLOBS"], C["TYPE_LATER_END"]) == column_module._LATER_BLOBS
     else:
         assert Column("x", kind).code == C[name]
 

@@ -113,7 +113,7 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     ),
     "where='city = Bern'": (lambda: opened(where="city = Bern"), QueryError, r"(?s)'Bern'"),
     "where='city == Bern'": (lambda: opened(where="city == Bern"), QueryError, r"(?s)'Bern'"),
-    "schema 'datetime'": (lambda: write({"t": "datetime64"}, {}), SchemaError, "(?s)int64.*nanoseconds"),
+    "schema 'datetime'": (lambda: write({"t": "datetime64"}, {}), SchemaError, "(?s)int64.*timestamp"),
     "datetime64 without a schema": (
         lambda: write(None, {"t": np.datetime64("2024-01-01")}),
         SchemaError,

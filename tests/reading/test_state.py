@@ -53,7 +53,6 @@ def test_a_state_is_small_however_large_the_dataset() -> None:
     ("field", "value"),
     [
         ("rows", 999),
-        ("where", None),
         ("selection", "f" * 16),
         ("seed", 7),
         ("shuffle", "shuffle"),
@@ -66,6 +65,14 @@ def test_other_options_are_refused_by_name_with_both_values(field: str, value: o
     with pytest.raises(ValueError, match="other options") as error:
         state().check(state(**{field: value}))
     assert f"{field} is {getattr(state(), field)!r} in the state and {value!r} here" in str(error.value)
+
+
+def test_a_condition_is_named_where_its_rows_differ_and_decides_nothing_by_itself() -> None:
+    state().check(state(where=None))
+    state().check(state(where="3 < label"))
+    with pytest.raises(ValueError, match="other options") as error:
+        state().check(state(where=None, selection="f" * 16))
+    assert "where is 'label > 3' in the state and None here" in str(error.value)
 
 
 def test_another_dataset_is_stale_and_every_difference_is_named() -> None:
