@@ -6,6 +6,7 @@ import json
 import re
 import resource
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -133,8 +134,22 @@ def test_low_limits_are_said_with_what_to_do(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(machine.os, "statvfs", lambda path: small)
     found = facts()
     assert found["open files"].state == found["/dev/shm"].state == "missing"
-    assert "ulimit -n 4096" in found["open files"].advice
+    advised = re.search(r"`(ulimit -n \d+)`", found["open files"].advice)
+    assert advised
+    done = subprocess.run(
+        ["bash", "-c", f'ulimit -Hn 4096; {advised[1]}; "$0" -m unirecord doctor', sys.executable],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert re.search(r"open files +4,096$", done.stdout, re.M), done.stdout + done.stderr
     assert "67.1 MB" in found["/dev/shm"].says
+
+
+def test_a_directory_that_cannot_be_written_to_is_said_with_what_to_do(tmp_path: Path) -> None:
+    found = facts("/proc")["a small dataset"]
+    assert found.state == "bad"
+    assert "name a directory that you may write to, or leave PATH out" in found.advice
+    for place in (str(tmp_path), None):
+        assert "a small dataset" not in facts(place)
 
 
 def test_the_nearest_mount_says_the_file_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

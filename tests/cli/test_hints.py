@@ -12,6 +12,8 @@ import pickle
 import re
 import shlex
 import shutil
+import socket
+import subprocess
 import sys
 import tarfile
 import tomllib
@@ -37,6 +39,7 @@ from unirecord.convert.sinks.registry import SINKS
 from unirecord.convert.sources import Options, open_input, source_type
 from unirecord.convert.sources.foreign_libraries import FLOORS
 from unirecord.dataset import cursor
+from unirecord.inspect.server import ViewServer
 from unirecord.storage import object_store
 from unirecord.writing import deletion
 
@@ -4582,3 +4585,53 @@ def test_the_table_that_the_reader_of_its_format_gives_is_written(tmp_path: Path
         unirecord.write_dataset(tmp_path / "t", tmp_path / "out")
     unirecord.write_dataset(table(), tmp_path / "out")
     assert [row["k"] for row in UniRecordDataset(tmp_path / "out")] == [1, 2]
+
+
+FORKED = """
+import os, sys
+from unirecord import UniRecordDataset
+pipeline = UniRecordDataset(sys.argv[1]).pipeline().map(lambda sample: sample).batch(1)
+rows = iter(pipeline)
+next(rows)
+if os.fork() == 0:
+    try:
+        next(rows)
+    except ValueError as error:
+        print(error)
+    print(sum(len(batch["k"]) for batch in pipeline), flush=True)
+    os._exit(0)
+assert os.wait()[1] == 0
+"""
+
+
+def test_an_iterator_made_before_a_fork_says_to_make_a_new_one_and_that_gives_all(rows: Path) -> None:
+    """In a process of its own: a fork of this one has libraries that do not survive it."""
+    done = subprocess.run([sys.executable, "-c", FORKED, rows], capture_output=True, text=True, check=False)
+    said, count = done.stdout.splitlines()
+    assert said.endswith("an iterator made before fork() cannot be used in the child: make a new one")
+    assert (count, done.returncode) == ("3", 0)
+
+
+def test_a_lazy_frame_of_polars_is_written_once_it_is_collected(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    lazy = polars.DataFrame({"k": [1, 2]}).lazy()
+    with pytest.raises(unirecord.SchemaError, match=r"; collect\(\) makes a DataFrame of it"):
+        unirecord.write_dataset(lazy, tmp_path / "out")
+    unirecord.write_dataset(lazy.collect(), tmp_path / "out")
+    assert [row["k"] for row in UniRecordDataset(tmp_path / "out")] == [1, 2]
+
+
+def test_a_port_that_there_is_is_listened_at(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(server: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ViewServer, "serve_forever", interrupted)
+    assert main(["view", str(rows), "--port", "65536"]) == 2
+    assert "65536 is no port; they end at 65,535" in capsys.readouterr().err
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    assert main(["view", str(rows), "--port", str(port)]) == 0
+    assert f":{port}/" in capsys.readouterr().out
