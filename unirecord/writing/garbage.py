@@ -32,8 +32,9 @@ from ..storage.object_store import Listed, ObjectWrites, Outrun, Versioned
 from ..storage.registry import location_of, path_of_dataset
 from ..storage.storage_options import current_storage, use_storage
 from .directory_claim import clear_old_appends
-from .journal import Journal, Plans, is_of
+from .journal import Journal
 from .manifest_changes import held
+from .object_journal import Plans, is_of
 from .target import storage_to_write_to
 
 __all__ = [

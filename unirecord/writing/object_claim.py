@@ -30,11 +30,11 @@ from ..storage.registry import location_of
 from ..storage.staged import Spool
 from ..storage.storage_options import current_storage
 from .directory_claim import KEPT, check_directory_free
-from .journal import (
+from .journal import Journal
+from .object_journal import (
     ENDS_IT,
     NOT_KNOWN,
     STOPPED,
-    Journal,
     ObjectJournal,
     Plans,
     StoredPlan,
