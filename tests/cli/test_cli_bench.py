@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unirecord import Writer
+from unirecord import UniRecordDataset, Writer
 from unirecord.cli import bench
-from unirecord.cli.bench import Measured, Need, advice, step_that_hides
+from unirecord.cli.bench import Measured, Need, StoreLink, advice, step_that_hides, store_advice
 from unirecord.cli.main import main
 
 QUICK = ["--batch", "16", "--seconds", "0.01", "--threads", "1"]
@@ -119,7 +120,20 @@ def test_advice_names_the_faster_way_first() -> None:
     need = Need(256, 64.0, 1000.0)
     lines = advice(need, [measured("auto", 100.0), measured("pread", 9000.0)], threads=1, cores=2, cold=False)
     assert lines[0].startswith('io="pread" is enough')
-    assert lines[1].startswith("num_threads=2")
+    assert lines[1].startswith("ds.batches(…, num_threads=2)")
+
+
+def test_what_is_advised_is_taken_by_a_dataset_or_its_batches(part: Path) -> None:
+    need, ways = Need(16, 1e-6, 1000.0), [measured("auto", 100.0), measured("pread", 9000.0)]
+    said = advice(need, ways, threads=1, cores=2, cold=True)
+    said += store_advice(StoreLink(0.025, 1e12, 64.0, 10**6), need, ways[0])
+    named = re.findall(r"(ds\.batches\(…, )?\b(\w+)=(\S+?)[),;: ]", "; ".join(said) + " ")
+    options = {name: value for batches, name, value in named if not batches}
+    assert set(options) == {"io", "shuffle", "columns", "cache", "cache_bytes"}
+    [threads] = [int(value) for batches, name, value in named if batches and name == "num_threads"]
+    with UniRecordDataset(part, io="pread", shuffle="block", columns=["label"]) as ds:
+        rows = [row for batch in ds.batches(16, num_threads=threads) for row in batch["label"].tolist()]
+    assert sorted(rows) == list(range(100))
 
 
 PIPELINE = """

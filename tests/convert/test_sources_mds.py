@@ -42,6 +42,14 @@ def test_a_shard_alone_and_types_that_are_asked_for(tmp_path: Path) -> None:
         rows_at(shard(tmp_path / "x.mds", [b"a", b"\xff"]))
 
 
+def test_a_list_of_pictures_that_is_written_as_bytes_is_said(tmp_path: Path) -> None:
+    source = open_source(str(shard(tmp_path / "x.mds", [b"12"], column_encodings=["list[pil]"])))
+    [said] = [str(one) for one in source.left_out]
+    assert "field 'a'" in said
+    assert "a list of pictures is written as the bytes that it is kept as" in said
+    assert source.schema["a"].type == "bytes"
+
+
 @pytest.mark.parametrize(
     ("cells", "header", "said"),
     [

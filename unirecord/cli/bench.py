@@ -337,7 +337,9 @@ def advice(need: Need, measured: Sequence[Measured], *, threads: int, cores: int
         word = "is enough" if need.met_by(best) else "is faster, but not enough by itself"
         found.append(f'io="{best.io}" {word}: {best.samples_per_s:,.0f} samples/s')
     if threads < cores:
-        found.append(f"num_threads={cores}: this run used {threads} of {many(cores, 'core')} to read")
+        found.append(
+            f"ds.batches(…, num_threads={cores}): this run used {threads} of {many(cores, 'core')} to read"
+        )
     if cold:
         found.append(
             "more memory, so that the data stays cached after the first epoch, or storage that reads "
