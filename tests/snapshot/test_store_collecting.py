@@ -11,15 +11,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from objectstore import Fault, Request, Server
 from written_store import URL, append_rows, fill, folder, served, write
 
 import unirecord
-from unirecord import MissingError, StaleError, UniRecordDataset, UniRecordError, append, restore, verify
+from unirecord import (
+    BusyError,
+    MissingError,
+    StaleError,
+    UniRecordDataset,
+    UniRecordError,
+    append,
+    restore,
+    verify,
+)
 from unirecord.cli import main
 from unirecord.storage.pacing import Durations
+from unirecord.writing import garbage
 
 server = pytest.fixture(served)
 STEP = 1 if os.environ.get("UNIRECORD_STEPS") else 3  # of the requests at which something happens
@@ -282,3 +293,25 @@ def test_a_conversion_that_was_stopped_keeps_its_parts(server: Server, tmp_path:
     assert unirecord.gc(URL, keep=1, older_than=0).parts == 1
     assert not (folder(server) / part).exists()
     assert (folder(server) / own).exists()
+
+
+def test_where_others_publish_all_the_time_it_says_so_and_a_later_call_collects(
+    server: Server,
+) -> None:
+    content, said = changed(), garbage._said
+    rows = iter(range(3, 100))
+
+    def after_another(*given: Any) -> Any:
+        append_rows(range(row := next(rows), row + 1))
+        return said(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(garbage, "_ATTEMPTS", 3)
+        patch.setattr(garbage, "_said", after_another)
+        with pytest.raises(
+            BusyError, match="others have published here 3 times while this looked; try again later"
+        ):
+            unirecord.gc(URL, keep=2, older_than=0)
+    assert numbers() == [1, 2, 3, 4, 5, 6, 7]
+    assert unirecord.gc(URL, keep=2, older_than=0).removed == (1, 2, 3, 4, 5)
+    check(server, content | {6: [0, 2, 3, 4], 7: [0, 2, 3, 4, 5]})
