@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -110,7 +111,7 @@ def _class(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None)
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         return f"names is a list of texts, got {_clipped(names)}"
     if len(set(names)) != len(names):
-        return f"names has {next(n for i, n in enumerate(names) if n in names[:i])!r} twice"
+        return f"names has {Counter(names).most_common(1)[0][0]!r:.60} twice"
     return _stored_as(stored, *_INTEGERS)
 
 
