@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from objectstore import Server, serving
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
+from unirecord.snapshot.prefetch import Fetcher
 from unirecord.storage import object_store
 from unirecord.storage.object_store import Versions, version_of
 
@@ -67,6 +69,30 @@ CHANGES = {
     "bytes changed in place": with_bytes_changed,
     "cut": cut,
 }
+
+
+@pytest.mark.parametrize(
+    ("replaced", "error", "said"),
+    [(True, unirecord.StaleError, "replaced"), (False, OSError, "the object has been cut")],
+    ids=["replaced", "the same object"],
+)
+def test_an_answer_that_is_too_short_is_stale_where_the_object_is_another_one(
+    server: Server, monkeypatch: pytest.MonkeyPatch, replaced: bool, error: type[Exception], said: str
+) -> None:
+    path = server.root / "bucket" / "a.urec"
+    write(path, 1)
+    asked: list[Any] = []
+
+    def shortened(self: Fetcher, runs: Any, take: Any) -> list[Any]:
+        if not asked and replaced:
+            write(path, 2)
+        asked.append(runs)
+        return [b"" if take is None else 0 for _ in runs]
+
+    with UniRecordDataset("s3://bucket/a.urec", verify="never") as ds:
+        monkeypatch.setattr(Fetcher, "_ask", shortened)
+        with pytest.raises(error, match=said):
+            list(ds.batches(20))
 
 
 @pytest.mark.parametrize("verify", ["first", "never"])

@@ -673,6 +673,9 @@ class Fetcher:
                 raise brought
             came = len(brought) if take is None else brought
             if came != run.stop - run.start:
+                # A store that looks at an object twice for one answer may find another one the second time.
+                if self.has_changed(self._path(run)):
+                    raise self._failure(run, StaleError(f"{self._path(run)}: it has been replaced"))
                 why = f"{many(came, 'byte')} came for {run.stop - run.start}: the object has been cut"
                 raise FetchError(run.part, run.in_index, why)
         return found
