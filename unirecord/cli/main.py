@@ -1,4 +1,4 @@
-"""The ``unirecord`` command: picks the subcommand, and turns every failure into one line and an exit code."""
+"""The ``unirecord`` command: the table of commands, the call of one, and failures as a line and an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows and columns of a source are written, and what happens to those that cannot be."""
+"""Which rows and columns of a source are written, into which share of a split, and what cannot be."""
 
 from __future__ import annotations
 
@@ -61,9 +61,6 @@ __all__ = [
     "with_nulls",
     "write_shares",
 ]
-
-
-# What is asked of a split, and its conversions, which are published together.
 
 
 # What is asked of a split: names and shares, or the values of a column, and by what rows are told apart.

@@ -26,9 +26,6 @@ from ..errors import (
     UniRecordError,
 )
 
-# The C module: loaded once, in the main interpreter; its errors as ours, with the place in them.
-
-
 # What the interpreter is: one of several is refused, and whether threads of Python take turns is asked.
 
 
@@ -52,9 +49,6 @@ def has_gil() -> bool:
     """Whether Python's lock is there, and has not been switched off."""
     held: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
     return held
-
-
-# The C core's functions, and its errors as exceptions.
 
 
 # Failures of the C core as exceptions: which file, row, column and offset, what was found, and what to do about it.

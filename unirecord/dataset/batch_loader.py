@@ -1,4 +1,4 @@
-"""The loader that a user iterates over: batches of a dataset's shard, with its epochs and its state."""
+"""The loader that a user iterates over: what is read, its options, its functions, epochs and state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""verify: every byte of a dataset walked through, checked, and compared with what a new index would hold."""
+"""verify: every byte checked, and compared with what a new index would hold; its report, which repair has too."""
 
 from __future__ import annotations
 
@@ -74,9 +74,6 @@ __all__ = [
     "verify",
     "walk",
 ]
-
-
-# What verify and repair look at, and what they found: plain values, and the same as dicts for JSON.
 
 
 # What verify and repair found: plain values, and the same as dicts for JSON.

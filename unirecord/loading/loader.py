@@ -1,4 +1,4 @@
-"""One pass of the C loader: batches read ahead by its threads, each with the place where it ends."""
+"""One pass of the C loader: its options, and batches read ahead, each with the place where it ends."""
 
 from __future__ import annotations
 

@@ -31,11 +31,9 @@ __all__ = [
 
 # What of a conversion is done: files inside the folder being written that name its finished parts.
 #
-# Whoever may write to the folder may have changed them, so nothing in them is used that has not passed the
-# checks here:
-# a plan that does not is none, and a task whose record does not is not finished. Parts have the names and
-# ids that
-# follow from the plan's id, so that no record names a file of anything else.
+# Whoever may write to the folder may have changed these files, so nothing in them is used that has not passed the
+# checks here: a plan that does not is none, and a task whose record does not is not finished. Parts have the names
+# and ids that follow from the plan's id, so that no record names a file of anything else.
 
 
 _MOST_BYTES: Final = 1 << 30

@@ -30,8 +30,7 @@ __all__ = [
 ]
 
 
-# Batches of columns -> a dataset: row groups are put together and handed to the part or directory being
-# written.
+# Batches of columns -> a dataset: row groups are put together and handed to what is being written.
 
 
 PART_BYTES = 20_000_000_000  # after which a directory begins a new part
@@ -116,8 +115,7 @@ def write_batches(path: str, content: PartContent, batches: Iterable[ColumnBatch
         raise
 
 
-# What every way of writing a dataset is told: where, how large its parts are, which columns are indexed,
-# which id.
+# What every way of writing a dataset is told: where, how large its parts are, which columns are indexed, which id.
 
 
 Path = str | os.PathLike[str]

@@ -1,4 +1,4 @@
-"""What every source of raw data is: units, batches of rows, schema, and reading ahead."""
+"""What every source of raw data is: units, batches of rows, schema, reading ahead, and what it leaves out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where raw data is read from: a path, several, or a copy of what a pipe delivers, since sources are read twice."""
+"""Where raw data is read from: a path, several, a copy of what a pipe delivers; and what folders say."""
 
 from __future__ import annotations
 
@@ -463,8 +463,7 @@ def _copied(name: str, pieces: Iterator[bytes], most: int, progress: Progress | 
     return spool
 
 
-# Columns that the folders of files say: ``year=2024/cls=cat/part-0.parquet``, as Hive, Spark and pandas
-# write them.
+# Columns that folders say: ``year=2024/cls=cat/part-0.parquet``, as Hive, Spark and pandas write them.
 
 
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
