@@ -258,7 +258,7 @@ def test_a_file_that_serves_one_neighbour_alone_has_its_reason() -> None:
         for name, by in importers.items()
         if len(by) == 1
         and (only := next(iter(by))).rpartition(".")[0] == name.rpartition(".")[0] != "unirecord"
-        and not only.endswith((".__init__", ".registry"))
+        and not only.endswith((".__init__", ".kinds", ".schemes"))
     }
     assert alone == set(ONE_NEIGHBOUR)
 
@@ -432,7 +432,7 @@ def test_only_the_storage_room_looks_up_lists_and_opens_files() -> None:
         if unit(path) not in {"storage", *READS_OTHER_FILES} and name not in READS_OTHER_FILES:
             found = (f"{name}: {call}" for call in file_reads(path))
             wrong += [call for call in found if call not in READS_OTHER_FILES]
-    assert not wrong, f"unirecord.storage.registry.location_of knows where these lie: {wrong}"
+    assert not wrong, f"unirecord.storage.schemes.location_of knows where these lie: {wrong}"
 
 
 @pytest.mark.parametrize(

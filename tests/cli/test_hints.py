@@ -35,7 +35,7 @@ import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import COMMANDS as CLI_COMMANDS
 from unirecord.cli.main import main
-from unirecord.convert.sinks.registry import SINKS
+from unirecord.convert.sinks.kinds import SINKS
 from unirecord.convert.sources import Options, open_input, source_type
 from unirecord.convert.sources.foreign_libraries import FLOORS
 from unirecord.dataset import cursor

@@ -25,7 +25,7 @@ from unirecord.convert import task
 from unirecord.convert.conversion import Standing
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import open_source, text_files
-from unirecord.convert.sources.base import Unit
+from unirecord.convert.sources.source import Unit
 from unirecord.convert.task import divide
 from unirecord.writing import part_writer
 from unirecord.writing.index_file import build_index

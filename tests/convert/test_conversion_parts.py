@@ -18,7 +18,7 @@ from unirecord.convert import conversion
 from unirecord.convert.conversion import Conversion, Interrupted, Standing
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import open_source, text_files
-from unirecord.convert.sources.base import Options, Source
+from unirecord.convert.sources.source import Options, Source
 from unirecord.format.schema import Schema
 from unirecord.writing import part_writer
 from unirecord.writing.journal import Journal

@@ -26,8 +26,8 @@ from faults import system
 import unirecord
 from unirecord import BusyError, ExistsError, SchemaError, Writer
 from unirecord.cli import main
-from unirecord.convert.sinks.base import is_file_name
-from unirecord.convert.sinks.registry import SINK_KINDS, SINKS
+from unirecord.convert.sinks.kinds import SINK_KINDS, SINKS
+from unirecord.convert.sinks.sink import is_file_name
 from unirecord.storage.staged import MARK, StagedFolder
 
 

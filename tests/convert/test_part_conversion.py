@@ -16,7 +16,7 @@ from unirecord import CorruptionError, StaleError, UniRecordDataset, Writer, wri
 from unirecord.cli import main
 from unirecord.convert import conversion
 from unirecord.convert.conversion import Standing, write_part
-from unirecord.convert.sources.base import RawBatch, Unit
+from unirecord.convert.sources.source import RawBatch, Unit
 from unirecord.writing.part_writer import FinishedPart, PartWriter
 
 UNITS = [130, 0, 70, 1, 90]

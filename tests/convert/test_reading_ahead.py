@@ -13,7 +13,7 @@ from numbers_source import SCHEMA, Numbers
 
 from unirecord import SchemaError, UniRecordDataset
 from unirecord.convert.conversion import write_part
-from unirecord.convert.sources.base import taken_ahead
+from unirecord.convert.sources.source import taken_ahead
 from unirecord.convert.task import batches_ahead, of_next_task
 from unirecord.format.schema import Schema
 

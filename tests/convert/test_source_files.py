@@ -16,8 +16,8 @@ from unirecord import StaleError, UniRecordDataset
 from unirecord.convert import conversion
 from unirecord.convert.conversion import Conversion, stamps_of
 from unirecord.convert.row_order import RowOrder, in_order
-from unirecord.convert.sources.base import Options, Source
-from unirecord.convert.sources.registry import open_source
+from unirecord.convert.sources.kinds import open_source
+from unirecord.convert.sources.source import Options, Source
 from unirecord.convert.steps import SteppedSource
 
 

@@ -18,8 +18,8 @@ import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.cli.main import main
 from unirecord.convert.sources import Options, child_reader, lmdb_folder, open_input, open_source
-from unirecord.convert.sources.base import said_of_left_out
 from unirecord.convert.sources.plain_pickle import plain_pickle
+from unirecord.convert.sources.source import said_of_left_out
 from unirecord.errors import SchemaError
 
 pytestmark = pytest.mark.usefixtures("forked_readers")

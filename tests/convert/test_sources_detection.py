@@ -13,7 +13,7 @@ from sources import VOC, YOLO, rows_at, xml
 import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import Options, WrongSourceError, open_source
-from unirecord.convert.sources.base import said_of_left_out
+from unirecord.convert.sources.source import said_of_left_out
 from unirecord.errors import SchemaError
 
 ENTITIES = '<!DOCTYPE a [<!ENTITY b "c">]><annotation>&b;</annotation>'

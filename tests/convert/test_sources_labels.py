@@ -16,7 +16,7 @@ from sources import rows_at
 from unirecord import UniRecordDataset
 from unirecord.cli import main
 from unirecord.convert.sources import Options, WrongSourceError, open_source
-from unirecord.convert.sources.base import said_of_left_out
+from unirecord.convert.sources.source import said_of_left_out
 from unirecord.errors import SchemaError
 
 pytestmark = pytest.mark.usefixtures("forked_readers")

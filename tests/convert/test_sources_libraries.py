@@ -26,7 +26,7 @@ from unirecord.convert.sources import (
     source_type,
     zarr_group,
 )
-from unirecord.convert.sources.base import said_of_left_out
+from unirecord.convert.sources.source import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 
 pytestmark = pytest.mark.usefixtures("forked_readers")

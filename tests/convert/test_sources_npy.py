@@ -19,7 +19,7 @@ from sources import plain, refusals, rows_at
 import unirecord
 from unirecord import UniRecordDataset
 from unirecord.convert.sources import Options, npy_files, open_input, open_source
-from unirecord.convert.sources.base import WantedColumns
+from unirecord.convert.sources.source import WantedColumns
 from unirecord.errors import SchemaError
 
 DTYPES = ["?", "i1", "u2", ">i4", "<i8", "f2", ">f4", "f8", "c8", "c16"]

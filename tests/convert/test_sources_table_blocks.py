@@ -20,8 +20,8 @@ from text_sources import CELL, columns_of, opened
 
 from unirecord.convert.sources import csv as csv_module
 from unirecord.convert.sources import text_files
-from unirecord.convert.sources.base import Options, column_names
 from unirecord.convert.sources.csv import arrow_block
+from unirecord.convert.sources.source import Options, column_names
 from unirecord.convert.sources.text_files import CsvDialect
 from unirecord.errors import SchemaError, StaleError
 from unirecord.format.schema import Schema

@@ -21,7 +21,7 @@ from unirecord import UniRecordDataset, write_dataset
 from unirecord.cli.main import main
 from unirecord.convert.sources import csv as csv_module
 from unirecord.convert.sources import open_source, text_files
-from unirecord.convert.sources.base import said_of_left_out
+from unirecord.convert.sources.source import said_of_left_out
 from unirecord.errors import MissingError, SchemaError
 from unirecord.format.schema import Schema
 

@@ -23,7 +23,7 @@ import unirecord
 from unirecord import UniRecordDataset
 from unirecord.convert.sources import Options, open_source, webdataset
 from unirecord.convert.sources import tfrecord as tfrecord_source
-from unirecord.convert.sources.base import WantedColumns
+from unirecord.convert.sources.source import WantedColumns
 from unirecord.convert.sources.tfrecord import masked_crc32c
 from unirecord.errors import SchemaError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from run_page import run_page
 
-from unirecord.convert.sinks.registry import SINKS
+from unirecord.convert.sinks.kinds import SINKS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "exporting.md").read_text(encoding="utf-8")
 

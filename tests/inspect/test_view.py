@@ -127,9 +127,9 @@ def test_a_condition_and_a_column_choose_rows_and_their_order(browser: Browser, 
 
 def test_an_order_is_worked_out_as_far_as_pages_go(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unirecord.inspect.pages._FIRST_SORTED", 20)
-    by_score = browser.server.looking.chosen("", "score", True, 0, 10).rows
-    assert len(browser.server.looking._orders["", "score", True]) == 20
-    further = [browser.server.looking.chosen("", "score", True, at, 10).rows for at in range(0, ROWS, 10)]
+    by_score = browser.server.viewed.chosen("", "score", True, 0, 10).rows
+    assert len(browser.server.viewed._orders["", "score", True]) == 20
+    further = [browser.server.viewed.chosen("", "score", True, at, 10).rows for at in range(0, ROWS, 10)]
     assert np.array_equal(further[0], by_score)
     assert sorted(np.concatenate(further).tolist()) == list(range(ROWS))
 

@@ -10,7 +10,7 @@ from unirecord import MissingError, Writer, append, repair, verify
 from unirecord.snapshot.dataset_path import resolve
 from unirecord.storage.local import LocalDisk
 from unirecord.storage.location import Entry, OpenFile
-from unirecord.storage.registry import LOCATIONS, location_of
+from unirecord.storage.schemes import LOCATIONS, location_of
 
 
 class Elsewhere(LocalDisk):

@@ -14,7 +14,7 @@ from numbers_source import SCHEMA, Numbers, values
 from unirecord import UniRecordDataset, verify, write_dataset
 from unirecord.convert import task
 from unirecord.convert.conversion import Conversion
-from unirecord.convert.sources.base import Source
+from unirecord.convert.sources.source import Source
 from unirecord.format.schema import Schema
 
 ID = bytes(range(16))

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unirecord.convert.sources.base import LeftOut, Options, RawBatch, Source, Unit, reduced
 from unirecord.convert.sources.input_path import InputPath
+from unirecord.convert.sources.source import LeftOut, Options, RawBatch, Source, Unit, reduced
 from unirecord.format.schema import Schema
 
 SCHEMA = {"n": "int64", "name": "string", "blob": "bytes"}

@@ -112,7 +112,7 @@ def test_a_changed_record_is_redone_and_never_published(
     out = tmp_path / "out"
     before: list[int] = []
     if way == "new":
-        stopped(monkeypatch, "record_begun", 3, lambda: convert(table, out))
+        stopped(monkeypatch, "record_checkpoint", 3, lambda: convert(table, out))
         record = tmp_path / ".out.tmp" / ".task-000000.begun.json"
     else:
         unirecord.write_dataset([{"id": -1, "name": "x"}], out)
@@ -131,7 +131,7 @@ def test_a_changed_record_is_redone_and_never_published(
 
 
 def _stop_append(monkeypatch: pytest.MonkeyPatch, line: list[str]) -> None:
-    begun, calls = Journal.record_begun, [0]
+    begun, calls = Journal.record_checkpoint, [0]
 
     def stops(self: Journal, task: int, record: dict[str, Any]) -> None:
         begun(self, task, record)
@@ -140,7 +140,7 @@ def _stop_append(monkeypatch: pytest.MonkeyPatch, line: list[str]) -> None:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr(Journal, "record_begun", stops)
+        context.setattr(Journal, "record_checkpoint", stops)
         assert main(line) != 0
 
 

@@ -97,12 +97,12 @@ def test_who_begins_to_read_meanwhile_is_told_of(tmp_path: Path, monkeypatch: py
     path = written(tmp_path / "data")
     opened = []
 
-    def relay(*arguments: Any, **options: Any) -> Any:
+    def rewrite_parts(*arguments: Any, **options: Any) -> Any:
         opened.append(UniRecordDataset(path))
         return before(*arguments, **options)
 
-    before = deletion.relay
-    monkeypatch.setattr(deletion, "relay", relay)
+    before = deletion.rewrite_parts
+    monkeypatch.setattr(deletion, "rewrite_parts", rewrite_parts)
     with pytest.raises(BusyError, match="begun to read version 4 meanwhile"):
         unirecord.purge(path, rows=[7])
     monkeypatch.undo()

@@ -25,7 +25,7 @@ from ..pipeline.stats import PipelineStats
 from ..sizes import format_size, many
 from ..snapshot.part_set import Io, resolve
 from ..storage import local
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from .store_options import add_cache_options, add_storage_option
 from .terminal import print_json, say, table
 from .usage import CommandParser, UsageError, names

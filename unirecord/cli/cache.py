@@ -10,7 +10,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
 from ..sizes import format_size, many
 from ..storage.cache import CacheDirectory, check_segments, is_cache
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from .store_options import add_storage_option
 from .terminal import ProgressBar, print_json, say, warn
 from .usage import CommandParser, UsageError, names, size

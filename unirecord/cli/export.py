@@ -8,7 +8,7 @@ import time
 from typing import Final
 
 from ..convert.export import Exporting
-from ..convert.sinks.registry import SINK_KINDS, SINKS
+from ..convert.sinks.kinds import SINK_KINDS, SINKS
 from ..errors import SchemaError
 from ..sizes import format_size
 from .store_options import add_cache_options, add_storage_option

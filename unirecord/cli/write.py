@@ -36,8 +36,8 @@ from ..convert.sources import (
     open_source,
     source_type,
 )
-from ..convert.sources.base import WantedColumns, said_of_left_out, said_of_unread, write_report
 from ..convert.sources.overrides import TypesThere, parse_overrides
+from ..convert.sources.source import WantedColumns, said_of_left_out, said_of_unread, write_report
 from ..convert.task import keep_freed_memory
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
@@ -52,7 +52,7 @@ from ..snapshot.dataset_path import no_directory
 from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.snapshot import class_difference, classes_of
 from ..snapshot.versions import located_version
-from ..storage.registry import location_of, path_on_disk
+from ..storage.schemes import location_of, path_on_disk
 from ..writing.part_writer import CodecChoice, choose_codecs
 from ..writing.target import PART_BYTES, check_free, check_path
 from .store_options import add_storage_option, refuse_cache

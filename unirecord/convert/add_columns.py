@@ -31,7 +31,7 @@ from ..snapshot.manifest import Manifest, PartEntry, rearranged, state_of_entry
 from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.readable import check_readable
 from ..snapshot.snapshot import classes_of, state_of_part
-from ..storage.registry import location_of, path_of_dataset
+from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from ..writing.journal import entry_from_json, entry_to_json
 from ..writing.manifest_changes import as_columns_change
@@ -40,8 +40,8 @@ from ..writing.publisher import Publisher, open_publisher
 from ..writing.row_groups import shape_without_rows
 from ..writing.target import check_indexable, storage_to_write_to
 from .conversion import say_kept
-from .sources.base import LeftOut, Options, RawBatch, Source, Unit, warn_of_left_out
 from .sources.input_path import InputPath
+from .sources.source import LeftOut, Options, RawBatch, Source, Unit, warn_of_left_out
 from .task import Job, run_task
 from .workers import run_in_workers
 from .write_dataset import source_of

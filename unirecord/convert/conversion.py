@@ -22,7 +22,7 @@ from ..sizes import many
 from ..snapshot.manifest import PartEntry, schema_digest
 from ..snapshot.part_set import ColumnResult, PartSet, resolve
 from ..storage.local import FULL
-from ..storage.registry import location_of, path_on_disk
+from ..storage.schemes import location_of, path_on_disk
 from ..storage.staged import linked, temporary_folder
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from ..writing.directory_writer import DirectoryWriter
@@ -31,7 +31,7 @@ from ..writing.part_writer import FinishedPart, PartContent, PartSequence
 from ..writing.row_groups import row_weights, shape_without_rows, slice_batch
 from ..writing.single_writer import SinglePartWriter
 from ..writing.target import PART_BYTES, BatchWriter, check_id, check_indexable, check_path
-from .sources.base import LeftOut, RawBatch, Source, left_out_from_json, taken_ahead
+from .sources.source import LeftOut, RawBatch, Source, left_out_from_json, taken_ahead
 from .task import (
     BackgroundSync,
     Job,
@@ -474,7 +474,9 @@ class _Run:
             with BackgroundSync() as background_sync, closing(batches_of_tasks(self.job, waiting)) as ahead:
                 for task in waiting:
                     tell = partial(self._tell, task)
-                    self._done(task, run_task(self.job, task, tell, settle=background_sync.add, ahead=ahead))
+                    self._done(
+                        task, run_task(self.job, task, tell, run_sync=background_sync.add, ahead=ahead)
+                    )
         return self._publish()
 
     def _run_in_order(self, limit: int) -> None:

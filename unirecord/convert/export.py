@@ -15,10 +15,10 @@ from ..errors import ExistsError, MissingError
 from ..loading.opened import PathLike
 from ..progress import Progress, Tracker
 from ..storage.local import FULL, FULL_ADVICE, located
-from ..storage.registry import path_on_disk
+from ..storage.schemes import path_on_disk
 from ..storage.staged import StagedFile, StagedFolder, check_replaceable
-from .sinks.base import Advance, Sink, stream_to
-from .sinks.registry import find_sink
+from .sinks.kinds import find_sink
+from .sinks.sink import Advance, Sink, stream_to
 
 __all__ = ["Exported", "Exporting", "export"]
 

@@ -20,13 +20,13 @@ from ..pipeline.pictures import pillow
 from ..snapshot import manifest
 from ..snapshot.versions import read_newest
 from ..storage import local
-from ..storage.registry import location_of, path_on_disk
+from ..storage.schemes import location_of, path_on_disk
 from ..writing.directory_claim import check_directory_free
 from ..writing.journal import Journal
 from .conversion import Conversion, Standing
 from .row_order import RowOrder
-from .sources.base import LeftOut, Source, WantedColumns, WrongSourceError
 from .sources.media_types import NotAnImageError, read_image_header
+from .sources.source import LeftOut, Source, WantedColumns, WrongSourceError
 from .steps import (
     RESIZED_BY,
     Division,

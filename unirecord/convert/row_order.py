@@ -22,10 +22,10 @@ from ..snapshot.part_set import PartSet, resolve
 from ..snapshot.versions import read_newest
 from ..storage import local
 from ..storage.own_directory import check_own_folder
-from ..storage.registry import location_of, path_on_disk, read_file
+from ..storage.schemes import location_of, path_on_disk, read_file
 from ..storage.staged import StagedFile, remove_tree
 from .conversion import Conversion, Standing, asked_of, difference, say_kept, stamps_of
-from .sources.base import (
+from .sources.source import (
     LeftOut,
     Options,
     RawBatch,

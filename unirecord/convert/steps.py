@@ -29,7 +29,7 @@ from ..query.columns import Dictionary, Strings, Vector, Zones
 from ..query.query import Query, compile_query
 from ..query.tree import fields_in
 from ..sizes import many
-from .sources.base import LeftOut, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
+from .sources.source import LeftOut, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
 from .sources.text_values import Misfit
 
 __all__ = [

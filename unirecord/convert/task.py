@@ -20,16 +20,16 @@ from ..format.values import ColumnBatch, RecordEncoder
 from ..sizes import many
 from ..snapshot.manifest import PartEntry
 from ..writing.journal import Journal, entry_from_json, entry_to_json
-from ..writing.part_writer import Delivery, PartContent, PartSequence, Settle, at_once, stays
+from ..writing.part_writer import Delivery, PartContent, PartSequence, RunSync, at_once, stays
 from ..writing.row_groups import slice_batch
 from ..writing.target import BatchWriter
-from .sources.base import LeftOut, RawBatch, Source, Unit, left_out_from_json, left_out_to_json, taken_ahead
+from .sources.source import LeftOut, RawBatch, Source, Unit, left_out_from_json, left_out_to_json, taken_ahead
 from .steps import chosen_rows
 
 __all__ = [
     "batches_ahead",
     "of_next_task",
-    "BegunTask",
+    "TaskCheckpoint",
     "Job",
     "RowsWritten",
     "BackgroundSync",
@@ -192,7 +192,7 @@ class BackgroundSync:
     """
 
     def __init__(self) -> None:
-        self._pool = LeavablePool(1, "unirecord-settle")
+        self._pool = LeavablePool(1, "unirecord-sync")
         self._last: Future[None] | None = None
 
     def add(self, work: Callable[[], None]) -> None:
@@ -226,7 +226,7 @@ class BackgroundSync:
 
 
 @dataclass(frozen=True)
-class BegunTask:
+class TaskCheckpoint:
     """How far a task is.
 
     Attributes:
@@ -265,7 +265,9 @@ class BegunTask:
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any], units: tuple[int, int], schema: Schema) -> BegunTask | None:
+    def from_json(
+        cls, value: dict[str, Any], units: tuple[int, int], schema: Schema
+    ) -> TaskCheckpoint | None:
         """The same back, of a task of these units [start, stop); None where it does not go with them, or the schema."""
         found = cls(
             value["unit"],
@@ -287,7 +289,7 @@ class BegunTask:
 class RowsWritten:
     """Which rows of a task come from which unit, and what was left out before it: where a later run can go on."""
 
-    def __init__(self, begun: BegunTask) -> None:
+    def __init__(self, begun: TaskCheckpoint) -> None:
         self.rows: int = begun.rows
         self.left_out: list[LeftOut] = list(begun.left_out)
         self._starts = [(begun.rows - begun.skip, begun.unit, len(self.left_out))]
@@ -297,13 +299,13 @@ class RowsWritten:
         if unit != self._starts[-1][1]:
             self._starts.append((self.rows, unit, len(self.left_out)))
 
-    def at(self, entries: Sequence[PartEntry], content: PartContent, shape: Shape) -> BegunTask:
+    def at(self, entries: Sequence[PartEntry], content: PartContent, shape: Shape) -> TaskCheckpoint:
         """Where to go on behind these parts; nobody asks for a place before it again."""
         rows = sum(entry.rows for entry in entries)
         before = [start for start in self._starts if start[0] <= rows]
         first, unit, left_out = before[-1]
         self._starts = self._starts[len(before) - 1 :]
-        return BegunTask(
+        return TaskCheckpoint(
             unit, rows - first, tuple(entries), tuple(self.left_out[:left_out]), shape, content.dictionaries
         )
 
@@ -354,17 +356,17 @@ def run_task(
     task: int,
     tell: TellProgress,
     most: int | None = None,
-    settle: Settle = at_once,
+    run_sync: RunSync = at_once,
     ahead: TaskBatches | None = None,
 ) -> dict[str, Any]:
     """Write the parts of a task, and then its record, which is returned; at most ``most`` rows.
 
-    Goes on behind the parts that an earlier run has finished. ``settle``: see `PartSequence`; the record is written so,
-    too, behind the parts. ``ahead``: `batches_of_tasks` of this and others, where all of those are run to their ends.
+    Goes on behind the parts that an earlier run has finished. ``run_sync``: see `PartSequence`; the record is written
+    so, too, behind the parts. ``ahead``: `batches_of_tasks` of this and others, where all are run to their ends.
     """
     journal = job.journal
-    record = write_parts(job, task, job.folder, tell, most, journal, job.deliver, settle, ahead)
-    settle(lambda: journal.record(task, record))
+    record = write_parts(job, task, job.folder, tell, most, journal, job.deliver, run_sync, ahead)
+    run_sync(lambda: journal.record(task, record))
     return record
 
 
@@ -389,7 +391,7 @@ def write_parts(
     most: int | None = None,
     journal: Journal | None = None,
     deliver: Delivery = stays,
-    settle: Settle = at_once,
+    run_sync: RunSync = at_once,
     ahead: TaskBatches | None = None,
 ) -> dict[str, Any]:
     """Write the parts of a task into a folder, under the names they have in the job's; their record.
@@ -402,11 +404,11 @@ def write_parts(
     def note(content: PartContent, shape: Shape) -> None:
         if journal is not None:
             at = done.at(parts.entries, content, shape).to_json()
-            settle(lambda: journal.record_begun(task, at))
+            run_sync(lambda: journal.record_checkpoint(task, at))
 
     parts = PartSequence(
         folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like, deliver,
-        finished=begun.entries, on_part=note, settle=settle,
+        finished=begun.entries, on_part=note, run_sync=run_sync,
     )  # fmt: skip
     told = parts.written
     if begun.rows:
@@ -437,19 +439,19 @@ def write_parts(
     return record
 
 
-def task_checkpoint(job: Job, task: int, record: dict[str, Any]) -> BegunTask | None:
+def task_checkpoint(job: Job, task: int, record: dict[str, Any]) -> TaskCheckpoint | None:
     """What the journal's record of a task says, where that goes with the job."""
-    return BegunTask.from_json(record, job.tasks[task], job.content.schema)
+    return TaskCheckpoint.from_json(record, job.tasks[task], job.content.schema)
 
 
-def _begun(job: Job, task: int, journal: Journal | None) -> BegunTask:
+def _begun(job: Job, task: int, journal: Journal | None) -> TaskCheckpoint:
     record = None if journal is None else journal.begun(task)
     found = None if record is None else task_checkpoint(job, task, record)
-    return BegunTask(job.tasks[task][0]) if found is None else found
+    return TaskCheckpoint(job.tasks[task][0]) if found is None else found
 
 
 def _rest(
-    job: Job, begun: BegunTask, done: RowsWritten, batches: Iterator[tuple[int, RawBatch]]
+    job: Job, begun: TaskCheckpoint, done: RowsWritten, batches: Iterator[tuple[int, RawBatch]]
 ) -> Iterator[ColumnBatch]:
     """The rows of a task that are not written yet; what is left out among them is added to ``done``."""
     skip = begun.skip

@@ -12,16 +12,16 @@ from ..errors import ExistsError
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..snapshot.dataset_path import resolve
-from ..storage.registry import location_of, path_on_disk
+from ..storage.schemes import location_of, path_on_disk
 from ..storage.storage_options import current_storage, storage_of, use_storage
 from ..writing.target import check_free, check_id, check_part_bytes, check_path, storage_to_write_to
 from .conversion import Conversion, Standing, write_part
 from .row_choice import RowChoice, SplitChoice, check_split_target, share_id, write_shares
 from .row_order import RowOrder, in_order
 from .sources import LeftOut, Options, Source, open_input, open_source
-from .sources.base import WantedColumns, warn_of_left_out, write_report
 from .sources.given import OF_TUPLES, GivenRecords, GivenTable, GivenTables, is_table
-from .sources.registry import elsewhere
+from .sources.kinds import elsewhere
+from .sources.source import WantedColumns, warn_of_left_out, write_report
 
 __all__ = [
     "WrittenRows",

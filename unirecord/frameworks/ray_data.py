@@ -24,7 +24,7 @@ from ..format.values import RecordEncoder
 from ..sizes import many, parse_size
 from ..snapshot import manifest
 from ..snapshot.manifest import PartEntry
-from ..storage.registry import location_of, path_on_disk
+from ..storage.schemes import location_of, path_on_disk
 from ..storage.staged import Attempts
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.part_writer import PartContent, PartSequence
@@ -531,13 +531,13 @@ class _PartsJob:
         return {**vars(self), "_target": None}
 
     def begin(self, fields: Any) -> None:
-        """Settle the schema by that of the first block, or by what was given where it has none."""
+        """Fix the schema by that of the first block, or by what was given where it has none."""
         if fields is None:
             self._without_blocks()
         else:
-            self._settle(schema_of(fields, self._given))
+            self._fix_schema(schema_of(fields, self._given))
 
-    def _settle(self, schema: Schema) -> None:
+    def _fix_schema(self, schema: Schema) -> None:
         check_indexable(schema, self._index)
         check_room(schema, self._index, self._user)
         content = PartContent(schema, self._index, self._user)
@@ -603,7 +603,7 @@ class _PartsJob:
             raise SchemaError(
                 "the first block has no columns, as of a dataset without rows; pass schema= with all of them"
             )
-        self._settle(Schema.parse(self._given))
+        self._fix_schema(Schema.parse(self._given))
 
     def give_up(self) -> None:
         """Publish nothing, if nothing has been; attempts stay, for one may still be at work, until they are old."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..convert.sinks.base import encoded, safe_name
+from ..convert.sinks.sink import encoded, safe_name
 from ..convert.sources.media_types import NotAnImageError, read_image_header
 from ..errors import ColumnError, CorruptionError, ExistsError, SchemaError
 from ..format.layout import file_kind

@@ -15,7 +15,7 @@ from ..format.column import Column
 from ..query.columns import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
 from ..sizes import many
 from ..snapshot.part_set import Part, PartRef, PartSet, Snapshot, resolve
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from .statistics import column_statistics
 
 __all__ = ["ColumnDescription", "Description", "PartDescription", "describe"]

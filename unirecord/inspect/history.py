@@ -12,7 +12,7 @@ from ..snapshot import manifest
 from ..snapshot.dataset_path import no_directory
 from ..snapshot.manifest import Manifest, bytes_of_part
 from ..snapshot.versions import kept_name, kept_versions, publication_of, read_newest
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.storage_options import current_storage, storage_of, use_storage
 
 __all__ = ["Version", "damaged_versions", "versions"]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..errors import ExistsError
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.staged import StagedFile
 
 __all__ = [

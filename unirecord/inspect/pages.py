@@ -27,8 +27,8 @@ from .markup import Markup, element, join, page, points
 from .statistics import sorted_rows
 
 __all__ = [
-    "Asked",
-    "AskedWrongly",
+    "PageRequest",
+    "BadRequest",
     "ChosenRows",
     "HERE",
     "ViewedDataset",
@@ -57,23 +57,23 @@ __all__ = [
 _MOST_FIELDS: Final = 50
 
 
-class AskedWrongly(Exception):
+class BadRequest(Exception):
     """The request cannot be answered; ``str()`` of it says why, for whoever looks at the page."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """The fields of a request by name, each once and not empty."""
 
     fields: Mapping[str, str]
 
     @classmethod
-    def of(cls, query: str) -> Asked:
-        """The fields of a URL's query; AskedWrongly for more than a page has."""
+    def of(cls, query: str) -> PageRequest:
+        """The fields of a URL's query; BadRequest for more than a page has."""
         try:
             found = parse_qs(query, errors="replace", max_num_fields=_MOST_FIELDS)
         except ValueError:
-            raise AskedWrongly(f"a request has at most {_MOST_FIELDS} fields") from None
+            raise BadRequest(f"a request has at most {_MOST_FIELDS} fields") from None
         return cls({name: values[-1] for name, values in found.items()})
 
     def text(self, name: str) -> str:
@@ -87,14 +87,14 @@ class Asked:
             return default
         value = int(given) if given.isdecimal() and given.isascii() and len(given) <= 20 else -1
         if not least <= value <= most:
-            raise AskedWrongly(f"{name}: {given[:40]!r} is no whole number of {least:,} to {most:,}")
+            raise BadRequest(f"{name}: {given[:40]!r} is no whole number of {least:,} to {most:,}")
         return value
 
     def one_of(self, name: str, options: Sequence[str]) -> str:
         """One of these; the first where there is none."""
         given = self.text(name) or options[0]
         if given not in options:
-            raise AskedWrongly(f"{name}: {given[:40]!r} is none of {', '.join(options)}")
+            raise BadRequest(f"{name}: {given[:40]!r} is none of {', '.join(options)}")
         return given
 
     def link(self, page: str, /, **changes: object) -> str:
@@ -267,14 +267,14 @@ _NAMED: Final = 80  # characters of a condition in a title
 _SHARED: Final = ("where", "sort", "down")  # fields that go from page to page
 
 
-def framed(looking: ViewedDataset, here: str, asked: Asked, *content: object) -> bytes:
+def framed(viewed: ViewedDataset, here: str, asked: PageRequest, *content: object) -> bytes:
     """A whole page."""
     main = element("main", *content, id="main")
-    title = f"{_named(here, asked)}, {_title(looking)}: UniRecord"
-    return page(title, *_top(looking, here, asked), main, policy=POLICY)
+    title = f"{_named(here, asked)}, {_title(viewed)}: UniRecord"
+    return page(title, *_top(viewed, here, asked), main, policy=POLICY)
 
 
-def _named(here: str, asked: Asked) -> str:
+def _named(here: str, asked: PageRequest) -> str:
     """What a page is of, for tabs and bookmarks."""
     if here == "row":
         return f"Row {asked.text('row')[:_NAMED] or 0}"
@@ -282,17 +282,17 @@ def _named(here: str, asked: Asked) -> str:
     return f"{PAGES[here]} where {where}" if where else PAGES[here]
 
 
-def _top(looking: ViewedDataset, here: str, asked: Asked) -> list[Markup]:
+def _top(viewed: ViewedDataset, here: str, asked: PageRequest) -> list[Markup]:
     return [
         element("a", "Skip to the content", href="#main", class_="skip"),
-        element("header", element("h1", _title(looking)), element("p", _where(looking), class_="soft")),
-        links(here, asked, looking),
+        element("header", element("h1", _title(viewed)), element("p", _where(viewed), class_="soft")),
+        links(here, asked, viewed),
     ]
 
 
-def links(here: str, asked: Asked, looking: ViewedDataset) -> Markup:
+def links(here: str, asked: PageRequest, viewed: ViewedDataset) -> Markup:
     """Links to the pages; a condition and an order go with them."""
-    names = [name for name in PAGES if name != "pictures" or looking.pictures]
+    names = [name for name in PAGES if name != "pictures" or viewed.pictures]
     shared = {name: asked.text(name) for name in _SHARED}
     found = [
         element("a", PAGES[name], href=link(name, **shared), aria_current="page" if name == here else None)
@@ -301,18 +301,18 @@ def links(here: str, asked: Asked, looking: ViewedDataset) -> Markup:
     return element("nav", *found, aria_label="pages")
 
 
-def _where(looking: ViewedDataset) -> str:
-    return looking.path if isinstance(looking.path, str) else ", ".join(map(str, looking.path))
+def _where(viewed: ViewedDataset) -> str:
+    return viewed.path if isinstance(viewed.path, str) else ", ".join(map(str, viewed.path))
 
 
-def _title(looking: ViewedDataset) -> str:
-    path = _where(looking)
+def _title(viewed: ViewedDataset) -> str:
+    path = _where(viewed)
     return os.path.basename(path.rstrip("/")) or path
 
 
-def failed(looking: ViewedDataset, here: str, asked: Asked, why: str, *before: object) -> bytes:
+def failed(viewed: ViewedDataset, here: str, asked: PageRequest, why: str, *before: object) -> bytes:
     """A page that says what cannot be done."""
-    return framed(looking, here, asked, *before, element("pre", why, class_="warn", role="alert"))
+    return framed(viewed, here, asked, *before, element("pre", why, class_="warn", role="alert"))
 
 
 def form(page_name: str, *fields: object, button: str = "Show") -> Markup:
@@ -347,7 +347,7 @@ def picture(row: int, ordinal: int, column: Column, side: int) -> Markup:
 
 
 def row_table(
-    looking: ViewedDataset,
+    viewed: ViewedDataset,
     rows: Rows,
     places: Sequence[Sequence[object]] = (),
     place_names: Sequence[str] = (),
@@ -358,13 +358,13 @@ def row_table(
 
     ``places`` says more of each, ``heads`` are other column heads, ``links`` other addresses of the rows' pages.
     """
-    numbers, values, texts = rows.tolist(), looking.values(rows), looking.beginnings(rows)
-    shown = [(ordinal, looking.schema[ordinal]) for ordinal in looking.pictures[:1]]
+    numbers, values, texts = rows.tolist(), viewed.values(rows), viewed.beginnings(rows)
+    shown = [(ordinal, viewed.schema[ordinal]) for ordinal in viewed.pictures[:1]]
     if links is None:
         links = [link("row", row=row) for row in numbers]
     if heads is None:
         heads = [
-            element("th", column.name, scope="col", class_=_kind(column)) for _, column in looking.scalars
+            element("th", column.name, scope="col", class_=_kind(column)) for _, column in viewed.scalars
         ]
     head = element(
         "tr",
@@ -372,7 +372,7 @@ def row_table(
         element("th", "row", scope="col", class_="number"),
         *(element("th", column.name, scope="col") for _, column in shown),
         *heads,
-        *(element("th", column.name, scope="col") for column in looking.texts),
+        *(element("th", column.name, scope="col") for column in viewed.texts),
     )
     body = [
         element(
@@ -382,17 +382,17 @@ def row_table(
             *(element("td", picture(row, ordinal, column, 128), class_="small") for ordinal, column in shown),
             *(
                 element("td", example(sample[column.name]), class_=_kind(column) or "wide")
-                for _, column in looking.scalars
+                for _, column in viewed.scalars
             ),
-            *(element("td", example(texts[at][column.name]), class_="wide") for column in looking.texts),
+            *(element("td", example(texts[at][column.name]), class_="wide") for column in viewed.texts),
         )
         for at, (row, sample) in enumerate(zip(numbers, values, strict=True))
     ]
     table = element("table", element("thead", head), element("tbody", *body))
-    more = f"and {looking.more_scalars:,} more columns: open a row to see them"
+    more = f"and {viewed.more_scalars:,} more columns: open a row to see them"
     return join(
         element("div", table, class_="scroll", tabindex="0", role="region", aria_label="rows"),
-        element("p", more, class_="soft") if looking.more_scalars else "",
+        element("p", more, class_="soft") if viewed.more_scalars else "",
     )
 
 
@@ -412,11 +412,11 @@ _SIDES: Final = (128, 1024)
 _CHOSEN: Final = ("where", "sort", "down")  # what says which rows, and in which order, a row was opened from
 
 
-def row_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
+def row_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
     """A row: each column, its type and its value."""
-    row = _row(looking, asked)
-    part, place = looking.parts.locate(row)
-    cells = cells_of_row(looking.parts, looking.schema.names, row)
+    row = _row(viewed, asked)
+    part, place = viewed.parts.locate(row)
+    cells = cells_of_row(viewed.parts, viewed.schema.names, row)
     listed = [
         element(
             "tr",
@@ -424,46 +424,46 @@ def row_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
             element("td", str(column), class_="soft"),
             element("td", _in_full(row, ordinal, column, cells[column.name]), class_="any large"),
         )
-        for ordinal, column in enumerate(looking.schema)
+        for ordinal, column in enumerate(viewed.schema)
     ]
     head = element("tr", *(element("th", name, scope="col") for name in ("column", "type", "value")))
     table = element("table", element("thead", head), element("tbody", *listed))
     return 200, framed(
-        looking,
+        viewed,
         "row",
         asked,
         element("h2", f"Row {row:,}", id=HERE),
         element("p", f"row {place:,} of {part}", class_="soft"),
-        _neighbours(looking, asked, row),
+        _neighbours(viewed, asked, row),
         element("div", table, class_="scroll", tabindex="0", role="region", aria_label="values"),
     )
 
 
-def picture_of(looking: ViewedDataset, asked: Asked) -> bytes | None:
+def picture_of(viewed: ViewedDataset, asked: PageRequest) -> bytes | None:
     """A picture of a row as a JPEG that is at most so wide and high; None where there is none."""
-    row = _row(looking, asked)
-    column = looking.schema[asked.number("column", most=len(looking.schema) - 1)]
+    row = _row(viewed, asked)
+    column = viewed.schema[asked.number("column", most=len(viewed.schema) - 1)]
     side = int(asked.one_of("side", [str(side) for side in _SIDES]))
-    value = cells_of_row(looking.parts, [column.name], row)[column.name]
+    value = cells_of_row(viewed.parts, [column.name], row)[column.name]
     small = small_picture(value, side)
     return None if small is None else small[0]
 
 
-def _row(looking: ViewedDataset, asked: Asked) -> int:
+def _row(viewed: ViewedDataset, asked: PageRequest) -> int:
     row = asked.number("row")
-    if not looking.is_there(row):
-        raise AskedWrongly(f"there is no row {row:,}: rows are numbered from 0 to {looking.parts.rows - 1:,}")
+    if not viewed.is_there(row):
+        raise BadRequest(f"there is no row {row:,}: rows are numbered from 0 to {viewed.parts.rows - 1:,}")
     return row
 
 
-def _neighbours(looking: ViewedDataset, asked: Asked, row: int) -> Markup:
+def _neighbours(viewed: ViewedDataset, asked: PageRequest, row: int) -> Markup:
     """Links to the rows before and after it, of those and in the order that it was opened from; to when it comes."""
     links = [
         element("span", name, class_="soft")
         if place is None
         else element("a", name, href=asked.link("row", row=place[0], at=place[1]) + f"#{HERE}", rel=kind)
         for name, kind, place in zip(
-            ("Previous", "Next"), ("prev", "next"), _beside(looking, asked, row), strict=True
+            ("Previous", "Next"), ("prev", "next"), _beside(viewed, asked, row), strict=True
         )
     ]
     when = element("a", "When it comes in an epoch", href=link("epoch", row=row))
@@ -474,7 +474,7 @@ def _neighbours(looking: ViewedDataset, asked: Asked, row: int) -> Markup:
     return element("nav", *links, when, *back, class_="pager", aria_label="other rows")
 
 
-def _beside(looking: ViewedDataset, asked: Asked, row: int) -> list[tuple[int, int | None] | None]:
+def _beside(viewed: ViewedDataset, asked: PageRequest, row: int) -> list[tuple[int, int | None] | None]:
     """The rows before and after it, each with its place among the chosen ones; None where there is none.
 
     Without a place that fits (a row that was typed in), its neighbours are by number.
@@ -483,15 +483,15 @@ def _beside(looking: ViewedDataset, asked: Asked, row: int) -> list[tuple[int, i
     if asked.text("at") and (where or sort):
         at = asked.number("at")
         try:
-            found = [looking.place(where, sort, down, place) for place in (at - 1, at, at + 1)]
+            found = [viewed.place(where, sort, down, place) for place in (at - 1, at, at + 1)]
         except (QueryError, SchemaError) as error:
-            raise AskedWrongly(str(error)) from None
+            raise BadRequest(str(error)) from None
         if found[1] == row:
             return [
                 None if other is None else (other, place)
                 for other, place in zip((found[0], found[2]), (at - 1, at + 1), strict=True)
             ]
-    return [(other, None) if looking.is_there(other) else None for other in (row - 1, row + 1)]
+    return [(other, None) if viewed.is_there(other) else None for other in (row - 1, row + 1)]
 
 
 def _in_full(row: int, ordinal: int, column: Column, value: Any) -> Markup:
@@ -538,39 +538,37 @@ _PICTURES: Final = 120
 _SIDE: Final = 128
 
 
-def rows_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
+def rows_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
     """A page of rows as a table, and its status."""
-    return _page(looking, asked, "rows", _ON_A_PAGE)
+    return _page(viewed, asked, "rows", _ON_A_PAGE)
 
 
-def pictures_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
+def pictures_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
     """A page of rows as a contact sheet."""
-    return _page(looking, asked, "pictures", _PICTURES)
+    return _page(viewed, asked, "pictures", _PICTURES)
 
 
-def _page(looking: ViewedDataset, asked: Asked, here: str, count: int) -> tuple[int, bytes]:
+def _page(viewed: ViewedDataset, asked: PageRequest, here: str, count: int) -> tuple[int, bytes]:
     where, sort, down = asked.text("where"), asked.text("sort"), asked.text("down") == "1"
-    fields = _fields(looking, asked, here, sort, down)
+    fields = _fields(viewed, asked, here, sort, down)
     try:
-        chosen = looking.chosen(where, sort, down, asked.number("from") // count * count, count)
-    except (AskedWrongly, QueryError, SchemaError) as error:
-        return 400, failed(looking, here, asked, str(error), fields)
+        chosen = viewed.chosen(where, sort, down, asked.number("from") // count * count, count)
+    except (BadRequest, QueryError, SchemaError) as error:
+        return 400, failed(viewed, here, asked, str(error), fields)
     says = f"{chosen.count:,} {'row' if chosen.count == 1 else 'rows'}"
     if where:
-        says += f" of {len(looking.ds.read_cursor.plan.order.selection):,} meet the condition"
+        says += f" of {len(viewed.ds.read_cursor.plan.order.selection):,} meet the condition"
     pager = _pager(asked, here, chosen, count)
-    shown = (
-        _sheet(looking, asked, chosen) if here == "pictures" else _table(looking, asked, chosen, sort, down)
-    )
+    shown = _sheet(viewed, asked, chosen) if here == "pictures" else _table(viewed, asked, chosen, sort, down)
     content = [element("p", says, role="status", id=HERE), pager, shown if len(chosen.rows) else "", pager]
-    return 200, framed(looking, here, asked, fields, *content)
+    return 200, framed(viewed, here, asked, fields, *content)
 
 
-def _fields(looking: ViewedDataset, asked: Asked, here: str, sort: str, down: bool) -> Markup:
-    columns = {"": "row number"} | {column.name: column.name for _, column in looking.schema.scalars}
+def _fields(viewed: ViewedDataset, asked: PageRequest, here: str, sort: str, down: bool) -> Markup:
+    columns = {"": "row number"} | {column.name: column.name for _, column in viewed.schema.scalars}
     more = []
-    if here == "pictures" and len(looking.pictures) > 1:
-        names = {str(ordinal): looking.schema[ordinal].name for ordinal in looking.pictures}
+    if here == "pictures" and len(viewed.pictures) > 1:
+        names = {str(ordinal): viewed.schema[ordinal].name for ordinal in viewed.pictures}
         more.append(select("Pictures of", "column", names, asked.text("column")))
     return form(
         here,
@@ -582,7 +580,7 @@ def _fields(looking: ViewedDataset, asked: Asked, here: str, sort: str, down: bo
     )
 
 
-def _pager(asked: Asked, here: str, chosen: ChosenRows, count: int) -> Markup:
+def _pager(asked: PageRequest, here: str, chosen: ChosenRows, count: int) -> Markup:
     if chosen.count <= count:
         return join()
     last = (chosen.count - 1) // count * count
@@ -605,9 +603,9 @@ def _pager(asked: Asked, here: str, chosen: ChosenRows, count: int) -> Markup:
     )
 
 
-def _table(looking: ViewedDataset, asked: Asked, chosen: ChosenRows, sort: str, down: bool) -> Markup:
+def _table(viewed: ViewedDataset, asked: PageRequest, chosen: ChosenRows, sort: str, down: bool) -> Markup:
     heads = []
-    for _, column in looking.scalars:
+    for _, column in viewed.scalars:
         by_this = column.name == sort
         turned = "1" if by_this and not down else None
         mark = (" ▼" if down else " ▲") if by_this else ""
@@ -619,10 +617,10 @@ def _table(looking: ViewedDataset, asked: Asked, chosen: ChosenRows, sort: str, 
                 class_=None if column.is_string else "number",
             )
         )  # fmt: skip
-    return row_table(looking, chosen.rows, heads=heads, links=_links(asked, chosen))
+    return row_table(viewed, chosen.rows, heads=heads, links=_links(asked, chosen))
 
 
-def _links(asked: Asked, chosen: ChosenRows) -> list[str]:
+def _links(asked: PageRequest, chosen: ChosenRows) -> list[str]:
     """The addresses of the rows' pages, which know what the rows were chosen by."""
     given = {name: asked.text(name) for name in ("where", "sort", "down")}
     if not (given["where"] or given["sort"]):
@@ -630,15 +628,15 @@ def _links(asked: Asked, chosen: ChosenRows) -> list[str]:
     return [link("row", row=row, at=at, **given) for at, row in enumerate(chosen.rows.tolist(), chosen.first)]
 
 
-def _sheet(looking: ViewedDataset, asked: Asked, chosen: ChosenRows) -> Markup:
-    if not looking.pictures:
+def _sheet(viewed: ViewedDataset, asked: PageRequest, chosen: ChosenRows) -> Markup:
+    if not viewed.pictures:
         return element("p", "No column of this dataset holds pictures.", class_="soft")
-    names = [str(ordinal) for ordinal in looking.pictures]
+    names = [str(ordinal) for ordinal in viewed.pictures]
     ordinal = int(asked.one_of("column", names))
     figures = [
         element(
             "figure",
-            element("a", picture(row, ordinal, looking.schema[ordinal], _SIDE), href=target),
+            element("a", picture(row, ordinal, viewed.schema[ordinal], _SIDE), href=target),
             element("figcaption", f"row {row:,}"),
         )
         for row, target in zip(chosen.rows.tolist(), _links(asked, chosen), strict=True)
@@ -674,7 +672,7 @@ class _Job:
     step: int
 
     @classmethod
-    def of(cls, asked: Asked) -> _Job:
+    def of(cls, asked: PageRequest) -> _Job:
         found = cls(
             where=asked.text("where"),
             seed=asked.number("seed", most=(1 << 64) - 1),
@@ -686,39 +684,39 @@ class _Job:
             step=asked.number("step"),
         )
         if found.batch * found.ranks > _MOST_STEP:
-            raise AskedWrongly(
+            raise BadRequest(
                 f"a step of {many(found.batch * found.ranks, 'row')} is more than a page looks at"
             )
         return found
 
 
-def epoch_page(looking: ViewedDataset, asked: Asked) -> tuple[int, bytes]:
+def epoch_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
     """An epoch as a job has it, one of its steps, and when a row comes if one is asked for."""
     fields = _epoch_fields(asked)
     try:
-        return 200, framed(looking, "epoch", asked, fields, *_content(looking, asked))
-    except (AskedWrongly, QueryError) as error:
-        return 400, failed(looking, "epoch", asked, str(error), fields)
+        return 200, framed(viewed, "epoch", asked, fields, *_content(viewed, asked))
+    except (BadRequest, QueryError) as error:
+        return 400, failed(viewed, "epoch", asked, str(error), fields)
 
 
-def _content(looking: ViewedDataset, asked: Asked) -> list[Markup]:
+def _content(viewed: ViewedDataset, asked: PageRequest) -> list[Markup]:
     job = _Job.of(asked)
-    ds = looking.view(job.where).view(
+    ds = viewed.view(job.where).view(
         shuffle=_SHUFFLES[job.shuffle], seed=job.seed, remainder=_REMAINDERS[job.remainder],
     )  # fmt: skip
     steps = ds.order.steps_in_epoch(job.batch, num_shards=job.ranks)
     says = f"Epoch {job.epoch:,}: {many(len(ds), 'sample')} in {many(steps, 'step')}"
     content = [element("p", says, role="status")]
     if asked.text("row"):
-        content.append(_when(looking, ds, job, asked))
+        content.append(_when(viewed, ds, job, asked))
     if steps:
         if job.step >= steps:
-            raise AskedWrongly(f"step: the epoch has the steps 0 to {steps - 1:,}")
-        content += [_step(looking, ds, job, asked, steps), _order(looking, ds, job)]
+            raise BadRequest(f"step: the epoch has the steps 0 to {steps - 1:,}")
+        content += [_step(viewed, ds, job, asked, steps), _order(viewed, ds, job)]
     return content
 
 
-def _epoch_fields(asked: Asked) -> Markup:
+def _epoch_fields(asked: PageRequest) -> Markup:
     """The fields as they were filled in, so that what is wrong can be corrected."""
 
     def number(says: str, name: str, default: object = 0) -> Markup:
@@ -738,10 +736,10 @@ def _epoch_fields(asked: Asked) -> Markup:
     )
 
 
-def _when(looking: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: Asked) -> Markup:
+def _when(viewed: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: PageRequest) -> Markup:
     row = asked.number("row")
-    if not looking.is_there(row):
-        raise AskedWrongly(f"there is no row {row:,}: rows are numbered from 0 to {looking.parts.rows - 1:,}")
+    if not viewed.is_there(row):
+        raise BadRequest(f"there is no row {row:,}: rows are numbered from 0 to {viewed.parts.rows - 1:,}")
     found = ds.order.steps_of([row], job.batch, epochs=[job.epoch], num_shards=job.ranks)
     places = zip(found["step"].tolist(), found["rank"].tolist(), found["slot"].tolist(), strict=True)
     comes = [
@@ -759,7 +757,9 @@ def _when(looking: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: A
     return join(element("p", named, " comes at:"), element("ul", *comes))
 
 
-def _step(looking: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: Asked, steps: int) -> Markup:
+def _step(
+    viewed: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: PageRequest, steps: int
+) -> Markup:
     """The rows of a step, rank by rank."""
     ranks: list[int] = []
     slots: list[int] = []
@@ -794,18 +794,18 @@ def _step(looking: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: A
     return join(
         element("h2", f"Step {job.step:,} of {steps:,}", id=HERE),
         element("nav", *links, class_="pager", aria_label="steps"),
-        row_table(looking, numbers, places, ("rank", "place")),
+        row_table(viewed, numbers, places, ("rank", "place")),
         more,
     )
 
 
-def _order(looking: ViewedDataset, ds: UniRecordDataset[Any], job: _Job) -> Markup:
+def _order(viewed: ViewedDataset, ds: UniRecordDataset[Any], job: _Job) -> Markup:
     """Which row comes where, as points: evenly spaced positions of the epoch."""
     order = ds.read_cursor.plan.order
     count = min(len(ds), _POINTS)
     positions = np.array([place * len(ds) // count for place in range(count)], np.int64)
     rows = order.selection.row_ids(order.order(job.epoch).at(positions))
-    across, up = max(1, len(ds) - 1), max(1, looking.parts.rows - 1)
+    across, up = max(1, len(ds) - 1), max(1, viewed.parts.rows - 1)
     places = [(p / across, row / up) for p, row in zip(positions.tolist(), rows.tolist(), strict=True)]
     says = (
         f"{many(count, 'position')} of the epoch, from left to right, and their rows, the first row "

@@ -21,7 +21,7 @@ from ..order.coverage import PositionRange, Stretch, stretches
 from ..order.permutation import EpochRun
 from ..sizes import many
 from ..storage.location import Readable
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 
 __all__ = [
     "JobPass",

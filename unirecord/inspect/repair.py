@@ -28,7 +28,7 @@ from ..snapshot.versions import located_version, published_as
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.location import Readable
-from ..storage.registry import location_of, path_on_disk
+from ..storage.schemes import location_of, path_on_disk
 from ..storage.staged import StagedFile
 from ..writing.directory_claim import check_only_grew, keep_version, put_pieces
 from ..writing.index_file import build_index

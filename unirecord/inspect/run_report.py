@@ -12,7 +12,7 @@ from typing import Any, Final
 from ..loading.stats import STATS_SUFFIX
 from ..order.coverage import PositionRange
 from ..sizes import format_size, many
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from .audit import AuditedEpoch, AuditedOrder, AuditReport
 from .markup import Markup, element, join, meter, page
 

@@ -16,8 +16,8 @@ from ..errors import UniRecordError
 from .html_report import html_report
 from .pages import (
     POLICY,
-    Asked,
-    AskedWrongly,
+    BadRequest,
+    PageRequest,
     ViewedDataset,
     epoch_page,
     failed,
@@ -56,7 +56,7 @@ class ViewServer(ThreadingHTTPServer):
     request_queue_size = 32
 
     def __init__(self, path: Any, port: int = 0) -> None:
-        self.looking: ViewedDataset = ViewedDataset(path)
+        self.viewed: ViewedDataset = ViewedDataset(path)
         self.token: str = secrets.token_urlsafe(24)
         self._context = copy_context()  # how object stores are reached
         self._guard = threading.Lock()
@@ -67,7 +67,7 @@ class ViewServer(ThreadingHTTPServer):
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except BaseException:
-            self.looking.close()
+            self.viewed.close()
             raise
 
     @property
@@ -80,7 +80,7 @@ class ViewServer(ThreadingHTTPServer):
         with self._making:
             if self._page_of_dataset is None:
                 self._page_of_dataset = html_report(
-                    self.looking.path, links("dataset", Asked({}), self.looking)
+                    self.viewed.path, links("dataset", PageRequest({}), self.viewed)
                 )
             return self._page_of_dataset
 
@@ -141,7 +141,7 @@ class ViewServer(ThreadingHTTPServer):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RD)
         self.server_close()
-        self.looking.close()
+        self.viewed.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -174,26 +174,26 @@ class _Handler(BaseHTTPRequestHandler):
         return name in _NAMES or (bool(colon) and port.isdecimal() and bare in _NAMES)
 
     def _answer(self, name: str, query: str) -> None:
-        looking, asked, here = self.server.looking, Asked({}), name if name in _PAGES else "rows"
+        viewed, asked, here = self.server.viewed, PageRequest({}), name if name in _PAGES else "rows"
         try:
-            asked = Asked.of(query)
+            asked = PageRequest.of(query)
             if name == "picture":
-                self._picture(picture_of(looking, asked))
+                self._picture(picture_of(viewed, asked))
             elif name == "dataset":
                 self._send(200, self.server.dataset_page(), "text/html; charset=utf-8")
             elif name in _PAGES:
-                status, content = _PAGES[name](looking, asked)
+                status, content = _PAGES[name](viewed, asked)
                 self._send(status, content, "text/html; charset=utf-8")
             else:
                 self._send(404, b"there is no such page\n")
-        except AskedWrongly as error:
-            self._send(400, failed(looking, here, asked, str(error)), "text/html; charset=utf-8")
+        except BadRequest as error:
+            self._send(400, failed(viewed, here, asked, str(error)), "text/html; charset=utf-8")
         except ConnectionError:
             raise  # nobody is there to be told
         except Exception as error:  # whatever is wrong with a page, whoever asked for it gets an answer
             said = str(error) if isinstance(error, (UniRecordError, ValueError, OSError)) else ""
             why = said or f"this page cannot be made: {type(error).__name__}"
-            self._send(500, failed(looking, here, asked, why), "text/html; charset=utf-8")
+            self._send(500, failed(viewed, here, asked, why), "text/html; charset=utf-8")
 
     def _picture(self, content: bytes | None) -> None:
         if content is None:

@@ -36,7 +36,7 @@ from ..snapshot.part_set import CellValues, Decoders, PartSet
 from ..snapshot.versions import located_version, read_version
 from ..storage.local import read_at
 from ..storage.location import Readable
-from ..storage.registry import location_of, read_file
+from ..storage.schemes import location_of, read_file
 from ..storage.staged import StagedFile
 from ..writing.index_file import build_index
 from .history import damaged_versions

@@ -528,7 +528,7 @@ class StageQueue(StageTimes):
             each *= max(_LEAST_SHARE, self.cpu_share)
         self.per_task = min(_MOST_ELEMENTS, int(self._task_ns / (each or 1.0)), fitting) or 1
 
-    def settle(self) -> None:
+    def move_results(self) -> None:
         """Moves results that are next in order to where they are taken, and notes the end."""
         inflight = self.inflight
         while inflight and (results := inflight[0].results) is not None:
@@ -734,7 +734,7 @@ class Dispatch:
                     self._begin(stage_queue, task)
                     break
                 again = again or task is not None  # nothing to do for it: whatever is behind it may go on
-                self.settle()
+                self.move_results()
         workers = self._tuner.workers
         for stage_queue in self.stage_queues:
             stage_queue.clock(workers, now)
@@ -754,13 +754,13 @@ class Dispatch:
         size = chunks[0].size if len(chunks) == 1 else sum([chunk.size for chunk in chunks])
         self._reserved += size - task.bytes - task.chunk.size
         stage_queue.finish(task, chunks, wall, size)
-        self.settle()
+        self.move_results()
         self._tuner.look(self.stage_queues, now)
 
-    def settle(self) -> None:
+    def move_results(self) -> None:
         """Moves results on that are next in order."""
         for stage_queue in self.stage_queues:
-            stage_queue.settle()
+            stage_queue.move_results()
         last = self.stage_queues[-1]
         if last.ready:
             chunks = list(last.ready)
@@ -1002,7 +1002,7 @@ class Running:
                 self.stage_queues[-1].ended = True
             yield chunk
             del chunk
-        self._dispatch.settle()
+        self._dispatch.move_results()
 
     def _next(self) -> Chunk | None:
         self._check()

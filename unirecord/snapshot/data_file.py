@@ -17,7 +17,7 @@ from ..format.page import ScalarPage, decode_scalar_page, fixed_rows
 from ..format.schema import Schema
 from ..format.values import PackedStrings
 from ..sizes import many
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 
 _BLOCK_ROWS = 1 << 18
 _BLOCK_BYTES = 16 << 20

@@ -16,7 +16,7 @@ from ..core import NativeSet
 from ..errors import CorruptionError, FormatError, MissingError, StaleError, UniRecordError
 from ..format.values import unpack_object
 from ..storage.location import Location
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.storage_options import current_storage, use_storage
 from . import manifest
 from .deletions import Deletion

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core import Bitmap, add_rows, empty_words, xxh3_64
 from ..errors import CorruptionError, MissingError
 from ..sizes import many
-from ..storage.registry import read_file
+from ..storage.schemes import read_file
 
 __all__ = [
     "NAME",

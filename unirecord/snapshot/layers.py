@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..core import NativeSet
 from ..format import metadata
 from ..format.schema import Schema
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.storage_options import StorageOptions, use_storage
 from .cache import CachedParts, CacheOptions, default_cache, file_of
 from .part import Part

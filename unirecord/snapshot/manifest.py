@@ -20,7 +20,7 @@ from ..format.metadata import CREATED_BY, checked_index
 from ..format.schema import Schema
 from ..format.values import unpack_object
 from ..sizes import many
-from ..storage.registry import location_of, read_file
+from ..storage.schemes import location_of, read_file
 from .layouts import (
     COLUMN_FILES,
     LAYOUT,

@@ -16,7 +16,7 @@ from ..errors import CorruptionError, FormatError, MissingError, UniRecordError
 from ..format import layout, metadata
 from ..format.metadata import Metadata, Statistics
 from ..format.schema import Schema
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from .data_file import DataFile
 from .manifest import PartEntry
 

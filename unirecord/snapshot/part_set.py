@@ -42,7 +42,7 @@ from ..format.value_rules import (
     takes_any_bytes,
 )
 from ..storage.claim import take_lease
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.storage_options import use_storage
 from .cache import CacheOptions, CacheStats, sum_of
 from .data_file import DataFile, DataHead, RowGroup

@@ -20,7 +20,7 @@ from ..errors import MissingError, StaleError, UniRecordError
 from ..format.layout import BLOCK_BYTES
 from ..sizes import many
 from ..storage.location import Location
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from .part import NEW, PartFiles, find_files, no_part
 
 __all__ = [
@@ -364,7 +364,7 @@ def _never() -> Any:
     raise AssertionError("it has not been asked for")
 
 
-# Parts in an object store: the ranges that the reader wants, brought in few requests, many of them at once.
+# Parts in an object store: the ranges that the reader wants, fetched in few requests, many of them at once.
 
 
 _HEAD_BYTES: Final = 16 << 10  # of a file, that opening it most likely needs
@@ -512,7 +512,7 @@ class Fetcher:
                     put.many([Answer(found)], puts[first[run] : first[run + 1]])
             return len(found)
 
-        self._bring(runs, take)
+        self._fetch_runs(runs, take)
 
     def read_ahead(self, ranges: Sequence[Range]) -> None:
         """Asks for ranges of one part, which will be read once each; neighbours by one request."""
@@ -538,10 +538,10 @@ class Fetcher:
         if not ranges:
             return []
         runs, first, places = self._runs_of(Ranges.of(ranges))
-        brought = [memoryview(found) for found in self._bring(runs)]
+        fetched = [memoryview(found) for found in self._fetch_runs(runs)]
         of = np.repeat(np.arange(len(runs)), np.diff(first))
         return [
-            brought[number][at : at + wanted.size]
+            fetched[number][at : at + wanted.size]
             for number, at, wanted in zip(of.tolist(), places.tolist(), ranges, strict=True)
         ]
 
@@ -564,8 +564,8 @@ class Fetcher:
                 found[i] = parts[0] if len(parts) == 1 else b"".join(parts)
         return found
 
-    def _once(self, keys: Sequence[_Key], bring: Callable[[Sequence[_Key]], Sequence[Any]]) -> list[Any]:
-        """What ``bring`` gives for each key: for those that another thread is bringing, what it will give to that.
+    def _once(self, keys: Sequence[_Key], fetch: Callable[[Sequence[_Key]], Sequence[Any]]) -> list[Any]:
+        """What ``fetch`` gives for each key: for those that another thread is bringing, what it will give to that.
 
         Or has just given: that thread may not have come to say so in the C core.
         """
@@ -578,7 +578,7 @@ class Fetcher:
             self._coming.update((key, Future()) for key in mine)
             futures = [self._coming[key] for key in keys]
         try:
-            brought = bring(mine) if mine else ()
+            fetched = fetch(mine) if mine else ()
         except BaseException as error:
             # an interrupt is of this thread alone
             why = error if isinstance(error, Exception) else ConnectionError("the request was given up")
@@ -587,7 +587,7 @@ class Fetcher:
                     self._coming.pop(key).set_exception(why)
             raise
         with self._lock.lock:
-            for key, found in zip(mine, brought, strict=True):
+            for key, found in zip(mine, fetched, strict=True):
                 self._coming[key].set_result(found)
             self._came.extend(mine)
             while len(self._came) > _JUST_CAME:
@@ -612,10 +612,10 @@ class Fetcher:
         known = {part: self._heads.get(part) for part in parts}
         missing = [part for part, heads in known.items() if heads is None]
         if missing:
-            known.update(zip(missing, self._once(missing, self._bring_heads), strict=True))
+            known.update(zip(missing, self._once(missing, self._fetch_heads), strict=True))
         return [known[part] or [] for part in parts]
 
-    def _bring_heads(self, parts: Sequence[int]) -> list[list[Head]]:
+    def _fetch_heads(self, parts: Sequence[int]) -> list[list[Head]]:
         heads, wanted = [self._begun.pop(part, []) for part in parts], []
         for part, had in zip(parts, heads, strict=True):
             missing: list[FileRun] = []
@@ -623,9 +623,9 @@ class Fetcher:
                 if not any(_covers(each, run) for each in (*(each for each, _ in had), *missing)):
                     missing.append(run)
             wanted.append(missing)
-        brought = iter(self._bring([run for missing in wanted for run in missing]))
+        fetched = iter(self._fetch_runs([run for missing in wanted for run in missing]))
         heads = [
-            [*had, *((run, next(brought)) for run in missing)]
+            [*had, *((run, next(fetched)) for run in missing)]
             for had, missing in zip(heads, wanted, strict=True)
         ]
         with self._lock.lock:
@@ -660,18 +660,20 @@ class Fetcher:
             FileRun(part, True, max(0, files.index_bytes - digests), files.index_bytes),
         ]
 
-    def _bring(self, runs: Sequence[FileRun], take: Callable[[int, Any], int] | None = None) -> list[Any]:
+    def _fetch_runs(
+        self, runs: Sequence[FileRun], take: Callable[[int, Any], int] | None = None
+    ) -> list[Any]:
         """The bytes of each run; or how many came, where they are taken as they come. Raises where one is missing."""
         found = self._ask(runs, take)
         for i, run in enumerate(runs):
             if run.in_index and isinstance(found[i], FileNotFoundError) and self._rename(run.part):
                 found = self._ask(runs, take)
-        for run, brought in zip(runs, found, strict=True):
-            if isinstance(brought, Exception):
-                raise self._failure(run, brought)
-            if isinstance(brought, BaseException):
-                raise brought
-            came = len(brought) if take is None else brought
+        for run, fetched in zip(runs, found, strict=True):
+            if isinstance(fetched, Exception):
+                raise self._failure(run, fetched)
+            if isinstance(fetched, BaseException):
+                raise fetched
+            came = len(fetched) if take is None else fetched
             if came != run.stop - run.start:
                 # A store that looks at an object twice for one answer may find another one the second time.
                 if self.has_changed(self._path(run)):

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ..core import xxh3_64
 from ..errors import FormatError, MissingError, UniRecordError
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from . import manifest
 from .layouts import encode_layouts
 from .manifest import Manifest, pruned

@@ -117,7 +117,7 @@ _HEDGED: Final = 16  # of those in flight, one may be a second copy of one that 
 _LEAST_LOOK: Final = 0.005  # seconds between two looks for late ones
 _RENEWALS: Final = 3  # in a row, with which a request gets new credentials
 FIRST_WORD_SECONDS = 5.0  # after which a user is told of a store that has never answered
-_LEAVING: Final = 5.0  # seconds that the client's threads have to leave the interpreter when it ends
+_EXIT_SECONDS: Final = 5.0  # seconds that the client's threads have to leave the interpreter when it ends
 
 _LOG = logging.getLogger("unirecord")
 
@@ -428,7 +428,7 @@ class Requests:
         with self._starting.lock:
             self._ended = True
         asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
-        until = time.monotonic() + _LEAVING
+        until = time.monotonic() + _EXIT_SECONDS
         while len(self._loop.held) and time.monotonic() < until:
             let_go()
             time.sleep(0.001)

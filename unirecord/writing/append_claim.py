@@ -18,16 +18,16 @@ from ..snapshot.versions import kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import HeldHereError
 from ..storage.local import temporary_name
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.staged import StagedFolder, is_being_written
 from .directory_claim import (
     DirectoryClaim,
     check_directory_free,
     clear_dead_appends,
     clear_parts,
+    finish_append,
     new_folder,
     plans_of_appends,
-    settle_append,
     take_append,
     with_target,
 )
@@ -125,7 +125,7 @@ class AppendClaim:
             self._found = take_append(place)
             if self._found is not None:
                 journal = Journal(self._found.folder)
-                settle_append(journal, self._listed())
+                finish_append(journal, self._listed())
                 return journal.plan() or plan
         if same:
             raise self._busy()
@@ -197,7 +197,7 @@ class AppendClaim:
     def _say_published(self) -> None:
         """Has the journal say so before another writer can publish: it may lay these parts out anew."""
         try:
-            settle_append(self.journal, files_with_rows(read_newest(self.path)))
+            finish_append(self.journal, files_with_rows(read_newest(self.path)))
         except OSError:  # such as a full disk: without a plan nothing is gone on with
             store.clear(os.path.join(self.folder, self.journal.plan_name))
 

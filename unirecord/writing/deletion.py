@@ -34,12 +34,12 @@ from ..snapshot.versions import (
 )
 from ..storage import local as store
 from ..storage.claim import is_leased
-from ..storage.registry import location_of, path_of_dataset
+from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .garbage import Collected, gc
 from .manifest_changes import OvertakenError, held
 from .publisher import Publisher
-from .rewrite import bare_deletions, deleted_rows, joined_small, relay
+from .rewrite import bare_deletions, deleted_rows, joined_small, rewrite_parts
 from .target import storage_to_write_to
 from .verified_rows import row_ends
 
@@ -609,7 +609,7 @@ def _erased(folder: str, progress: Progress | None) -> Purged:
     for entry, gone in exclusion_mask:
         trace_rows(folder, entry, gone, traces, dictionaries)
     elsewhere = tuple(_linked(folder, stale | dictionaries.concerned))
-    done = relay(
+    done = rewrite_parts(
         folder,
         lambda parts: joined_small(parts, 1),  # each for itself
         "purge",

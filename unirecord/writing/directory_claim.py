@@ -39,7 +39,7 @@ from ..storage import local as store
 from ..storage.claim import check_unclaimed, unless_leased
 from ..storage.own_directory import check_own_folder
 from ..storage.publications import note_publication
-from ..storage.registry import location_of, read_file
+from ..storage.schemes import location_of, read_file
 from ..storage.staged import StagedFile, StagedFolder, is_being_written, write_staged
 from .journal import JOURNAL_FILE, PLAN_FILE, Journal, owns, plan_of
 from .part_writer import Delivery, stays
@@ -60,7 +60,7 @@ __all__ = [
     "plans_of_appends",
     "prune",
     "put_pieces",
-    "settle_append",
+    "finish_append",
     "take_append",
     "with_target",
 ]
@@ -130,9 +130,9 @@ def clear_dead_appends(path: str, before: Manifest | None = None, *, drops: bool
         if aside is None:
             continue
         if is_published and before is not None:
-            settle_append(journal, files_with_rows(before))
+            finish_append(journal, files_with_rows(before))
         elif is_half_cleared:
-            journal.settle(())
+            journal.note_published(())
             clear_parts(journal.folder)
         if is_of_other or drops or not _is_begun(journal):
             dropped += len(journal.parts())
@@ -175,10 +175,10 @@ def clear_old_appends(path: str, before: float, *, is_dry: bool) -> tuple[int, i
     return parts, size
 
 
-def settle_append(journal: Journal, listed: Sequence[PartEntry]) -> None:
+def finish_append(journal: Journal, listed: Sequence[PartEntry]) -> None:
     """Has the plan alone stay of a conversion that has published some of these parts, and say so."""
     if journal.has_published(listed):
-        journal.settle(listed)
+        journal.note_published(listed)
         clear_parts(journal.folder)
 
 
@@ -356,7 +356,7 @@ class DirectoryClaim:
                 self._clear_abandoned()
             self.before = self._read_before(damaged_is_fine=overwrite)
             if self.before is not None:
-                self.journal.settle(files_with_rows(self.before))
+                self.journal.note_published(files_with_rows(self.before))
                 if not (overwrite or append or self.journal.published()):
                     raise ExistsError(_is_there(path))
             self.parts = self._clear_rest()

@@ -29,7 +29,7 @@ from ..snapshot.versions import (
 from ..storage import local as store
 from ..storage.claim import is_leased, unless_leased
 from ..storage.object_store import Listed, ObjectWrites, Outrun, Versioned
-from ..storage.registry import location_of, path_of_dataset
+from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import current_storage, use_storage
 from .directory_claim import clear_old_appends
 from .journal import Journal

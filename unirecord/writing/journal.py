@@ -13,7 +13,7 @@ from ..errors import UniRecordError
 from ..snapshot.manifest import PART_NAME, PartEntry, part_id, part_name
 from ..snapshot.manifest_fields import checked_hex, checked_number
 from ..storage import local as store
-from ..storage.registry import location_of, read_file
+from ..storage.schemes import location_of, read_file
 from ..storage.staged import StagedFile
 
 __all__ = [
@@ -66,7 +66,7 @@ class Journal:
         """The plan, or None when there is none that can be read."""
         return _or_none(_checked_plan, self._read(self.plan_name))
 
-    def settle(self, listed: Sequence[PartEntry]) -> None:
+    def note_published(self, listed: Sequence[PartEntry]) -> None:
         """Says so where a manifest that lists these parts has published the conversion, whose run died before it could.
 
         The plan then stays alone, for who asks to go on with it, and owns no part any more.
@@ -105,7 +105,7 @@ class Journal:
         self._write(self._task_name(task), record)
         self.forget_checkpoint(task)
 
-    def record_begun(self, task: int, record: dict[str, Any]) -> None:
+    def record_checkpoint(self, task: int, record: dict[str, Any]) -> None:
         """Says that some parts of a task are complete and on disk."""
         self._write(self._task_name(task, ".begun"), record)
 

@@ -24,7 +24,7 @@ from ..snapshot.versions import (
     published_as,
     read_version,
 )
-from ..storage.registry import location_of, path_of_dataset
+from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .directory_claim import DirectoryClaim
 from .publisher import Publisher, open_publisher

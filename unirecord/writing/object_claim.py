@@ -26,7 +26,7 @@ from ..snapshot.versions import (
 from ..storage import local as store
 from ..storage.object_store import ObjectWrites, Outrun, Undecided, Versioned
 from ..storage.publications import note_publication
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.staged import Spool
 from ..storage.storage_options import current_storage
 from .directory_claim import KEPT, check_directory_free

@@ -42,7 +42,7 @@ __all__ = [
     "Compressor",
     "Delivery",
     "PartSequence",
-    "Settle",
+    "RunSync",
     "at_once",
     "choose_codecs",
     "choose_dictionary",
@@ -475,7 +475,7 @@ class PartWriter:
 
 
 Delivery = Callable[[str], None]  # of a part, by name, whose files are complete in their folder
-Settle = Callable[[Callable[[], None]], None]  # of work that makes a part complete
+RunSync = Callable[[Callable[[], None]], None]  # of work that makes a part complete
 
 _GROUPS_PER_PART = 4  # at least about so many, so that parts come close to their greatest size
 _SMALLEST_TARGET = 4_096
@@ -502,7 +502,7 @@ class PartSequence:
         deliver: is told of each part that is complete.
         finished: parts of an earlier run, after which this one goes on.
         on_part: told of each part that is complete when others follow it.
-        settle: what has a part synced and given its name: at once, or later, one after the other.
+        run_sync: what has a part synced and given its name: at once, or later, one after the other.
     """
 
     def __init__(
@@ -515,7 +515,7 @@ class PartSequence:
         deliver: Delivery = stays,
         finished: Sequence[PartEntry] = (),
         on_part: Callable[[PartContent, Shape], None] | None = None,
-        settle: Settle = at_once,
+        run_sync: RunSync = at_once,
     ) -> None:
         self.folder = folder
         self.target_bytes: int | None = max(max_part_bytes // _GROUPS_PER_PART, _SMALLEST_TARGET)
@@ -527,7 +527,7 @@ class PartSequence:
         self._like = like
         self._on_part = on_part
         self._deliver = deliver
-        self._settle = settle
+        self._run_sync = run_sync
         self._part: PartWriter | None = None
         self._staged: StagedFile | None = None
 
@@ -568,7 +568,7 @@ class PartSequence:
         part = writer.finish(self._staged.path + ".idx")
         self.named.append(name)
         sizes = part.data.size, part.index.size
-        self._settle(lambda: self._give_names(part, name))
+        self._run_sync(lambda: self._give_names(part, name))
         schema = manifest.schema_digest(writer.content.schema)
         digest = f"{part.content_digest:016x}"
         self.entries.append(PartEntry(name, part.id, part.rows, *sizes, schema=schema, content=digest))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from ..snapshot.manifest import Manifest, PartEntry
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from .append_claim import AppendClaim
 from .directory_claim import DirectoryClaim, Unfinished
 from .journal import Journal

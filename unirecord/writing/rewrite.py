@@ -32,7 +32,7 @@ from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
 from ..snapshot.snapshot import join_snapshots
 from ..snapshot.versions import begun_by, published_as
 from ..storage import local as store
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.staged import give_again, write_staged
 from .manifest_changes import held, with_same_blocks
 from .part_writer import (
@@ -62,7 +62,7 @@ __all__ = [
     "deleted_rows",
     "joined_small",
     "merge",
-    "relay",
+    "rewrite_parts",
     "reshard",
     "sort",
     "without_bare",
@@ -390,7 +390,7 @@ def compact(
         raise ValueError("give part_bytes or rows_per_part, not both")
     if rows_per_part is not None:
         step = _count("rows_per_part", rows_per_part)
-        return relay(
+        return rewrite_parts(
             path,
             lambda parts: cut_evenly(parts, _every(parts, step)),
             "compact",
@@ -402,7 +402,7 @@ def compact(
     size = PART_BYTES if part_bytes is None else parse_size(part_bytes)
     if size < 1:
         raise ValueError(f"part_bytes is at least 1, got {part_bytes!r}")
-    return relay(
+    return rewrite_parts(
         path,
         lambda parts: joined_small(parts, size),
         "compact",
@@ -438,7 +438,7 @@ def reshard(
             raise ValueError(f"{many(wanted, 'part')} of {many(rows, 'row')}: a part has one row at least")
         return cut_evenly(entries, [rows * (i + 1) // wanted for i in range(wanted)])
 
-    return relay(path, layout, "reshard", dry_run, progress, drop_deleted)
+    return rewrite_parts(path, layout, "reshard", dry_run, progress, drop_deleted)
 
 
 def _count(name: str, value: object) -> int:
@@ -452,7 +452,7 @@ def _every(parts: Sequence[PartEntry], step: int) -> list[int]:
     return [min(first + step, rows) for first in range(0, rows, step)]
 
 
-def relay(
+def rewrite_parts(
     path: str | os.PathLike[str],
     layout: NewLayout,
     command: str,

@@ -13,7 +13,7 @@ from ..snapshot.part import data_identity, index_identity
 from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.publications import note_publication
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.staged import StagedFile
 from .part_writer import FinishedPart, PartContent, PartWriter
 
@@ -37,7 +37,7 @@ class SinglePartWriter:
         try:
             check_unclaimed(path, path)  # its data file is out, its index is being renamed at this moment
             check_part_free(path, overwrite)
-            settle_index(path)
+            finish_index(path)
         except BaseException:
             self._data.discard()
             raise
@@ -120,7 +120,7 @@ def check_part_free(path: str, overwrite: bool) -> None:
             )
 
 
-def settle_index(path: str) -> None:
+def finish_index(path: str) -> None:
     """Finishes or undoes what a writer that died while publishing left: an index under its waiting name."""
     waiting, final = path + ".idx.new", path + ".idx"
     location = location_of(path)

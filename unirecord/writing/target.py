@@ -13,7 +13,7 @@ from ..format.layout import Shape
 from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from ..sizes import parse_size
-from ..storage.registry import location_of, path_of_dataset
+from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import StorageOptions, current_storage, storage_of
 from .directory_claim import check_directory_free
 from .directory_writer import DirectoryWriter

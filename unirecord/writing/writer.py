@@ -19,7 +19,7 @@ from ..format.values.batch import as_columns, first_values
 from ..format.values.tensors import is_torch_tensor, memory_of
 from ..migration_hints import OF_WRITERS, no_attribute
 from ..sizes import many
-from ..storage.registry import location_of
+from ..storage.schemes import location_of
 from ..storage.storage_options import use_storage
 from .directory_writer import DirectoryWriter
 from .inference import infer_schema

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
 from ...storage.staged import StagedFolder
-from .base import Advance, Sink, refuse
+from .sink import Advance, Sink, refuse
 
 if TYPE_CHECKING:
     import pyarrow

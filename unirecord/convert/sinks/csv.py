@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Final
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
-from .base import Advance, Sink, batches
 from .jsonl import json_notes, json_values
+from .sink import Advance, Sink, batches
 
 __all__ = ["CSV"]
 

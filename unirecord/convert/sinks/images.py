@@ -13,8 +13,8 @@ from ...sizes import many
 from ...snapshot.snapshot import classes_of
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
-from .base import Advance, Sink, batches, encoded, is_file_name, stream_to
 from .jsonl import json_line, json_notes, json_values
+from .sink import Advance, Sink, batches, encoded, is_file_name, stream_to
 
 __all__ = ["IMAGES"]
 

@@ -13,7 +13,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
 from ...format.values.objects import base64_text, json_object
 from ...loading.batch import items_of
-from .base import Advance, Sink, batches
+from .sink import Advance, Sink, batches
 
 __all__ = [
     "BASE64",

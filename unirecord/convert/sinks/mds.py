@@ -15,8 +15,8 @@ from ...format.values.objects import base64_text, json_object
 from ...sizes import many
 from ...storage import local as store
 from ...storage.staged import StagedFile, StagedFolder
-from .base import Advance, Sink, numbered, refuse_null
 from .jsonl import json_notes, json_values
+from .sink import Advance, Sink, numbered, refuse_null
 
 __all__ = ["MDS"]
 

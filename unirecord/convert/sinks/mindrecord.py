@@ -23,8 +23,8 @@ from ...format.values.objects import base64_text, object_text
 from ...sizes import many
 from ...storage.local import located
 from ...storage.staged import StagedFile, StagedFolder
-from .base import Advance, Sink, numbered, refuse, refuse_null
 from .jsonl import float32_of_bfloat16, json_notes
+from .sink import Advance, Sink, numbered, refuse, refuse_null
 
 __all__ = [
     "Field",

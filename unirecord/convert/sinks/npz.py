@@ -17,7 +17,7 @@ from ...format.schema import Schema
 from ...format.values.objects import base64_text, object_text
 from ...loading.batch import RaggedArray, valid_rows
 from ..sources.npy_files import array_names, comment_of, has_shapes
-from .base import Advance, Sink, batches, refuse_names
+from .sink import Advance, Sink, batches, refuse_names
 
 __all__ = ["NPZ"]
 

@@ -16,8 +16,8 @@ from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
 from ...sizes import many
-from .base import Advance, Sink, refuse, samples
 from .jsonl import float32_of_bfloat16
+from .sink import Advance, Sink, refuse, samples
 
 __all__ = [
     "ARRAY_RECORD",

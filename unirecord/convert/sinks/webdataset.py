@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, Final
 
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
-from .base import Advance, Sink, encoded, numbered, refuse_names
 from .jsonl import json_line, json_notes, json_values
+from .sink import Advance, Sink, encoded, numbered, refuse_names
 
 __all__ = ["WEBDATASET"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .base import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 from .input_path import MAX_SPOOL_BYTES, InputPath, open_input
+from .source import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 
 if TYPE_CHECKING:
-    from .registry import KINDS, SOURCES, open_source, source_type
+    from .kinds import KINDS, SOURCES, open_source, source_type
 
 __all__ = [
     "KINDS",
@@ -31,5 +31,5 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """What knows all kinds of sources, imported when it is asked for: a worker process needs one kind alone."""
     if name in ("KINDS", "SOURCES", "open_source", "source_type"):
-        return getattr(import_module(".registry", __name__), name)
+        return getattr(import_module(".kinds", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 
 from ...errors import SchemaError
-from .base import LeftOut, RawBatch, Source, Unit
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .media_types import NotAnImageError, read_image_header
+from .source import LeftOut, RawBatch, Source, Unit
 
 __all__ = ["AnnotatedPictures", "PicturePair", "array_of"]
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
-from .base import LeftOut, Options, reduced
+from .source import LeftOut, Options, reduced
 
 __all__ = [
     "annotations_of_attributes",

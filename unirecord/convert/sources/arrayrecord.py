@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...sizes import many
-from .base import TRUST, AskedOption, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
+from .source import TRUST, AskedOption, Unit
 from .tfrecord import ExampleRecords
 
 __all__ = ["ArrayRecordFiles"]

@@ -15,8 +15,8 @@ from ...errors import SchemaError
 from ...format.column import ARROW_KEY, Column
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
-from .base import Options, RawBatch, Source, column_name, column_names, reduced
 from .foreign_libraries import RAISED, foreign_call, needed
+from .source import Options, RawBatch, Source, column_name, column_names, reduced
 
 __all__ = [
     "ArrowEvidence",
@@ -464,7 +464,7 @@ class ArrowSource(Source):
     item: ClassVar[str] = "row"
     read_file: Callable[[str], bytes] | None = None
 
-    def settle(
+    def choose_columns(
         self,
         fields: Any,
         sample: Any,

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Final
 from ...errors import SchemaError
 from ...progress import Progress
 from .arrow_columns import ArrowSource, same_fields
-from .base import TRUST, AskedOption, Options, RawBatch, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath, Partitions
 from .overrides import refuse_split_files
+from .source import TRUST, AskedOption, Options, RawBatch, Unit
 
 __all__ = ["ArrowFiles"]
 
@@ -84,7 +84,7 @@ class ArrowFiles(ArrowSource):
             if progress is not None:
                 progress(number + 1, len(self._files))
         self._partitions = Partitions(self.input, self._files, fields.names)
-        self.settle(fields, sample, nulls, options, self._partitions.types)
+        self.choose_columns(fields, sample, nulls, options, self._partitions.types)
 
     def _add_unit(self, number: int, first: int, stop: int | None, row: int, rows: int) -> None:
         name = self._files[number].name

@@ -8,9 +8,9 @@ from typing import Any, BinaryIO, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
-from .base import Unit, ranges
 from .foreign_libraries import needed
 from .input_path import InputPath
+from .source import Unit, ranges
 from .tfrecord import ExampleRecords
 
 __all__ = ["BagzFiles"]

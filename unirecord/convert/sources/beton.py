@@ -17,7 +17,7 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .base import Options, RawBatch, Source, Unit, column_name, column_names
+from .source import Options, RawBatch, Source, Unit, column_name, column_names
 from .text_values import parse_json
 
 __all__ = ["BetonFile"]

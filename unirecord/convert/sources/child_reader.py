@@ -35,8 +35,8 @@ from ...pipeline.workers import Channel, Ended
 from ...progress import Progress
 from ...sizes import format_size
 from . import foreign_libraries
-from .base import TRUST, Options, RawBatch, Source, Unit, file_sizes, refuse_claims, row_bytes
 from .input_path import InputPath
+from .source import TRUST, Options, RawBatch, Source, Unit, file_sizes, refuse_claims, row_bytes
 
 __all__ = ["looked_through", "main"]
 

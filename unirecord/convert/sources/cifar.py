@@ -13,11 +13,11 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
 from .media_types import annotated
 from .overrides import apply_overrides
 from .plain_pickle import plain_pickle
+from .source import Options, RawBatch, Source, Unit
 
 __all__ = ["CifarFiles"]
 

@@ -15,11 +15,11 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .input_path import InputPath
 from .media_types import NotAnImageError, annotated, bytes_of, read_image_header
 from .overrides import apply_overrides
+from .source import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
 
 __all__ = ["CocoFile"]
 

@@ -17,7 +17,8 @@ from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from ...progress import Progress
 from ...sizes import many
-from .base import (
+from .input_path import InputPath, Partitions
+from .source import (
     AskedOption,
     LeftOut,
     Options,
@@ -29,7 +30,6 @@ from .base import (
     column_names,
     made_ahead,
 )
-from .input_path import InputPath, Partitions
 from .text_files import (
     Block,
     BlockPlace,

@@ -12,13 +12,13 @@ from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, reduced
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .images import FOLDERS_ARE_CLASSES, Layout, layout_of, same_classes, some
 from .input_path import InputPath
 from .media_types import MEDIA, bytes_of
 from .overrides import apply_overrides
+from .source import AskedOption, LeftOut, Options, RawBatch, Source, Unit, reduced
 
 __all__ = ["FileFolder"]
 

@@ -9,13 +9,13 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from ...errors import MissingError, SchemaError
-from .base import AskedOption, LeftOut, Options, Source, WrongSourceError, reduced
 from .child_reader import looked_through
 from .csv import CSV_OPTIONS, CsvTable
 from .folder_walk import utf8_name
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .parquet import ParquetFiles
+from .source import AskedOption, LeftOut, Options, Source, WrongSourceError, reduced
 
 __all__ = ["TABLE_OPTIONS", "FileLabels", "is_label_file", "label_file"]
 

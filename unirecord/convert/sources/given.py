@@ -19,12 +19,12 @@ from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import infer_schema
 from .arrow_columns import ArrowSource, features_of
-from .base import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
 from .folder_walk import UnreadableError, read_regular_file
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .media_types import annotated
 from .overrides import apply_overrides
+from .source import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
 
 __all__ = [
     "OF_TUPLES",
@@ -268,7 +268,7 @@ class GivenTable(ArrowSource):
             )
             for start in range(0, rows, _TABLE_UNIT_ROWS)
         ]
-        self.settle(fields, sample, nulls, options)
+        self.choose_columns(fields, sample, nulls, options)
 
     def _has_nulls(self, name: str) -> bool | None:
         """Of the whole table below a Hugging Face dataset, from which rows may have been chosen."""
@@ -324,7 +324,7 @@ class GivenTables(ArrowSource):
         }
         self.read_once = True
         self.units = [Unit(self.path, None, None)]
-        self.settle(fields, self._table, nulls, options)
+        self.choose_columns(fields, self._table, nulls, options)
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: the tables stay with the process that has them."""

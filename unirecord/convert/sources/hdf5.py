@@ -17,7 +17,11 @@ from .array_attributes import (
     said_of_attributes,
     wanted_types,
 )
-from .base import (
+from .foreign_libraries import foreign_call, needed
+from .input_path import InputPath
+from .media_types import annotated
+from .overrides import refuse_split_files
+from .source import (
     TRUST,
     AskedOption,
     LeftOut,
@@ -29,10 +33,6 @@ from .base import (
     reduced,
     refuse_claims,
 )
-from .foreign_libraries import foreign_call, needed
-from .input_path import InputPath
-from .media_types import annotated
-from .overrides import refuse_split_files
 
 __all__ = ["Hdf5File"]
 

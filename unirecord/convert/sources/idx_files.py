@@ -16,9 +16,9 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .base import Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
 from .overrides import SPLITS
+from .source import Options, RawBatch, Source, Unit, column_names
 
 __all__ = ["IdxFiles"]
 

@@ -14,13 +14,13 @@ from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .base import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
 from .coco import CocoFile
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .input_path import InputPath
 from .media_types import PICTURES, ImageHeader, NotAnImageError, bytes_of, read_image_header
 from .overrides import SPLITS, apply_overrides
+from .source import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
 
 __all__ = [
     "FOLDERS_ARE_CLASSES",

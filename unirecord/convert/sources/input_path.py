@@ -21,7 +21,7 @@ from ...core import Locked, cached_property
 from ...errors import MissingError, SchemaError, StaleError, UniRecordError
 from ...progress import Progress
 from ...sizes import format_size
-from ...storage.registry import location_of
+from ...storage.schemes import location_of
 from .compression import SUFFIXES, decompressed, inner_name, is_marked
 from .folder_walk import natural_order, utf8_name, walk
 from .text_values import CellEvidence

@@ -18,9 +18,9 @@ from ...format.values.batch import numbers_of, texts_of
 from ...format.values.objects import MAX_DEPTH
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .base import LeftOut, Options, RawBatch, RowPlace, Unit, column_names, made_ahead
 from .input_path import InputPath, Partitions
 from .overrides import apply_overrides
+from .source import LeftOut, Options, RawBatch, RowPlace, Unit, column_names, made_ahead
 from .text_files import BlockPlace, TextFiles, line_blocks, line_places, read_block
 from .text_values import InexactError, converted, json_converter, numbers, parse_json
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final
 
 from ...progress import Progress
 from .arrow_columns import ArrowSource
-from .base import TRUST, AskedOption, Options, RawBatch, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
+from .source import TRUST, AskedOption, Options, RawBatch, Unit
 
 __all__ = ["LanceDataset"]
 
@@ -64,7 +64,7 @@ class LanceDataset(ArrowSource):
                 _BLOB_ROWS if self._reading else _SAMPLE_ROWS
             )
             nulls = {field.name: self._has_nulls(dataset, field) for field in fields}
-        self.settle(fields, sample if sample.num_rows else None, nulls, options)
+        self.choose_columns(fields, sample if sample.num_rows else None, nulls, options)
 
     def _has_nulls(self, dataset: Any, field: Any) -> bool | None:
         """Whether a column has nulls; None where counting them would read large values."""

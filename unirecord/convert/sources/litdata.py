@@ -18,11 +18,11 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import ColumnEvidence
-from .base import Options, RawBatch, Source, Unit, add_cells, column_name, column_names, cut_cells, ranges
 from .foreign_libraries import needed
 from .input_path import InputPath
 from .jsonl import json_object
 from .mds import listed_files, picture_pixels
+from .source import Options, RawBatch, Source, Unit, add_cells, column_name, column_names, cut_cells, ranges
 from .text_values import parse_json
 
 __all__ = [

@@ -11,10 +11,10 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .base import TRUST, AskedOption, Options, RawBatch, Source, Unit
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .overrides import apply_overrides
+from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit
 
 __all__ = ["LmdbFolder"]
 

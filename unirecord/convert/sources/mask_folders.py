@@ -10,11 +10,11 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from .annotated_pictures import AnnotatedPictures, PicturePair
-from .base import LeftOut, Options
 from .folder_walk import natural_order, utf8_name, walk
 from .input_path import InputPath
 from .media_types import bytes_of
 from .overrides import apply_overrides
+from .source import LeftOut, Options
 
 __all__ = ["MaskFolders"]
 

@@ -22,7 +22,9 @@ from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import ColumnEvidence
 from .array_attributes import wanted_types
-from .base import (
+from .input_path import InputPath
+from .jsonl import json_object
+from .source import (
     Options,
     RawBatch,
     Source,
@@ -35,8 +37,6 @@ from .base import (
     ranges,
     reduced,
 )
-from .input_path import InputPath
-from .jsonl import json_object
 from .text_values import parse_json
 
 __all__ = [

@@ -17,8 +17,8 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
+from .source import Options, RawBatch, Source, Unit
 
 __all__ = [
     "DecodeError",

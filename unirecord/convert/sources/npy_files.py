@@ -28,9 +28,9 @@ from ...format.values.strings import UnicodeRefused, unicode_list
 from ...progress import Progress
 from ...sizes import format_size, many
 from .array_attributes import equally_long, wanted_types
-from .base import TRUST, AskedOption, Options, RawBatch, Source, Unit, column_names, refuse_claims
 from .input_path import InputPath
 from .overrides import refuse_split_files
+from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit, column_names, refuse_claims
 from .text_values import parse_json
 
 __all__ = [

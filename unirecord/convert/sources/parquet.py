@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Final
 
 from ...progress import Progress
 from .arrow_columns import ArrowSource, same_fields
-from .base import TRUST, AskedOption, Options, RawBatch, Unit, WrongSourceError
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath, Partitions
 from .overrides import refuse_split_files
+from .source import TRUST, AskedOption, Options, RawBatch, Unit, WrongSourceError
 
 __all__ = [
     "ParquetFiles",
@@ -129,7 +129,7 @@ class ParquetFiles(ArrowSource):
             if nulls.get(name) is None and fields.field(name).nullable:
                 nulls[name] = None if pa.types.is_nested(fields.field(name).type) else True
         self._partitions = Partitions(self.input, self._files, fields.names)
-        self.settle(fields, self._sample(), nulls, options, self._partitions.types)
+        self.choose_columns(fields, self._sample(), nulls, options, self._partitions.types)
 
     def _sample(self) -> Any:
         """The first rows of the first file that has any."""

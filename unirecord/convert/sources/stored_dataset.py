@@ -20,9 +20,9 @@ from ...snapshot import manifest
 from ...snapshot.dataset_path import resolve
 from ...snapshot.part_set import ColumnResult, PartSet, check_values
 from ...storage.storage_options import current_storage, use_storage
-from .base import Options, RawBatch, Source, Unit
 from .input_path import InputPath
 from .overrides import apply_overrides
+from .source import Options, RawBatch, Source, Unit
 
 __all__ = ["StoredDataset", "rows_at_once", "stored_rows"]
 

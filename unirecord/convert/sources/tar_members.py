@@ -9,7 +9,7 @@ from zlib import adler32
 
 from ...errors import SchemaError
 from ...sizes import many
-from .base import FileReadahead
+from .source import FileReadahead
 
 __all__ = ["Member", "tar_members"]
 

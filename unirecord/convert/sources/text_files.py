@@ -13,9 +13,9 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .base import Options, RawBatch, RowPlace, Source, Unit
 from .input_path import InputPath
 from .overrides import apply_overrides, refuse_split_files
+from .source import Options, RawBatch, RowPlace, Source, Unit
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvRecords

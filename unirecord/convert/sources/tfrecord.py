@@ -18,10 +18,10 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from .arrow_columns import nullable
-from .base import Options, RawBatch, Source, Unit, column_names
 from .compression import ZLIB_MARKS
 from .input_path import InputPath
 from .overrides import refuse_split_files
+from .source import Options, RawBatch, Source, Unit, column_names
 from .text_values import Misfit
 
 __all__ = [

@@ -14,10 +14,10 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
-from .base import LeftOut, Options, reduced
 from .folder_walk import natural_order, utf8_name, walk
 from .input_path import InputPath
 from .overrides import apply_overrides
+from .source import LeftOut, Options, reduced
 
 __all__ = ["VocFolder"]
 

@@ -16,11 +16,11 @@ from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import ColumnEvidence
 from .arrow_columns import nullable
-from .base import FileReadahead, LeftOut, Options, RawBatch, Source, Unit, column_names
 from .input_path import InputPath
 from .media_types import annotated, media_type
 from .npy_files import npy_array
 from .overrides import refuse_split_files
+from .source import FileReadahead, LeftOut, Options, RawBatch, Source, Unit, column_names
 from .tar_members import Member, tar_members
 from .text_values import Misfit, parse_json
 

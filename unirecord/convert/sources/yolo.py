@@ -11,11 +11,11 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
-from .base import LeftOut, Options
 from .folder_walk import natural_order, utf8_name, walk
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .overrides import apply_overrides
+from .source import LeftOut, Options
 
 __all__ = ["YoloFolder"]
 

@@ -19,10 +19,10 @@ from .array_attributes import (
     said_of_attributes,
     wanted_types,
 )
-from .base import TRUST, AskedOption, Options, RawBatch, Source, Unit, column_names, reduced, refuse_claims
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .media_types import annotated
+from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit, column_names, reduced, refuse_claims
 
 __all__ = ["ZarrGroup"]
 

@@ -448,7 +448,7 @@ class Options:
 class Source(ABC):
     """Raw data that has been looked through: its schema is known, its values are not yet in memory.
 
-    A kind of source is one subclass in one file, and one entry in the registry. It can be pickled once it has been
+    A kind of source is one subclass in one file, and one entry in `kinds.py`. It can be pickled once it has been
     looked through, so that processes share one look.
 
     Attributes:

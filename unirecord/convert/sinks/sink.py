@@ -52,7 +52,7 @@ def _no_notes(columns: Sequence[Column], metadata: Any) -> list[str]:
 
 @dataclass(frozen=True)
 class Sink:
-    """A format that rows are exported to: one in its file, and one entry in the registry.
+    """A format that rows are exported to: one in its file, and one entry in `kinds.py`.
 
     Rows make one file, or several of a folder with a share of the rows each, by ``write`` or ``write_path``; or a
     folder that is laid out by ``write_folder``.

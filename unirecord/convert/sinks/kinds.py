@@ -7,13 +7,13 @@ from typing import Final
 
 from ...errors import SchemaError, did_you_mean
 from .arrow import ARROW, LANCE, PARQUET
-from .base import Sink
 from .csv import CSV
 from .images import IMAGES
 from .jsonl import JSON_LINES
 from .mds import MDS
 from .mindrecord import MINDRECORD
 from .npz import NPZ
+from .sink import Sink
 from .tf_example import ARRAY_RECORD, TFRECORD
 from .webdataset import WEBDATASET
 

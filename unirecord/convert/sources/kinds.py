@@ -9,7 +9,6 @@ from ...progress import Progress
 from .arrayrecord import ArrayRecordFiles
 from .arrow_files import ArrowFiles
 from .bagz import BagzFiles
-from .base import Options, Source, WrongSourceError
 from .beton import BetonFile
 from .child_reader import looked_through
 from .cifar import CifarFiles
@@ -30,6 +29,7 @@ from .mds import MdsShards
 from .mindrecord import MindRecordFiles
 from .npy_files import NpyFiles
 from .parquet import ParquetFiles, refuse_table_folder
+from .source import Options, Source, WrongSourceError
 from .stored_dataset import StoredDataset
 from .text_files import TextLines
 from .tfrecord import TFRecordFiles
