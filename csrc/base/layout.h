@@ -16,7 +16,8 @@
 #define UR_HEAD_LIMIT (1u << 24)
 #define UR_MAX_COLUMNS 65534u
 #define UR_NO_COLUMN 65535u
-#define UR_MAX_GAP 4096u
+#define UR_MEMORY_PAGE 4096u
+#define UR_BIG_PAYLOAD 65536u /* payloads of blob pages from here on start at multiples of UR_MEMORY_PAGE */
 #define UR_MAX_RANK 32u
 #define UR_MAX_LATER_SCALAR 64u /* bytes of a scalar of a later version */
 /* Rows of differing size that share a digest and a start. */

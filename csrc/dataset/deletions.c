@@ -76,9 +76,12 @@ static const char *apply(const uint8_t *content, uint64_t bytes, const ur_named_
   if (memcmp(content + AT_ID, part->file.id, UR_ID_BYTES) != 0 || ur_load64(content + AT_ROWS) != part->rows ||
       ur_load64(content + AT_DELETED) != deletion->rows)
     return "it is of another part, or of another number of rows";
-  bool known = form == BITMAP ? ur_multiply((part->rows + 63) / 64, 8, &expected) : /* exact: rows are below 2^63 */
-                                (form == NUMBERS_32 || form == NUMBERS_64) && ur_multiply(deletion->rows, form, &expected);
-  if (!known || expected != bytes - HEAD_BYTES) return "its length does not go with what it says";
+  uint64_t width = part->rows <= UINT64_C(1) << 32 ? NUMBERS_32 : NUMBERS_64, bitmap = 0;
+  if (!ur_multiply((part->rows + 63) / 64, 8, &bitmap) || !ur_multiply(deletion->rows, width, &expected)) /* exact: below 2^63 */
+    return "it has more rows than can be";
+  bool is_bitmap = expected >= bitmap;
+  if (form != (is_bitmap ? BITMAP : width)) return "it has another form than that for so many rows";
+  if ((is_bitmap ? bitmap : expected) != bytes - HEAD_BYTES) return "its length does not go with what it says";
   const uint8_t *body = content + HEAD_BYTES;
   return form == BITMAP ? clear_bits(body, deletion->rows, part->rows, first, live)
                         : clear_numbers(body, deletion->rows, (size_t)form, part->rows, first, live);

@@ -61,7 +61,8 @@ static bool take_id(const uint8_t *value, uint8_t id[UR_ID_BYTES]) {
   return true;
 }
 
-/* How many decimal digits the text has from `at` on, and their number, which has at most 18 of them. */
+/* How many decimal digits a name has from `at` on, and their number, which has at most 18 of them; 0 unless it is written as
+ * names have it: with six digits, or as many as it needs. */
 static uint64_t take_digits(ur_json_text text, uint64_t at, uint64_t *number) {
   uint64_t count = 0;
   *number = 0;
@@ -70,7 +71,7 @@ static uint64_t take_digits(ur_json_text text, uint64_t at, uint64_t *number) {
     if (digit < '0' || digit > '9') break;
     *number = *number * 10 + (uint64_t)(digit - '0');
   }
-  return count;
+  return count > 6 && text.at[at] == '0' ? 0 : count;
 }
 
 /* A file name part-NUMBER-ID.urec that goes with the id, and whose number has been given out. */

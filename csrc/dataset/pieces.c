@@ -80,34 +80,30 @@ static file_columns take_columns(const uint8_t **at, uint64_t count, bool has_ro
   return found;
 }
 
-static uint64_t power_of_ten(uint64_t exponent) {
-  uint64_t found = 1;
-  for (uint64_t i = 0; i < exponent; i++) found *= 10; /* exact: at most 10^18 */
-  return found;
-}
+static const uint64_t NUMBERS_END = UINT64_C(1000000000000), VERSIONS_END = UINT64_C(1000000000000000000); /* in names */
 
 static bool take_file(const file_columns *columns, uint64_t i, uint64_t next_part, ur_named_file *file) {
-  uint64_t word = ur_load64(columns->numbers + 8 * i), digits = word >> 48, number = word & ((UINT64_C(1) << 48) - 1); /* exact */
-  if (digits < 6 || digits > 12 || number >= power_of_ten(digits) || number >= next_part) return false;
+  uint64_t number = ur_load64(columns->numbers + 8 * i); /* exact: inside the file */
+  if (number >= NUMBERS_END || number >= next_part) return false;
   memcpy(file->id, columns->ids + UR_ID_BYTES * i, UR_ID_BYTES); /* exact: inside the file */
   file->bytes = ur_load64(columns->bytes + 8 * i);               /* exact: likewise */
   file->index_bytes = ur_load64(columns->index_bytes + 8 * i);   /* exact: likewise */
   file->content = ur_load64(columns->contents + 8 * i);          /* exact: likewise */
   char name[UR_FILE_NAME + 32];
-  (void)snprintf(name, sizeof name, "part-%0*" PRIu64 "-%02x%02x%02x%02x.urec", (int)digits, number, file->id[0], file->id[1],
-                 file->id[2], file->id[3]);
+  (void)snprintf(name, sizeof name, "part-%06" PRIu64 "-%02x%02x%02x%02x.urec", number, file->id[0], file->id[1], file->id[2],
+                 file->id[3]);
   memcpy(file->name, name, UR_FILE_NAME); /* exact: at most 12 digits */
   return file->bytes <= INT64_MAX && file->index_bytes <= INT64_MAX;
 }
 
-static bool take_deletion(uint64_t rows, uint64_t bytes, uint64_t digest, uint64_t word, ur_listed_part *part,
+static bool take_deletion(uint64_t rows, uint64_t bytes, uint64_t digest, uint64_t number, ur_listed_part *part,
                           ur_named_deletion *found) {
-  uint64_t digits = (word >> 60) + 6, number = word & ((UINT64_C(1) << 60) - 1), limit = 0;
+  uint64_t limit = 0;
   *found = (ur_named_deletion){.rows = rows, .bytes = bytes, .digest = digest};
-  if (rows < 1 || rows > part->rows || bytes > INT64_MAX || digits > 18 || number >= power_of_ten(digits)) return false;
+  if (rows < 1 || rows > part->rows || bytes > INT64_MAX || number >= VERSIONS_END) return false;
   if (ur_multiply(part->rows, 8, &limit) && ur_add(limit, 64, &limit) && bytes > limit) return false;
   char name[UR_DELETION_NAME + 32];
-  (void)snprintf(name, sizeof name, "%s.del-%0*" PRIu64, part->file.name, (int)digits, number);
+  (void)snprintf(name, sizeof name, "%s.del-%06" PRIu64, part->file.name, number);
   memcpy(found->name, name, UR_DELETION_NAME); /* exact: at most 18 digits */
   return true;
 }

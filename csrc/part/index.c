@@ -101,7 +101,7 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
       return info->codec != UR_CODEC_PLAIN && width == 1 && count > 0 && count <= UR_MAX_DICTIONARY;
     case UR_SECTION_STATISTICS: return width == 1;
     default: /* other kinds are none of this version */
-      return entry->kind == UR_SECTION_ORDER && ordered && (width == 8 || (width == 4 && rows <= UINT64_C(1) << 32)) && count == rows;
+      return entry->kind == UR_SECTION_ORDER && ordered && width == (rows > UINT64_C(1) << 32 ? 8 : 4) && count == rows;
   }
 }
 
@@ -154,11 +154,15 @@ static ur_status read_directory(ur_part *part, ur_error *error) {
       bool sorted = before->kind < entry->kind || (before->kind == entry->kind && before->column < entry->column);
       if (!sorted) return bad_section(entry, "is not in order", error);
     }
-    if (entry->offset < end) return bad_section(entry, "overlaps the one before", error);
-    end = entry->offset + entry->bytes; /* exact: ur_parse_section() has checked the end */
+    if (entry->offset != end) return bad_section(entry, "does not follow the one before", error);
+    if (!ur_align(entry->offset + entry->bytes, UR_ALIGN, &end)) /* exact: ur_parse_section() has checked the end */
+      return bad_section(entry, "ends beyond the file", error);
     status = place_section(part, i, error);
     if (status != UR_OK) return status;
   }
+  if (end != part->header.digests_offset)
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, part->header.digests_offset,
+                      "the last section does not end where the digests of blocks start");
   bool complete = part->groups_section != 0 && part->statistics_section != 0 && (part->digests_section != 0) == (part->blob_columns > 0) &&
                   (part->starts_section != 0) == (part->blob_columns > 0 && part->data.row_bytes == 0);
   for (uint32_t i = 0; i < part->header.columns; i++) complete = complete && has_all_sections(&part->columns[i]);

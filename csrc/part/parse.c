@@ -362,8 +362,9 @@ ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16
       .payload_digest = ur_load64(page + UR_AT_PAGE_DIGEST),
   };
   bool known = fields.kind >= UR_PAGE_SCALAR && fields.kind <= UR_PAGE_DICTIONARY;
-  if ((!known && fields.kind < UR_ANCILLARY) || ur_load16(page + UR_AT_PAGE_RESERVED) != 0 ||
-      fields.gap > UR_MAX_GAP || fields.gap % UR_ALIGN != 0)
+  bool big = fields.kind == UR_PAGE_BLOB && fields.payload_bytes >= UR_BIG_PAYLOAD;
+  uint64_t gap = big ? (0 - offset - UR_PAGE_HEADER_BYTES) % UR_MEMORY_PAGE : 0;
+  if ((!known && fields.kind < UR_ANCILLARY) || ur_load16(page + UR_AT_PAGE_RESERVED) != 0 || fields.gap != gap)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, offset,
                       "the page header (kind %u, gap %" PRIu64 ") is not legal", fields.kind, fields.gap);
   *out = fields;
@@ -375,7 +376,7 @@ ur_status ur_parse_end_page(const uint8_t page[64], const ur_data_header *header
   uint64_t at = file_bytes - UR_PAGE_HEADER_BYTES; /* the file holds at least its head of 192 bytes */
   ur_status status = ur_parse_page(page, UR_PAGE_HEADER_BYTES, header->id, at, out, error);
   if (status != UR_OK) return status;
-  if (out->kind != UR_PAGE_END || out->payload_bytes != 0 || out->gap != 0 || out->first_row != 0 ||
+  if (out->kind != UR_PAGE_END || out->payload_bytes != 0 || out->first_row != 0 ||
       file_bytes - header->header_bytes < UR_PAGE_HEADER_BYTES)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, at, "the data file does not end with an end page");
   return UR_OK;

@@ -190,6 +190,30 @@ static void a_page_header_holds_only_at_its_place(void) {
   free(part);
 }
 
+static void a_gap_is_that_of_its_place_and_payload(void) {
+  static const struct {
+    int kind;
+    uint64_t at, payload, gap;
+    ur_status status;
+  } cases[] = {
+      {UR_PAGE_BLOB, 640, 65535, 0, UR_OK},        {UR_PAGE_BLOB, 640, 65535, 64, UR_CORRUPT},
+      {UR_PAGE_BLOB, 640, 65536, 3392, UR_OK},     {UR_PAGE_BLOB, 640, 65536, 0, UR_CORRUPT},
+      {UR_PAGE_BLOB, 4032, 1 << 20, 0, UR_OK},     {UR_PAGE_BLOB, 640, 65536, 7488, UR_CORRUPT},
+      {UR_PAGE_SCALAR, 640, 65536, 0, UR_OK},      {UR_PAGE_SCALAR, 640, 65536, 3392, UR_CORRUPT},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    uint8_t raw[64] = UR_PAGE_MAGIC;
+    ur_page_header page;
+    put(raw + UR_AT_PAGE_KIND, (uint64_t)cases[i].kind, 2);
+    put(raw + UR_AT_PAGE_ROWS, 1, 8);
+    put(raw + UR_AT_PAGE_PAYLOAD, cases[i].payload, 8);
+    put(raw + UR_AT_PAGE_GAP, cases[i].gap, 8);
+    uint64_t digest = ur_xxh3_64(raw, UR_AT_PAGE_HEADER_DIGEST, ur_seed(fixture_id, UR_DOMAIN_PAGE_HEADER, cases[i].at));
+    put(raw + UR_AT_PAGE_HEADER_DIGEST, digest, 8);
+    EXPECT_EQUAL(ur_parse_page(raw, 64, fixture_id, cases[i].at, &page, NULL), cases[i].status);
+  }
+}
+
 static void an_end_page_ends_its_file(void) {
   static const struct {
     int at, bytes;
@@ -227,6 +251,7 @@ int main(void) {
   digests_of_an_unknown_algorithm_are_refused();
   sections_outside_the_body_are_refused();
   a_page_header_holds_only_at_its_place();
+  a_gap_is_that_of_its_place_and_payload();
   an_end_page_ends_its_file();
   return 0;
 }

@@ -50,7 +50,7 @@ def hostile_part(path: Path, name: str = f"c{BIDI}") -> Path:
     ]
     spec = Spec(b"h" * 16, columns, [name], {f"m{ESC}": [ESC, C1, BIDI]}, align=8)
     texts = [ESC, CR, C1, BIDI, "two\nlines", FORMULA, "\x7f\0\u2028\u2066", "plain é 日本"]
-    spec.groups, spec.gaps = [len(texts)], [0]
+    spec.groups = [len(texts)]
     made = MadePart(path, spec, [])
     for i, text in enumerate(texts):
         word, thing = text.encode(), msgpack.packb({text: [text]})

@@ -23,15 +23,14 @@ def write_otherwise(
     index: Sequence[str],
     pick: random.Random,
 ) -> None:
-    """The records as a part with other units, groups, gaps, zones and dictionaries, and things of a later version."""
+    """The records as a part with other units, groups, zones and dictionaries, and things of a later version."""
     columns = [_column(name, spec, pick) for name, spec in schema.items()]
     spec = Spec(pick.randbytes(16), columns, list(index))
-    spec.align, spec.length_width = 2 ** pick.randint(0, 6), pick.choice([1, 2, 4, 8])
+    spec.align = 2 ** pick.randint(0, 6)
     spec.unit_rows = pick.choice([0, 1, 2, 8, 64]) if spec.blobs else 0
     size = pick.choice([1, 2, 7, 100]) * max(spec.unit_rows, 1)
     spec.group_rows = size if spec.row_bytes or not spec.blobs else 0
     spec.groups = [min(size, len(records) - first) for first in range(0, len(records), size)]
-    spec.gaps = [pick.choice([0, 64, 4096]) if spec.blobs else 0 for _ in spec.groups]
     spec.plain = {c.name for c in columns if c.base == "string" and pick.random() < 0.5}
     spec.zone_rows = {c.name: pick.choice([1, 3, 10**12]) for c in columns if pick.random() < 0.5}
     _add_later_things(spec, pick)

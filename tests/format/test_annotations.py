@@ -255,7 +255,7 @@ def test_more_than_fifteen_keys_of_a_later_version_are_ignored_in_parts_of_a_dir
 ) -> None:
     path = tmp_path / "set" / "part-000000-6b6b6b6b.urec"
     path.parent.mkdir()
-    spec = Spec(b"k" * 16, [Col("x", "int32")], group_rows=4, groups=[1], gaps=[0])
+    spec = Spec(b"k" * 16, [Col("x", "int32")], group_rows=4, groups=[1])
     spec.unknown = {f"key {n}": n for n in range(40)}
     write(MadePart(path, spec, [[(7).to_bytes(4, "little")]]))
     assert unirecord.repair(path.parent).ok  # makes the manifest

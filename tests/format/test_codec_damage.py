@@ -35,7 +35,7 @@ def given(path: Path, cells: dict[bytes, bytes], column: dict[str, Any] | None =
     """Twelve rows of one column, ``row n``; cells of values in ``cells`` are stored as it says."""
     made = Given("v", "bytes", codec=1, **(column or {}))
     made.cells = cells
-    spec = Spec(b"h" * 16, [made], [], None, groups=[ROWS], gaps=[0], unit_rows=0)
+    spec = Spec(b"h" * 16, [made], [], None, groups=[ROWS], unit_rows=0)
     return write(MadePart(path, spec, [[value(i)] for i in range(ROWS)]))
 
 
@@ -87,7 +87,6 @@ def test_lengths_that_no_cell_can_have_are_refused_before_memory_is_taken(
 ) -> None:
     made = given(tmp_path / "a.urec", {})
     raw = np.array([len(value(i)) for i in range(ROWS)], "<u4")
-    made.spec.length_width = 4
     write(made)
     file = bytearray(made.index)
     at = file.index(raw.tobytes())

@@ -54,7 +54,7 @@ def directory(path: Path, column: Col, good: bytes, bad: bytes | None) -> Path:
     last = b"z" if column.base == "string" else good
     for number, values in enumerate(([good] * 5, [good, good, bad, good, last])):
         spec = Spec(bytes([number + 1]) * 16, [Col("n", "int32"), column], unit_rows=0)
-        spec.groups, spec.gaps = [5], [0]
+        spec.groups = [5]
         spec.group_rows = 8 if spec.row_bytes or not spec.blobs else 0
         made = MadePart(path.parent / f"{number}.urec", spec, [])
         made.raw = [[np.int32(5 * number + i).tobytes(), value] for i, value in enumerate(values)]

@@ -128,10 +128,10 @@ def test_the_rules_between_layout_fields(shape: Shape, blobs: bool, good: bool) 
 
 
 def test_a_page_header_comes_back_and_only_at_its_place() -> None:
-    page = PageHeader(layout.PAGE_BLOB, 3, 100, 20, 70_000, 4_032, 0)
+    page = PageHeader(layout.PAGE_BLOB, 3, 100, 20, 70_000, 3_392, 0)
     raw = layout.pack_page_header(ID, 640, page)
     assert layout.unpack_page_header(ID, 640, raw) == page
-    assert page.payload(640) == 640 + 64 + 4_032
+    assert page.payload(640) == 4_096
     assert page.end(640) == layout.align(page.payload(640) + 70_000, 64)
     for place, part_id in ((704, ID), (640, b"x" * 16)):
         with pytest.raises(CorruptionError):
@@ -148,7 +148,8 @@ def test_a_page_header_comes_back_and_only_at_its_place() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"kind": 0}, {"kind": 4}, {"gap": 32}, {"gap": 4_160}, {"rows": 0}, {"rows": 2**63}, {"first_row": 2**63},
+        {"kind": 0}, {"kind": 4}, {"gap": 64}, {"kind": 2, "gap": 64},
+        {"kind": 2, "payload_bytes": 65_536}, {"kind": 2, "payload_bytes": 65_536, "gap": 8_128}, {"rows": 0}, {"rows": 2**63}, {"first_row": 2**63},
         {"payload_bytes": 2**63}, {"payload_bytes": 2**64 - 1}, {"kind": 2, "payload_digest": 1},
         {"kind": 3, "first_row": 1}, {"kind": 3, "payload_bytes": 1, "first_row": 0},
         {"first_row": 2**62, "rows": 2**62}, {"kind": 5}, {"kind": 0x7FFF}, {"kind": 0x8000, "gap": 64},

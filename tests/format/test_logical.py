@@ -158,7 +158,7 @@ def forged(path: Path, base: str, shape: list[int] | None, said: Any) -> MadePar
 
     columns = [Col("n", "int32"), Col("a", base, shape, annotations={"logical": said})]
     spec = Spec(b"m" * 16, columns, [], None, align=8)
-    spec.groups, spec.gaps = [2], [0]
+    spec.groups = [2]
     if not spec.blobs or spec.row_bytes:
         spec.group_rows = 2
     part, r = MadePart(path, spec, []), random.Random(1)

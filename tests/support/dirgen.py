@@ -116,8 +116,7 @@ def _written(
     """Writes a part under a name of its own; what a manifest says of the file."""
     made.spec.index = index
     number = numbers.pop()
-    width = max(r.choice([6, 9, 12]), len(str(number)))
-    made.path = path / f"part-{number:0{width}d}-{made.spec.id[:4].hex()}.urec"
+    made.path = path / f"part-{number:06d}-{made.spec.id[:4].hex()}.urec"
     write(made)
     types = msgpack.packb([entry[:3] for entry in _wire(made.spec.columns)])
     return {
@@ -182,10 +181,10 @@ def _layered(
 
 
 def _deletions(r: random.Random, path: Path, entry: dict[str, Any], rows: int) -> set[int]:
-    """Some rows of the part are deleted, in any of the forms of such files."""
+    """Some rows of the part are deleted."""
     gone = sorted(r.sample(range(rows), r.randint(1, rows)))
-    form = r.choice([0, 4, 8])
-    content = np.array(gone, f"<u{form or 4}").tobytes()
+    form = 4 if 4 * len(gone) < 8 * -(-rows // 64) else 0
+    content = np.array(gone, "<u4").tobytes()
     if form == 0:
         bits = np.zeros(-(-rows // 64) * 64, bool)
         bits[gone] = True
@@ -193,7 +192,7 @@ def _deletions(r: random.Random, path: Path, entry: dict[str, Any], rows: int) -
     head = struct.pack(
         "<8sIIQQ16s16x", b"\x89URDL\r\n\x1a", 1, form, rows, len(gone), bytes.fromhex(entry["id"])
     )
-    name = f"{entry['name']}.del-{r.choice([1, 123456789]):0{r.choice([6, 9, 18])}d}"
+    name = f"{entry['name']}.del-{r.choice([1, 123456789]):06d}"
     (path / name).write_bytes(head + content)
     digest = f"{xxhash.xxh3_64_intdigest(head + content):016x}"
     entry["deletions"] = {"name": name, "rows": len(gone), "bytes": len(head + content), "digest": digest}

@@ -37,7 +37,7 @@ def laid_out(number: int, layout: int, files: int) -> PartColumns:
     made = []
     for i in range(files):
         part_id = manifest.part_id(b"d" * 16, 1_000_000 + 10 * number + i)
-        name = f"part-{1_000_000 + 10 * number + i:012d}-{part_id[:4].hex()}.urec"
+        name = f"part-{1_000_000 + 10 * number + i}-{part_id[:4].hex()}.urec"
         made.append(ColumnFile(name, part_id, i, 2 * i, f"{i:016x}"))
     return PartColumns(layout, tuple(made))
 
@@ -49,7 +49,7 @@ def mixed(seed: int, count: int = 40) -> list[PartEntry]:
     for number in range(1, count + 1):
         part = entry(number)._replace(rows=r.choice([1, 9, 1 << 40]), bytes=r.choice([0, (1 << 50)]))
         if r.random() < 0.3:
-            name = f"{part.name}.del-{r.choice([1, 10**17]):0{r.choice([6, 18])}d}"
+            name = f"{part.name}.del-{r.choice([1, 10**17]):06d}"
             part = part._replace(deleted=DeletedRows(name, 1, r.randrange(60), f"{r.getrandbits(64):016x}"))
         if r.random() < 0.3:
             layout = r.choice([0, 1])

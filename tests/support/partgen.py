@@ -182,8 +182,6 @@ def arrange(r: random.Random, spec: Spec, rows: int) -> None:
     while (left := rows - sum(spec.groups)) > 0:
         size = spec.group_rows or r.randint(1, sizes[0]) * max(spec.unit_rows, 1)
         spec.groups.append(min(left, size))
-    spec.gaps = [r.choice([0, 0, 64, 4096, 64 * r.randint(0, 64)]) for _ in spec.groups]
-    spec.length_width = r.choice([1, 2, 4, 8])
     if r.random() < 0.3:
         spec.unknown = {text(r) + "\x01" * 3: thing(r) for _ in range(r.randint(1, 3))}
     if r.random() < 0.2:

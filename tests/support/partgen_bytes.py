@@ -95,8 +95,6 @@ class Spec:
     unit_rows: int = 0
     group_rows: int = 0
     groups: list[int] = field(default_factory=list)  # rows of each
-    gaps: list[int] = field(default_factory=list)
-    length_width: int = 4
     plain: set[str] = field(default_factory=set)
     created_by: str = "partgen 1"
     unknown: dict[str, Any] = field(default_factory=dict)  # metadata keys of a later version
@@ -227,9 +225,10 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         out += page(spec, at, 1, number, first, rows, scalar_payload(spec, group, cells, digests))
         sums += out[at + 48 : at + 56]
         blob_at = len(out) if spec.blobs else 0
-        payload = blob_at + 64 + spec.gaps[number] if spec.blobs else 0
+        gap = gap_of(blob_at, len(blob))
+        payload = blob_at + 64 + gap if spec.blobs else 0
         if spec.blobs:
-            out += page(spec, blob_at, 2, number, first, rows, blob, spec.gaps[number])
+            out += page(spec, blob_at, 2, number, first, rows, blob, gap)
         facts.groups.append((first, at, blob_at, payload))
         facts.starts += [payload + s for s in starts]
         facts.digests += digests
@@ -237,6 +236,10 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
     out += ancillary_pages(spec, len(out), len(spec.groups))
     content = seal(spec, 9, 0, sums)
     return bytes(out + page(spec, len(out), 3, len(spec.groups), 0, first, b"", content=content)), facts
+
+
+def gap_of(at: int, size: int) -> int:
+    return -(at + 64) % 4096 if size >= 65536 else 0
 
 
 def ancillary_pages(spec: Spec, at: int, number: int) -> bytes:
@@ -303,9 +306,9 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
         column = [row[i] for row in raw]
         if c.is_blob:
             if not c.stored_width:
-                sections[3, i] = lengths_section(spec, facts.cells[i])
+                sections[3, i] = lengths_section(facts.cells[i])
             if c.codec and not c.fixed:
-                sections[15, i] = lengths_section(spec, [x or b"" for x in column])
+                sections[15, i] = lengths_section([x or b"" for x in column])
             if c.dictionary:
                 sections[16, i] = (1, 0, c.dictionary)
             if c.nullable:
@@ -324,9 +327,9 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
     return assemble(spec, data, len(raw), sections, packed_metadata(spec))
 
 
-def lengths_section(spec: Spec, cells: list[bytes]) -> tuple[int, int, bytes]:
+def lengths_section(cells: list[bytes]) -> tuple[int, int, bytes]:
     lengths = [len(cell) for cell in cells]
-    width = max(spec.length_width, np.min_scalar_type(max(lengths, default=0)).itemsize)
+    width = np.min_scalar_type(max(lengths, default=0)).itemsize
     return width, 0, np.array(lengths, f"<u{width}").tobytes()
 
 
@@ -339,7 +342,7 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
         entries += struct.pack(
             "<HHIQQQQQ", kind, column, width, place, len(content), len(content) // width, extra, spec.optional
         )
-        body += pad(content, 64)
+        body += in_body(content)
     blocks = [body[n : n + 65536] for n in range(0, len(body), 65536)]
     sums = [seal(spec, 8, n, block) for n, block in enumerate(blocks)]
     end = size + len(body)
@@ -353,6 +356,10 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
         + body
         + struct.pack(f"<{len(sums)}Q", *sums)
     )
+
+
+def in_body(content: bytes) -> bytes:
+    return pad(content, 64)
 
 
 def strings(column: list[bytes | None]) -> tuple[bytes, bytes]:

@@ -126,7 +126,7 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
     need(magic == b"URPG", "page magic")
     need(header_digest == digest(file[at : at + 56], seed(part_id, 3, at)), "digest of a page header")
     need(reserved == 0 and (kind in (1, 2, 3, 4) or kind >= 0x8000), "page kind")
-    need(gap % 64 == 0 and gap <= 4096 and (kind == 2 or gap == 0), "page gap")
+    need(gap == (-(at + 64) % 4096 if kind == 2 and size >= 65536 else 0), "page gap")
     start = at + 64 + gap
     end = align(start + size, 64)
     need(end <= len(file), "the file ends inside a page")

@@ -17,6 +17,8 @@ from reference_rules import digest, need, unpack
 
 __all__ = ["read_directory"]
 
+PART_NAME = r"part-([0-9]{6}|[1-9][0-9]{6,11})-[0-9a-f]{8}\.urec"
+
 
 def read_directory(path: str | Path) -> list[ReferencePart]:
     """The parts that `manifest.json` names, in order."""
@@ -56,7 +58,7 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     user = None if packed is None else unpack(base64.b64decode(packed, validate=True))
     parts = []
     for entry in manifest["parts"]:
-        need(re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", entry["name"]) is not None, "part name")
+        need(re.fullmatch(PART_NAME, entry["name"]) is not None, "part name")
         need(int(entry["name"].split("-")[1]) < manifest["next_part"], "part number")
         part = read_part(Path(path) / entry["name"])
         layout = layouts[entry["layout"]] if "layout" in entry else None
@@ -121,10 +123,9 @@ def parts_of_piece(file: bytes, said: dict[str, Any], manifest: dict[str, Any]) 
         for i, fields in enumerate(
             zip(ids, numbers, column(count), column(count), column(count), strict=True)
         ):
-            part_id, word, size, index_size, content = fields
-            digits, number = word >> 48, word & (1 << 48) - 1
-            need(6 <= digits <= 12 and len(str(number)) <= digits, "number of a name")
-            name = f"part-{number:0{digits}d}-{part_id[:8]}.urec"
+            part_id, number, size, index_size, content = fields
+            need(number < 10**12, "number of a name")
+            name = f"part-{number:06d}-{part_id[:8]}.urec"
             one = {
                 "name": name,
                 "id": part_id,
@@ -139,8 +140,9 @@ def parts_of_piece(file: bytes, said: dict[str, Any], manifest: dict[str, Any]) 
     need(sum(part["rows"] for part in parts) == said["rows"], "rows of a piece")
     deleted, sizes, digests, versions, of = *(column(gone) for _ in range(4)), column(gone, "<u4")
     need(of == sorted(set(of)) and all(i < n for i in of), "deletions of a piece")
-    for i, rows, size, found, word in zip(of, deleted, sizes, digests, versions, strict=True):
-        name = f"{parts[i]['name']}.del-{word & (1 << 60) - 1:0{(word >> 60) + 6}d}"
+    for i, rows, size, found, version in zip(of, deleted, sizes, digests, versions, strict=True):
+        need(version < 10**18, "number of a file of deleted rows")
+        name = f"{parts[i]['name']}.del-{version:06d}"
         parts[i]["deletions"] = {"name": name, "rows": rows, "bytes": size, "digest": f"{found:016x}"}
     of, layouts, counts = (column(laid, "<u4") for _ in range(3))
     need(of == sorted(set(of)) and all(i < n for i in of) and sum(counts) == m, "layouts of a piece")
@@ -174,10 +176,7 @@ def read_columns(
     files = [part]
     for said, schema in zip(entry["column_files"], layout["files"][1:], strict=True):
         need(sorted(said) == ["bytes", "content", "id", "index_bytes", "name"], "keys of a column part")
-        need(
-            re.fullmatch(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec", said["name"]) is not None,
-            "name of a column part",
-        )
+        need(re.fullmatch(PART_NAME, said["name"]) is not None, "name of a column part")
         need(int(said["name"].split("-")[1]) < manifest["next_part"], "number of a column part")
         file = read_part(folder / said["name"])
         need(
@@ -210,7 +209,8 @@ def read_deletions(folder: Path, entry: dict[str, Any], part: ReferencePart) -> 
     """The rows of a part that have been deleted."""
     said, rows = entry["deletions"], len(part.raw)
     need(
-        re.fullmatch(r"\.del-[0-9]{6,18}", said["name"].removeprefix(entry["name"])) is not None,
+        re.fullmatch(r"\.del-([0-9]{6}|[1-9][0-9]{6,17})", said["name"].removeprefix(entry["name"]))
+        is not None,
         "deletion file",
     )
     file = (folder / said["name"]).read_bytes()
@@ -221,6 +221,8 @@ def read_deletions(folder: Path, entry: dict[str, Any], part: ReferencePart) -> 
         (of_rows, count, part_id) == (rows, said["rows"], part.head.id) and count > 0,
         "deletions of this part",
     )
+    width = 4 if rows <= 2**32 else 8
+    need(form == (width if width * count < 8 * -(-rows // 64) else 0), "form of deletions")
     if form:
         found = list(np.frombuffer(file[64:], {4: "<u4", 8: "<u8"}[form]).tolist())
         need(found == sorted(set(found)), "deleted rows ascend")

@@ -107,9 +107,9 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
             values = [len(x or b"") for x in cells]
             stored = part.stored.get(i, []) if c.codec else values
             if not c.stored_bytes:
-                out[3, i] = lengths_section(stored, choices.get((3, i), (0,))[0])
+                out[3, i] = lengths_section(stored)
             if c.codec and not c.fixed_bytes:
-                out[15, i] = lengths_section(values, choices.get((15, i), (0,))[0])
+                out[15, i] = lengths_section(values)
             if i in part.dictionaries:
                 out[16, i] = (1, 0, part.dictionaries[i])
             if c.nullable:
@@ -132,8 +132,8 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
     return out
 
 
-def lengths_section(lengths: list[int], width: int) -> Section:
-    need(width in (1, 2, 4, 8) and all(x < 256**width for x in lengths), "width of lengths")
+def lengths_section(lengths: list[int]) -> Section:
+    width = next(width for width in (1, 2, 4, 8) if all(x < 256**width for x in lengths))
     return width, 0, np.array(lengths, f"<u{width}").tobytes()
 
 

@@ -24,7 +24,7 @@ def _fill(path: Path, spec: Spec, rows: int, seed: int) -> MadePart:
 
 
 def variable_part(path: Path, *, part_id: bytes = b"v" * 16, seed: int = 1, unit_rows: int = 0) -> MadePart:
-    """All column types; rows of differing size, in two groups, one of them behind a gap."""
+    """All column types; rows of differing size, in two groups."""
     columns = [Col(f"s{i}", name, None, i % 2 == 1) for i, name in enumerate(SCALARS)]
     columns += [
         Col("word", "string", None, True),
@@ -37,10 +37,9 @@ def variable_part(path: Path, *, part_id: bytes = b"v" * 16, seed: int = 1, unit
     spec = Spec(
         part_id, columns, ["s5", "s11", "word", "plain"], {"by": "a test"}, align=8, unit_rows=unit_rows
     )
-    spec.groups, spec.gaps, spec.plain = [3, 2], [0, 64], {"plain"}
+    spec.groups, spec.plain = [3, 2], {"plain"}
     if unit_rows > 1:
         spec.groups = [2 * unit_rows, unit_rows, 1]
-        spec.gaps = [0, 64, 0]
     return _fill(path, spec, sum(spec.groups), seed)
 
 
@@ -48,7 +47,7 @@ def fixed_part(path: Path, *, part_id: bytes = b"f" * 16, seed: int = 2, unit_ro
     """Rows of one size with padding inside, in groups of four; the last group and the last unit are short."""
     columns = [Col("label", "int32", None, True), Col("a", "uint8", [5]), Col("b", "float16", [2, 2])]
     spec = Spec(part_id, columns, ["label"], None, align=16, unit_rows=unit_rows, group_rows=4)
-    spec.groups, spec.gaps = [4, 3], [0, 0]
+    spec.groups = [4, 3]
     return _fill(path, spec, 7, seed)
 
 
@@ -56,7 +55,7 @@ def scalar_part(path: Path, *, part_id: bytes = b"s" * 16, seed: int = 3) -> Mad
     """No blob columns."""
     columns = [Col("x", "float64"), Col("name", "string"), Col("flag", "bool", None, True)]
     spec = Spec(part_id, columns, ["x", "name"], [1, 2], group_rows=4)
-    spec.groups, spec.gaps = [4, 4, 1], [0, 0, 0]
+    spec.groups = [4, 4, 1]
     return _fill(path, spec, 9, seed)
 
 
@@ -67,7 +66,7 @@ def nullable_part(path: Path, *, part_id: bytes = b"n" * 16, seed: int = 4, unit
     columns += [Col("fixed", "int16", [3], True), Col("free", "float32", [-1, 2], True)]
     columns += [Col("free2", "uint8", [-1, -1], True)]
     spec = Spec(part_id, columns, ["n"], None, align=4, unit_rows=unit_rows)
-    spec.groups, spec.gaps = [2 * max(unit_rows, 1), 2 * max(unit_rows, 1), 1], [0, 64, 0]
+    spec.groups = [2 * max(unit_rows, 1), 2 * max(unit_rows, 1), 1]
     return _fill(path, spec, sum(spec.groups), seed)
 
 
@@ -77,7 +76,7 @@ def nullable_fixed_part(
     """Arrays of fixed shape that may be null, in rows of one size."""
     columns = [Col("a", "uint8", [5], True), Col("b", "float16", [2, 2]), Col("c", "int64", [1], True)]
     spec = Spec(part_id, columns, [], None, align=16, unit_rows=unit_rows, group_rows=4)
-    spec.groups, spec.gaps = [4, 4, 2], [0, 0, 64]
+    spec.groups = [4, 4, 2]
     return _fill(path, spec, 10, seed)
 
 
@@ -87,7 +86,7 @@ def later_part(path: Path, *, part_id: bytes = b"l" * 16, seed: int = 7, unit_ro
     columns += [Col("tiny", "type127:1", None, True), Col("packed", "type191", None, True, codec=1)]
     columns += [Col("bytes", "bytes"), Col("other", "text", codec=77), Col("last", "float32")]
     spec = Spec(part_id, columns, ["n"], None, unit_rows=unit_rows)
-    spec.groups, spec.gaps = [4, 3], [0, 64]
+    spec.groups = [4, 3]
     return _fill(path, spec, 7, seed)
 
 
@@ -98,7 +97,7 @@ def compressed_part(path: Path, *, part_id: bytes = b"z" * 16, seed: int = 6, un
     columns += [Col("fixed", "int32", [12], codec=2, dictionary=bytes(range(40)))]
     columns += [Col("free", "int16", [-1, 4], True, codec=2), Col("bytes", "bytes", codec=1)]
     spec = Spec(part_id, columns, ["n"], None, unit_rows=unit_rows)
-    spec.groups, spec.gaps = [4, 3], [0, 64]
+    spec.groups = [4, 3]
     made, r = MadePart(path, spec, []), random.Random(seed)
     for i in range(7):
         text = None if i == 3 else "river stone winter light " * (i % 4)

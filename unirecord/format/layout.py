@@ -75,11 +75,11 @@ BLOCK_BYTES = 65_536
 ZONE_ROWS = 8_192
 MAX_HEAD_BYTES = 1 << 24
 MAX_COLUMNS = 65_534
-MAX_GAP = 4_096
 MAX_VARIABLE_UNIT = 64  # rows of differing size that share a digest and a start
 NO_COLUMN = 65_535
 PAGE_ALIGN = 64
-BIG_PAYLOAD = 65_536  # blob payloads from here on start at multiples of MAX_GAP
+MEMORY_PAGE = 4_096
+BIG_PAYLOAD = 65_536  # blob payloads from here on start at multiples of MEMORY_PAGE
 
 PAGE_SCALAR, PAGE_BLOB, PAGE_END, PAGE_DICTIONARY = 1, 2, 3, 4
 
@@ -296,6 +296,11 @@ def unpack_file_header(raw: bytes) -> FileHeader:
     )
 
 
+def gap_of(offset: int, payload_bytes: int) -> int:
+    """Zero bytes between the header of the blob page at ``offset`` and its payload."""
+    return padding(offset + PAGE_HEADER_BYTES, MEMORY_PAGE) if payload_bytes >= BIG_PAYLOAD else 0
+
+
 def pack_page_header(part_id: bytes, offset: int, page: PageHeader) -> bytes:
     """The 64 bytes that start the page at ``offset``."""
     body = _PAGE_HEADER.pack(
@@ -323,11 +328,10 @@ def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
     if (
         reserved
         or (kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_END, PAGE_DICTIONARY) and not ancillary)
-        or (ancillary and (gap or size > MAX_ANCILLARY_BYTES))
-        or gap % PAGE_ALIGN
-        or gap > MAX_GAP
-        or (end and (first or size or gap))
-        or (dictionary and (first or rows or gap or not 0 < size <= MAX_DICTIONARY_BYTES))
+        or gap != (gap_of(offset, size) if kind == PAGE_BLOB else 0)
+        or (ancillary and size > MAX_ANCILLARY_BYTES)
+        or (end and (first or size))
+        or (dictionary and (first or rows or not 0 < size <= MAX_DICTIONARY_BYTES))
         or (not end and not ancillary and not dictionary and rows == 0)
         or (kind == PAGE_BLOB and payload_digest)
         or (not ancillary and max(first, rows, first + rows) >= MAX_OFFSET)

@@ -59,7 +59,7 @@ def row_sizes(schema: Schema, shape: Shape, rows: int, lengths: Sequence[npt.NDA
 
 
 _JOIN_BELOW = 32_768  # mean bytes of a row up to which one copy is cheaper than handing the kernel each piece
-_ZEROS = bytes(layout.MAX_GAP + 64)
+_ZEROS = bytes(layout.MEMORY_PAGE)
 
 
 @dataclass(frozen=True)
@@ -169,9 +169,7 @@ def assemble_group(
     scalars += _encode_blob_fields(schema, pieces, cells.lengths)
     page_bytes = _scalar_bytes(group, rows, scalars, unit_count(schema, shape, rows))
     start = group.offset + page_bytes
-    gap = (
-        layout.padding(start + layout.PAGE_HEADER_BYTES, layout.MAX_GAP) if size >= layout.BIG_PAYLOAD else 0
-    )
+    gap = layout.gap_of(start, size)
     header = PageHeader(layout.PAGE_BLOB, group.number, group.first_row, rows, size, gap, 0)
     end = header.end(start)
     tail = _ZEROS[: end - header.payload(start) - size]

@@ -925,7 +925,7 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
     if key[0] == layout.SECTION_STATISTICS:
         return _same_statistics(index, fresh)
     if key[0] == layout.SECTION_ZONE_FLAGS and _is_coded(index, key[1]) != _is_coded(fresh, key[1]):
-        return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key, 0b011)
+        return found is not None and found.count == wanted.count and _same_flags(index, fresh, key)
     if found is not None and found.extra != wanted.extra:
         return False
     if found is not None and (found.width, found.count) == (wanted.width, wanted.count):
@@ -934,8 +934,6 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
             for start in range(0, wanted.bytes, _CHUNK)
             for size in [min(_CHUNK, wanted.bytes - start)]
         )
-    if key[0] in (layout.SECTION_LENGTHS, layout.SECTION_RAW_LENGTHS, layout.SECTION_ORDER):
-        return found is not None and found.count == wanted.count and _same_numbers(index, fresh, key)
     return _is_choice(key) and _same_strings(index, fresh, key[1])
 
 
@@ -943,19 +941,11 @@ def _is_coded(file: IndexFile, column: int) -> bool:
     return (layout.SECTION_CODES, column) in file.sections
 
 
-def _same_numbers(
-    index: IndexFile, fresh: IndexFile, key: tuple[int, int], mask: int = layout.MASK64
-) -> bool:
-    """Both hold the same numbers (the bits of ``mask``), perhaps in elements of different widths."""
-    a, b = (f"<u{file.sections[key].width}" for file in (index, fresh))
-    count, bits = fresh.sections[key].count, np.uint64(mask)
+def _same_flags(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> bool:
+    """Both flag the same zones for nulls and NaNs; whether bounds are set depends on how strings lie."""
+    count = fresh.sections[key].count
     return all(
-        not (
-            np.bitwise_xor(
-                index.elements(key, a, start, stop), fresh.elements(key, b, start, stop), dtype="u8"
-            )
-            & bits
-        ).any()
+        not ((index.elements(key, "u1", start, stop) ^ fresh.elements(key, "u1", start, stop)) & 0b011).any()
         for start in range(0, count, _ROWS)
         for stop in [min(start + _ROWS, count)]
     )

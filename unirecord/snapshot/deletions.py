@@ -15,6 +15,7 @@ from ..core import Bitmap, add_rows, empty_words, xxh3_64
 from ..errors import CorruptionError, MissingError
 from ..sizes import many
 from ..storage.schemes import read_file
+from .manifest_fields import DELETION_ENDING, PART_NAME
 
 __all__ = [
     "NAME",
@@ -27,7 +28,7 @@ __all__ = [
     "rows_deleted",
 ]
 
-NAME: Final = re.compile(r"part-[0-9]{6,12}-[0-9a-f]{8}\.urec\.del-([0-9]{6,18})")
+NAME: Final = re.compile(PART_NAME.pattern + DELETION_ENDING.pattern)
 
 _MAGIC: Final = b"\x89URDL\r\n\x1a"
 _HEAD: Final = struct.Struct("<8sIIQQ16s16x")
@@ -57,15 +58,21 @@ def deletion_name(part: str, generation: int) -> str:
     return f"{part}.del-{generation:06d}"
 
 
-def encode_deletion(part_id: bytes, part_rows: int, deleted: Rows) -> bytes:
-    """The file for these rows of a part, ascending: the smaller of a bitmap and their numbers."""
+def _form_of(part_rows: int, deleted: int) -> int:
+    """The form of the file for so many rows of a part: their numbers where these take fewer bytes than a bitmap."""
     width = _NUMBERS_32 if part_rows <= 1 << 32 else _NUMBERS_64
-    if len(deleted) * width < -(-part_rows // 64) * 8:
-        kind, body = width, deleted.astype(f"<u{width}").tobytes()
+    return width if deleted * width < -(-part_rows // 64) * 8 else _BITMAP
+
+
+def encode_deletion(part_id: bytes, part_rows: int, deleted: Rows) -> bytes:
+    """The file for these rows of a part, ascending."""
+    kind = _form_of(part_rows, len(deleted))
+    if kind != _BITMAP:
+        body = deleted.astype(f"<u{kind}").tobytes()
     else:
         words = empty_words(part_rows)
         add_rows(words, part_rows, deleted)
-        kind, body = _BITMAP, words.astype("<u8").tobytes()
+        body = words.astype("<u8").tobytes()
     return _HEAD.pack(_MAGIC, _VERSION, kind, part_rows, len(deleted), part_id) + body
 
 
@@ -139,8 +146,9 @@ def _checked(deletion: Deletion, part_id: bytes, part_rows: int) -> tuple[int, i
         raise _wrong(deletion, "it is no deletion file of this version")
     if (of_part, rows, count) != (part_id, part_rows, deletion.rows):
         raise _wrong(deletion, "it is of another part, or of another number of rows")
-    size = {_BITMAP: -(-part_rows // 64) * 8, _NUMBERS_32: 4 * count, _NUMBERS_64: 8 * count}.get(kind)
-    if size != len(content) - _HEAD.size:
+    if kind != _form_of(part_rows, count):
+        raise _wrong(deletion, f"it has form {kind}, which is not the form for so many rows")
+    if len(content) - _HEAD.size != (kind * count or -(-part_rows // 64) * 8):
         raise _wrong(deletion, "its length does not go with what it says")
     return kind, count, memoryview(content)[_HEAD.size :]
 

@@ -33,7 +33,7 @@ from .layouts import (
     encode_part_columns,
     schema_digest,
 )
-from .manifest_fields import PART_NAME, checked_hex, checked_number, checked_part
+from .manifest_fields import DELETION_ENDING, PART_NAME, checked_hex, checked_number, checked_part
 from .part_list import (
     PIECE_NAME,
     DeletedRows,
@@ -527,7 +527,11 @@ def _decode_deleted(part: dict[str, Any], name: str, part_rows: int) -> DeletedR
             f"{many(part_rows, 'row')}"
         )
     file = found["name"]
-    if type(file) is not str or not re.fullmatch(rf"{re.escape(name)}\.del-[0-9]{{6,18}}", file):
+    if (
+        type(file) is not str
+        or not file.startswith(name)
+        or not DELETION_ENDING.fullmatch(file.removeprefix(name))
+    ):
         raise ValueError(f"{file!r} is not the name of a file of deletions ({name}.del-VERSION)")
     return DeletedRows(file, rows, size, checked_hex(found["digest"], 16, "digest of deletions"))
 

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from ..errors import FormatError
 
-__all__ = ["MOST", "PART_NAME", "checked_hex", "checked_number", "checked_part"]
+__all__ = ["DELETION_ENDING", "MOST", "PART_NAME", "checked_hex", "checked_number", "checked_part"]
 
 MOST: Final = (1 << 63) - 1
-PART_NAME: Final = re.compile(r"part-([0-9]{6,12})-([0-9a-f]{8})\.urec")
+# Numbers in names have six digits, or as many as they need: a number has one name.
+PART_NAME: Final = re.compile(r"part-([0-9]{6}|[1-9][0-9]{6,11})-([0-9a-f]{8})\.urec")
+DELETION_ENDING: Final = re.compile(r"\.del-([0-9]{6}|[1-9][0-9]{6,17})")  # behind the name of the part
 _HEX: Final = {16: re.compile(r"[0-9a-f]{16}"), 32: re.compile(r"[0-9a-f]{32}")}
 
 

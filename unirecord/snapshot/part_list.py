@@ -87,11 +87,8 @@ def part_name(number: int, part_id: bytes) -> str:
 Numbers = NDArray[np.uint64]
 
 _ID_BYTES: Final = 16
-_DIGITS_AT: Final = 48  # bits: the number of a name lies below, how many digits it is written with above
-_NUMBER: Final = np.uint64((1 << _DIGITS_AT) - 1)
-_NAME_DIGITS: Final = (6, 12)
-_DELETION_DIGITS: Final = (6, 18)
-_DELETION_DIGITS_AT: Final = 60  # bits: 18 decimal digits are below 2^60
+_NUMBERS_END: Final = 10**12  # of those in names
+_VERSIONS_END: Final = 10**18  # of those in names of files of deleted rows
 
 
 class PartFields(NamedTuple):
@@ -108,30 +105,16 @@ class PartFields(NamedTuple):
 
 def _named(numbers: Numbers, ids: bytes) -> tuple[str, ...]:
     """The names of parts with these numbers and ids."""
-    digits, hexes = (numbers >> np.uint64(_DIGITS_AT)).tolist(), ids.hex()
+    hexes = ids.hex()
     beginnings = [hexes[at : at + 8] for at in range(0, len(hexes), 2 * _ID_BYTES)]
-    each = (numbers & _NUMBER).tolist()
-    if len(set(digits)) == 1:  # the usual case, which is twice as fast
-        form = f"part-%0{digits[0]}d-%s.urec"
-        return tuple([form % pair for pair in zip(each, beginnings, strict=True)])
-    some = zip(each, digits, beginnings, strict=True)
-    return tuple([f"part-{number:0{width}d}-{beginning}.urec" for number, width, beginning in some])
+    each = zip(numbers.tolist(), beginnings, strict=True)
+    return tuple([f"part-{number:06d}-{beginning}.urec" for number, beginning in each])
 
 
 def _number(name: str) -> int:
-    """The number of a name, and how many digits it is written with."""
     match = PART_NAME.fullmatch(name)
     assert match is not None
-    return int(match[1]) | len(match[1]) << _DIGITS_AT
-
-
-def _are_numbers(numbers: Numbers) -> bool:
-    """Whether these are numbers of names: with as many digits as a name may have, and no more than that."""
-    digits = numbers >> np.uint64(_DIGITS_AT)
-    least, most = _NAME_DIGITS
-    if not bool(((digits >= least) & (digits <= most)).all()):
-        return False
-    return bool(((numbers & _NUMBER) < np.uint64(10) ** digits).all())
+    return int(match[1])
 
 
 # A piece: parts in order, in a file that is never changed, and named by the digest of its bytes.
@@ -172,8 +155,7 @@ class Piece:
     @cached_property
     def highest(self) -> int:
         """The greatest number in a name."""
-        numbers = [fields.numbers & _NUMBER for fields in (self.fields, self.files)]
-        return max(int(each.max()) for each in numbers if len(each))
+        return max(int(each.numbers.max()) for each in (self.fields, self.files) if len(each.numbers))
 
     @cached_property
     def data_bytes(self) -> int:
@@ -227,7 +209,7 @@ def encode_piece(parts: Sequence[PartEntry], dataset_id: bytes, salt: int) -> by
             _words(deleted.rows for _, deleted in gone),
             _words(deleted.bytes for _, deleted in gone),
             _words(int(deleted.digest, 16) for _, deleted in gone),
-            _words(_deletion_number(deleted.name) for _, deleted in gone),
+            _words(int(deleted.name.rpartition("-")[2]) for _, deleted in gone),
             np.array([i for i, _ in gone], "<u4").tobytes(),
             np.array([i for i, _ in laid], "<u4").tobytes(),
             np.array([columns.layout for _, columns in laid], "<u4").tobytes(),
@@ -238,12 +220,6 @@ def encode_piece(parts: Sequence[PartEntry], dataset_id: bytes, salt: int) -> by
 
 def _words(numbers: Iterator[int] | Sequence[int]) -> bytes:
     return np.fromiter(numbers, "<u8").tobytes()
-
-
-def _deletion_number(name: str) -> int:
-    """The version in the name of a file of deleted rows, and how many digits it is written with."""
-    digits = name.rpartition("-")[2]
-    return int(digits) | len(digits) - _DELETION_DIGITS[0] << _DELETION_DIGITS_AT
 
 
 class _Words:
@@ -273,7 +249,7 @@ class _Words:
     def fields(self, count: int, *, has_rows: bool) -> PartFields:
         """Those of so many files."""
         ids, numbers = self.raw(_ID_BYTES * count), self.words(count)
-        if not _are_numbers(numbers):
+        if count and int(numbers.max()) >= _NUMBERS_END:
             raise ValueError("the number in the name of a part is none that a name may have")
         rows = self.numbers(count, "rows") if has_rows else np.zeros(count, np.int64)
         sizes, index_sizes = self.numbers(count, "bytes"), self.numbers(count, "index_bytes")
@@ -327,18 +303,17 @@ def _deleted(body: _Words, count: int, fields: PartFields) -> dict[int, DeletedR
     digests, numbers, at = body.words(count), body.words(count), body.small(count)
     _check_ascending(at, len(fields.names))
     found = {}
-    low = (1 << _DELETION_DIGITS_AT) - 1
     for i, gone, size, digest, number in zip(
         at, rows.tolist(), sizes.tolist(), digests.tolist(), numbers.tolist(), strict=True
     ):
-        of_part, digits = int(fields.rows[i]), (number >> _DELETION_DIGITS_AT) + _DELETION_DIGITS[0]
+        of_part = int(fields.rows[i])
         if not 1 <= gone <= of_part or size > 8 * of_part + 64:
             raise ValueError(
                 f"{many(gone, 'row')} cannot have been deleted of a part of {many(of_part, 'row')}"
             )
-        if digits > _DELETION_DIGITS[1] or number & low >= 10**digits:
+        if number >= _VERSIONS_END:
             raise ValueError("the version in the name of a file of deleted rows is none that a name may have")
-        name = f"{fields.names[i]}.del-{number & low:0{digits}d}"
+        name = f"{fields.names[i]}.del-{number:06d}"
         found[i] = DeletedRows(name, gone, size, f"{digest:016x}")
     return found
 
@@ -513,7 +488,7 @@ def check_list(parts: PartList, next_part: int, layouts: Sequence[int]) -> None:
 
 
 def _check_distinct(every: Sequence[PartFields]) -> None:
-    numbers = np.concatenate([fields.numbers for fields in every]) & _NUMBER
+    numbers = np.concatenate([fields.numbers for fields in every])
     count = len(numbers)
     if _has_twice(np.sort(numbers)):  # names may still differ
         names = {name for fields in every for name in fields.names}

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-KEPT_NAME: Final = re.compile(r"manifest-([0-9]{6,18})")
+KEPT_NAME: Final = re.compile(r"manifest-([0-9]{6}|[1-9][0-9]{6,17})")
 _AT: Final = re.compile(r"(.+)@([0-9]{1,18})", re.DOTALL)
 _COMMAND: Final = re.compile(r"[a-z][a-z-]{0,30}")
 _ATTEMPTS: Final = 100  # to read a version that is published, or replaced, at this moment

@@ -25,6 +25,7 @@ from ..snapshot.manifest import (
     files_with_rows,
     keep_pieces,
 )
+from ..snapshot.manifest_fields import DELETION_ENDING
 from ..snapshot.part import is_whole
 from ..snapshot.versions import (
     KEPT_NAME,
@@ -314,10 +315,10 @@ def prune(folder: str, newest: Manifest) -> None:
 Unfinished = Literal["resume", "drop", "refuse"]
 
 _PART_FILE = re.compile(
-    r"(part-[0-9]{6,12}-[0-9a-f]{8}\.urec(?:\.del-[0-9]{6,18})?|parts-[0-9a-f]{16})(\.idx)?"
+    rf"((?:{PART_NAME.pattern})(?:{DELETION_ENDING.pattern})?|parts-[0-9a-f]{{16}})(\.idx)?"
 )
 _TEMPORARY = re.compile(
-    rf"\.(part-[0-9]{{6,12}}-[0-9a-f]{{8}}\.urec(\.idx|\.del-[0-9]{{6,18}})?|parts-[0-9a-f]{{16}}|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
+    rf"\.((?:{PART_NAME.pattern})(\.idx|{DELETION_ENDING.pattern})?|parts-[0-9a-f]{{16}}|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
 )
 
 

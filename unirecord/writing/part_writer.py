@@ -439,7 +439,7 @@ class PartWriter:
         """How long the finished file would be, about and at most, with these rows."""
         if isinstance(pieces[0], StoredRows):
             more = sum(piece.nbytes for piece in pieces if isinstance(piece, StoredRows))
-            return self.data.size + more + 8 * layout.PAGE_HEADER_BYTES + layout.MAX_GAP
+            return self.data.size + more + 8 * layout.PAGE_HEADER_BYTES + layout.MEMORY_PAGE
         return self.data.size + group_size(self.content.schema, self.shape, pieces) + layout.PAGE_HEADER_BYTES
 
     def add(self, pieces: Sequence[ColumnBatch]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..format.layout import MAX_GAP, PAGE_ALIGN, PAGE_HEADER_BYTES, Shape
+from ..format.layout import MEMORY_PAGE, PAGE_ALIGN, PAGE_HEADER_BYTES, Shape
 from ..format.page import StoredRows, fixed_rows
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData, PackedStrings, joined_strings
@@ -318,7 +318,14 @@ def group_size(schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch]) -> i
     values = sum(int(row_weights(schema, piece).sum()) for piece in pieces)
     cells = rows * len(schema.blobs)
     beside = rows * (2 * len(schema.scalars)) + 24 * cells + 16 * len(schema) + cells * (shape.blob_align - 1)
-    return values + beside + 4 * rows * len(schema.scalars) + 2 * PAGE_HEADER_BYTES + 2 * PAGE_ALIGN + MAX_GAP
+    return (
+        values
+        + beside
+        + 4 * rows * len(schema.scalars)
+        + 2 * PAGE_HEADER_BYTES
+        + 2 * PAGE_ALIGN
+        + MEMORY_PAGE
+    )
 
 
 # Rows as they are stored -> row groups of other parts: where these end, and how they are laid out.
