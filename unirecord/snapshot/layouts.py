@@ -39,15 +39,30 @@ _MOST_FILES: Final = 1_000  # of one part
 _MARK: Final = "unirecord:column_part"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layout:
     """Where each column of the dataset is: (number of a file of the part, number of the column in that file).
 
     ``files``: the schemas that the files of such a part were written with: its own data file, then its column parts.
+    Layouts are the same only where their files have the same annotations, too.
     """
 
     files: tuple[Schema, ...]
     columns: tuple[tuple[int, int], ...]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both say the same."""
+        if not isinstance(other, Layout):
+            return NotImplemented
+        return (
+            self.columns == other.columns
+            and len(self.files) == len(other.files)
+            and all(map(Schema.says_the_same_as, self.files, other.files))
+        )
+
+    def __hash__(self) -> int:
+        """Hash of what annotations take no part in."""
+        return hash((self.files, self.columns))
 
 
 class ColumnFile(NamedTuple):
