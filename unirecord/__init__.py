@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from .format.column import Codec, Column
     from .format.schema import Schema
+    from .format.values.objects import Extension
     from .inspect.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport, audit
     from .inspect.describe import ColumnDescription, Description, PartDescription, describe
     from .inspect.diff import Diff, DiffExample, RetypedColumn, diff
@@ -88,6 +89,7 @@ __all__ = [
     "Schema",
     "Codec",
     "Column",
+    "Extension",
     "show",
     "plot",
     "Shown",
@@ -185,6 +187,7 @@ _HOMES = {
     "Schema": "format.schema",
     "Codec": "format.column",
     "Column": "format.schema",
+    "Extension": "format.values.objects",
     "show": "inspect.notebook",
     "plot": "inspect.notebook",
     "Shown": "inspect.notebook",

@@ -18,8 +18,8 @@ enum { DEPTH = 64, FEW_KEYS = 16, NEAR_KEYS = 64 };
 
 typedef enum { STRING, BINARY, NATURAL, NEGATIVE, ARRAY, MAP, EXTENSION, OTHER } item_kind;
 
-/* One value without what is inside of it: of a string or binary `size` bytes at `content`, of an array or map `size` items
- * or pairs, of an integer its 64 bits. */
+/* One value without what is inside of it: of a string, binary or extension `size` bytes at `content`, before which stands the
+ * type of the extension; of an array or map `size` items or pairs, of an integer its 64 bits. */
 typedef struct {
   item_kind kind;
   uint64_t size;
@@ -67,9 +67,9 @@ static item sized(item_kind kind, const uint8_t *at, int bytes) {
 
 static item fixed_size(item_kind kind, uint64_t size, const uint8_t *content) { return (item){kind, size, content}; }
 
-/* Bytes of the head that begins with `first`, its fixed payload included; 0: there is no such head. */
+/* Bytes of the head that begins with `first`, number, float or type of an extension included; 0: there is no such head. */
 static int head_bytes(uint8_t first) {
-  static const uint8_t from_c0[32] = {1, 0, 1, 1, 2, 3, 5, 2, 3, 5, 5, 9, 2, 3, 5, 9,
+  static const uint8_t from_c0[32] = {1, 0, 1, 1, 2, 3, 5, 3, 4, 6, 5, 9, 2, 3, 5, 9,
                                       2, 3, 5, 9, 2, 2, 2, 2, 2, 2, 3, 5, 3, 5, 3, 5};
   return first < 0xc0 || first > 0xdf ? 1 : from_c0[first - 0xc0];
 }
@@ -84,8 +84,9 @@ static item item_at(const uint8_t *at) {
   if (first >= 0xe0) return fixed_size(NEGATIVE, sign_extended(first, 1), at + 1);
   int bytes = head_bytes(first) - 1;
   if (first >= 0xc4 && first <= 0xc6) return sized(BINARY, at, bytes);
-  if ((first >= 0xc7 && first <= 0xc9) || (first >= 0xd4 && first <= 0xd8)) return fixed_size(EXTENSION, 0, at);
   const uint8_t *behind = at + 1 + bytes; /* exact: no further than the head's end */
+  if (first >= 0xc7 && first <= 0xc9) return fixed_size(EXTENSION, load_big(at + 1, bytes - 1), behind);
+  if (first >= 0xd4 && first <= 0xd8) return fixed_size(EXTENSION, UINT64_C(1) << (first - 0xd4), behind);
   if (first >= 0xcc && first <= 0xcf) return fixed_size(NATURAL, load_big(at + 1, bytes), behind);
   if (first >= 0xd0 && first <= 0xd3) {
     uint64_t value = sign_extended(load_big(at + 1, bytes), bytes);
@@ -97,7 +98,16 @@ static item item_at(const uint8_t *at) {
   return fixed_size(OTHER, 0, behind);
 }
 
-static bool has_bytes(item_kind kind) { return kind == STRING || kind == BINARY; }
+static bool has_bytes(item_kind kind) { return kind == STRING || kind == BINARY || kind == EXTENSION; }
+
+/* Whether an extension, whose bytes are there, may stand in an object: any but a timestamp in a form that msgpack does not
+ * have, which counts a billion nanoseconds or more. */
+static bool is_extension(const item *one) {
+  enum { TIMESTAMP = 0xff, SECOND = 1000000000 };
+  if (one->content[-1] != TIMESTAMP) return true;
+  if (one->size == 8) return load_big(one->content, 4) >> 2 < SECOND;
+  return one->size == 4 || (one->size == 12 && load_big(one->content, 4) < SECOND);
+}
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
@@ -163,18 +173,19 @@ static ur_status next_item(scanner *s, item *one, ur_error *error) {
   if (head == 0) return ur_fail(error, UR_CORRUPT, "the object is not well-formed msgpack: no value begins with the byte c1");
   if (s->end - s->at < head) return malformed(s, error);
   *one = item_at(s->at);
-  if (one->kind == EXTENSION) return ur_fail(error, UR_CORRUPT, "the object holds a msgpack extension, which UniRecord never writes");
   s->at = one->content;
   uint64_t left = (uint64_t)(s->end - s->at);
   if (one->kind == ARRAY || one->kind == MAP) return one->size <= left ? UR_OK : malformed(s, error);
   if (!has_bytes(one->kind)) return UR_OK;
   if (one->size > left) return malformed(s, error);
+  if (one->kind == EXTENSION && !is_extension(one))
+    return ur_fail(error, UR_CORRUPT, "the object holds a time that is no timestamp of msgpack");
   s->at += one->size; /* exact: no more than is left */
   return UR_OK;
 }
 
 static ur_status take_key(scanner *s, const uint8_t *at, const item *one, ur_error *error) {
-  if (!has_bytes(one->kind) && one->kind != NATURAL && one->kind != NEGATIVE)
+  if (one->kind != STRING && one->kind != BINARY && one->kind != NATURAL && one->kind != NEGATIVE)
     return ur_fail(error, UR_CORRUPT, "the object holds a map whose keys are not all strings, integers or bytes");
   if (!keep_key(s, (key){print_of(one), at})) return ur_fail(error, UR_NO_MEMORY, "no memory for the keys of an object");
   return UR_OK;
@@ -284,7 +295,8 @@ uint64_t ur_object_meaning(const uint8_t **at, uint64_t most) {
   *at = one.content;
   if (has_bytes(one.kind)) {
     *at += one.size; /* exact: ur_object_check() has looked */
-    return joined((uint64_t)one.kind, ur_xxh3_64(one.content, one.size, 0));
+    size_t type = one.kind == EXTENSION;
+    return joined((uint64_t)one.kind, ur_xxh3_64(one.content - type, one.size + type, 0)); /* exact: the type is in memory */
   }
   if (one.kind == OTHER) return simple_meaning(first, one.content);
   if (one.kind != ARRAY && one.kind != MAP) return joined((uint64_t)one.kind, one.size);

@@ -102,6 +102,40 @@ static void other_encodings_say_the_same_and_other_values_do_not(void) {
   }
 }
 
+/* Of all heads and types; timestamps in the forms of msgpack alone. */
+static void extensions_are_passed_over_whole(void) {
+  static const struct {
+    uint8_t bytes[20];
+    size_t size;
+    ur_status status;
+  } cases[] = {
+      {{0xd4, 5, 1}, 3, UR_OK},
+      {{0xd5, 0x80, 1, 2}, 4, UR_OK},
+      {{0xd8, 127, 0xc1, 0xc1}, 18, UR_OK},
+      {{0xc7, 0, 9}, 3, UR_OK},
+      {{0xc8, 0, 3, 9, 0xc1, 0xc1, 0xc1}, 7, UR_OK},
+      {{0xc9, 0, 0, 0, 1, 0xfe, 0}, 7, UR_OK},
+      {{0x91, 0x81, 0xa0, 0xd4, 5, 1}, 6, UR_OK},
+      {{0xd4, 5}, 2, UR_CORRUPT},
+      {{0xc9, 0xff, 0xff, 0xff, 0xff, 5, 1}, 7, UR_CORRUPT},
+      {{0xd4, 5, 1, 1}, 4, UR_CORRUPT},
+      {{0x81, 0xd4, 5, 1, 1}, 5, UR_CORRUPT}, /* no key */
+      {{0xd6, 0xff, 1, 2, 3, 4}, 6, UR_OK},
+      {{0xc8, 0, 4, 0xff, 1, 2, 3, 4}, 8, UR_OK},
+      {{0xd7, 0xff, 0xee, 0x6b, 0x27, 0xff}, 10, UR_OK}, /* 999,999,999 nanoseconds */
+      {{0xd7, 0xff, 0xee, 0x6b, 0x28, 0}, 10, UR_CORRUPT},
+      {{0xc7, 12, 0xff, 0x3b, 0x9a, 0xc9, 0xff}, 15, UR_OK},
+      {{0xc7, 12, 0xff, 0x3b, 0x9a, 0xca, 0}, 15, UR_CORRUPT},
+      {{0xd5, 0xff, 1, 2}, 4, UR_CORRUPT},
+      {{0xc7, 0, 0xff}, 3, UR_CORRUPT},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    EXPECT_EQUAL(check_copy(cases[i].bytes, cases[i].size, NULL), cases[i].status);
+  static const uint8_t one[] = {0xd4, 5, 1}, other[] = {0xd4, 6, 1}, same[] = {0xc7, 1, 5, 1};
+  EXPECT(meaning_of(one, sizeof one) != meaning_of(other, sizeof other));
+  EXPECT_EQUAL(meaning_of(same, sizeof same), meaning_of(one, sizeof one));
+}
+
 static void further_elements_of_a_schema_entry_say_nothing(void) {
   static const uint8_t one[] = {0x91, 0x94, 0xa1, 'n', 0xa4, 'i', 'n', 't', '8', 0xc0, 0x81, 0xa1, 'u', 0x01};
   static const uint8_t more[] = {0x91, 0x96, 0xa1, 'n', 0xa4, 'i', 'n', 't', '8', 0xc0, 0x81, 0xa1, 'u', 0x01, 0xc0, 0x91, 0x07};
@@ -117,6 +151,7 @@ static void further_elements_of_a_schema_entry_say_nothing(void) {
 int main(void) {
   other_encodings_say_the_same_and_other_values_do_not();
   further_elements_of_a_schema_entry_say_nothing();
+  extensions_are_passed_over_whole();
   every_beginning_of_a_good_object_is_refused();
   no_bytes_lead_outside();
   many_keys_are_compared_in_time_that_goes_with_their_number();

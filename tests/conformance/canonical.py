@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -33,6 +34,13 @@ def freeze(value: Any) -> Any:
         return ("float", struct.pack("<d", value))
     if isinstance(value, (bool, int)):
         return (type(value).__name__, value)
+    if isinstance(value, datetime):
+        since = value - datetime(1970, 1, 1, tzinfo=UTC)
+        return ("time", since // timedelta(seconds=1), since.microseconds * 1000)
+    if hasattr(value, "nanoseconds"):
+        return ("time", value.seconds, value.nanoseconds)
+    if hasattr(value, "code"):
+        return ("extension", value.code, value.data)
     if isinstance(value, Mapping):
         return ("dict", *((freeze(key), freeze(item)) for key, item in value.items()))
     if isinstance(value, (list, tuple)):

@@ -6,6 +6,8 @@ import random
 import struct
 from typing import Any
 
+import msgpack
+
 __all__ = ["packed_otherwise", "shuffled"]
 
 WIDTHS = (8, 16, 32, 64)
@@ -27,6 +29,10 @@ def packed_otherwise(value: Any, r: random.Random, *, narrow_floats: bool = True
         return _sized(len(raw), r, (0xA0, 32), (0xD9, 0xDA, 0xDB)) + raw
     if isinstance(value, bytes):
         return _sized(len(value), r, None, (0xC4, 0xC5, 0xC6)) + value
+    if isinstance(value, msgpack.Timestamp):
+        return _extension(-1, _timestamp(value, r), r)
+    if isinstance(value, msgpack.ExtType):
+        return _extension(value.code, value.data, r)
     if isinstance(value, list):
         items = [packed_otherwise(item, r, narrow_floats=narrow_floats) for item in value]
         return _sized(len(value), r, (0x90, 16), (None, 0xDC, 0xDD)) + b"".join(items)
@@ -34,6 +40,24 @@ def packed_otherwise(value: Any, r: random.Random, *, narrow_floats: bool = True
         packed_otherwise(item, r, narrow_floats=narrow_floats) for both in value.items() for item in both
     ]
     return _sized(len(value), r, (0x80, 16), (None, 0xDE, 0xDF)) + b"".join(pairs)
+
+
+def _timestamp(value: msgpack.Timestamp, r: random.Random) -> bytes:
+    """Any of its forms that hold it."""
+    seconds, nanoseconds = value.seconds, value.nanoseconds
+    forms = [struct.pack(">Iq", nanoseconds, seconds)]
+    if 0 <= seconds < 2**34:
+        forms.append((nanoseconds << 34 | seconds).to_bytes(8, "big"))
+    if 0 <= seconds < 2**32 and nanoseconds == 0:
+        forms.append(seconds.to_bytes(4, "big"))
+    return r.choice(forms)
+
+
+def _extension(code: int, data: bytes, r: random.Random) -> bytes:
+    kind, fixed = struct.pack("b", code), {1: 0xD4, 2: 0xD5, 4: 0xD6, 8: 0xD7, 16: 0xD8}.get(len(data))
+    if fixed is not None and r.random() < 0.5:
+        return bytes([fixed]) + kind + data
+    return _sized(len(data), r, None, (0xC7, 0xC8, 0xC9)) + kind + data
 
 
 def _integer(value: int, r: random.Random) -> bytes:

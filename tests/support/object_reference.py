@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import struct
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import msgpack
+
+import unirecord
 
 MAX_DEPTH = 64
 FLOATS = {0xCA: ">f", 0xCB: ">d"}
@@ -15,6 +20,17 @@ SIZED = {
     0xD9: ("str", 1),
     0xDA: ("str", 2),
     0xDB: ("str", 4),
+}
+# Bytes of the size, and a size that needs none.
+EXTENSIONS = {
+    0xC7: (1, 0),
+    0xC8: (2, 0),
+    0xC9: (4, 0),
+    0xD4: (0, 1),
+    0xD5: (0, 2),
+    0xD6: (0, 4),
+    0xD7: (0, 8),
+    0xD8: (0, 16),
 }
 COUNTED = {0xDC: ("array", 2), 0xDD: ("array", 4), 0xDE: ("map", 2), 0xDF: ("map", 4)}
 
@@ -62,7 +78,31 @@ def _value(raw: bytes, at: int, depth: int) -> tuple[Any, int]:
         kind, width = COUNTED[code]
         data, at = _take(raw, at, width)
         return _container(raw, at, depth, kind, int.from_bytes(data, "big"))
-    raise Refused("an extension, or no msgpack")
+    if code in EXTENSIONS:
+        width, fixed = EXTENSIONS[code]
+        size, at = _take(raw, at, width)
+        kind, at = _take(raw, at, 1)
+        data, at = _take(raw, at, fixed or int.from_bytes(size, "big"))
+        return _extension(kind[0], data), at
+    raise Refused("no msgpack")
+
+
+def _extension(kind: int, data: bytes) -> Any:
+    if kind != 0xFF:
+        return unirecord.Extension(kind - 256 if kind > 127 else kind, data)
+    if len(data) not in (4, 8, 12):
+        raise Refused("a time of another length")
+    whole = int.from_bytes(data, "big")
+    nanoseconds, seconds = (0, whole) if len(data) == 4 else (whole >> 34, whole & (1 << 34) - 1)
+    if len(data) == 12:
+        nanoseconds, seconds = whole >> 64, int.from_bytes(data[4:], "big", signed=True)
+    if nanoseconds > 999_999_999:
+        raise Refused("nanoseconds of a time")
+    try:
+        found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(0, seconds, nanoseconds // 1000)
+    except OverflowError:
+        found = None
+    return msgpack.Timestamp(seconds, nanoseconds) if found is None or nanoseconds % 1000 else found
 
 
 def _text(raw: bytes, at: int, size: int) -> tuple[str, int]:

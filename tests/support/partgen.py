@@ -78,11 +78,16 @@ def text(r: random.Random) -> str:
 
 
 def thing(r: random.Random, depth: int = 0) -> Any:
-    kind = r.randint(0, 8 if depth < 3 else 6)
+    kind = r.randint(0, 10 if depth < 3 else 6)
     if kind == 7:
         return [thing(r, depth + 1) for _ in range(r.randint(0, 3))]
     if kind == 8:
         return {text(r)[:20]: thing(r, depth + 1) for _ in range(r.randint(0, 3))}
+    if kind == 9:
+        return msgpack.ExtType(r.randint(0, 127), r.randbytes(r.choice([0, 1, 2, 4, 8, 16, 17, 300])))
+    if kind == 10:
+        seconds = r.choice([0, -1, 2**32, 2**34, -(2**40), 2**62, r.randint(0, 2**33)])
+        return msgpack.Timestamp(seconds, r.choice([0, 0, 123_456_000, 999_999_999]))
     simple = [
         None,
         True,

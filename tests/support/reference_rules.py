@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
@@ -148,8 +148,13 @@ def depth(value: Any) -> int:
     return 1 + max(map(depth, inner)) if inner else (1 if isinstance(value, (list, dict)) else 0)
 
 
+class Extension(NamedTuple):
+    code: int
+    data: bytes
+
+
 def unpack(raw: bytes, deepest: int = 64) -> Any:
-    """One whole msgpack value without extension types and duplicate keys."""
+    """One whole msgpack value without duplicate keys; extensions as msgpack has them, and (code, bytes)."""
 
     def pairs(items: list[tuple[Any, Any]]) -> dict[Any, Any]:
         need(all(type(k) in (str, int, bytes) for k, _ in items), "kind of a key in a msgpack map")
@@ -157,15 +162,11 @@ def unpack(raw: bytes, deepest: int = 64) -> Any:
         return dict(items)
 
     try:
-        value = msgpack.unpackb(raw, strict_map_key=False, object_pairs_hook=pairs, ext_hook=_no_ext)
+        value = msgpack.unpackb(raw, strict_map_key=False, object_pairs_hook=pairs, ext_hook=Extension)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
         raise Bad(f"msgpack: {error}") from None
     need(depth(value) <= deepest, f"msgpack nested deeper than {deepest}")
     return value
-
-
-def _no_ext(code: int, data: bytes) -> Any:
-    raise Bad("msgpack extension type")
 
 
 def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:

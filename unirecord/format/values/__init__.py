@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from .batch import ColumnBatch, ColumnData, RecordEncoder
 from .cell import array_in_cell, decode_cell
-from .objects import pack_object, unpack_object
+from .objects import Extension, pack_object, unpack_object
 from .strings import PackedStrings, Texts, joined_strings
 
 __all__ = [
     "ColumnBatch",
     "ColumnData",
+    "Extension",
     "RecordEncoder",
     "PackedStrings",
     "Texts",

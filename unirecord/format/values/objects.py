@@ -6,6 +6,8 @@ import base64
 import json
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgpack
@@ -15,6 +17,7 @@ from ...core import check_object
 from ...errors import CorruptionError, SchemaError
 
 __all__ = [
+    "Extension",
     "MAX_DEPTH",
     "base64_text",
     "json_object",
@@ -22,6 +25,72 @@ __all__ = [
     "pack_object",
     "unpack_object",
 ]
+
+
+# Values that Python has no type for.
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A value in an object that msgpack calls an extension, and that UniRecord gives no meaning: kept as it is.
+
+    Attributes:
+        code: its type, from -128 to 127 but for -1, which is that of a time.
+        data: its bytes.
+
+    Raises ValueError for another code, and TypeError for what is no bytes.
+    """
+
+    code: int
+    data: bytes
+
+    def __post_init__(self) -> None:
+        """Refuse what msgpack cannot hold."""
+        if type(self.code) is not int or not -128 <= self.code <= 127 or self.code == _TIMESTAMP:
+            raise ValueError(
+                f"code is {self.code!r}; expected a number from -128 to 127, and not -1, a time's"
+            )
+        if type(self.data) is not bytes:
+            raise TypeError(f"data is {type(self.data).__name__}; expected bytes")
+
+
+_TIMESTAMP: Final = -1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_YEARS: Final = range(-62_135_596_800, 253_402_300_800)  # 1 to 9999: seconds that a datetime holds
+_SECOND: Final = 1_000_000_000
+
+
+def _timestamp_of(time: datetime) -> msgpack.Timestamp:
+    """The point in time, with the nanoseconds that times of pandas have."""
+    since = time - _EPOCH
+    nanoseconds = since.microseconds * 1000 + getattr(since, "nanoseconds", 0)
+    return msgpack.Timestamp(since.days * 86_400 + since.seconds, nanoseconds)
+
+
+def _time_of(stamp: msgpack.Timestamp) -> datetime | msgpack.Timestamp:
+    """As a datetime, of which nothing gets lost; the timestamp itself where that holds more."""
+    if stamp.nanoseconds % 1000 or stamp.seconds not in _YEARS:
+        return stamp
+    return _EPOCH + timedelta(seconds=stamp.seconds, microseconds=stamp.nanoseconds // 1000)
+
+
+def _with_times(value: Any) -> Any:
+    """The value, in which timestamps have become datetimes."""
+    if isinstance(value, msgpack.Timestamp):
+        return _time_of(value)
+    if isinstance(value, list):
+        value[:] = map(_with_times, value)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            value[key] = _with_times(item)
+    return value
+
+
+def _time_text(time: datetime | msgpack.Timestamp) -> str:
+    """A time as ISO 8601 has it, in UTC."""
+    if isinstance(time, datetime):
+        return time.isoformat()
+    return f"{np.datetime64(time.seconds, 's')}.{time.nanoseconds:09d}+00:00"
 
 
 # Objects (nested dicts and lists) to msgpack and back; an unsupported value is named by its place.
@@ -36,12 +105,12 @@ _INT_MAX: Final = (1 << 64) - 1
 def pack_object(value: object, place: str = "object", level: int = 1) -> bytes:
     """Return ``value`` as msgpack, to stand at this level of nesting.
 
-    Allowed are None, bool, int of 64 bits, float, str, bytes, list, tuple (comes back as list) and dict with
-    str, int or bytes keys, nested up to 64 deep; numpy scalars are stored as the Python value. Raises
-    `SchemaError` that names the place, such as ``meta.boxes[3]``.
+    Allowed are None, bool, int of 64 bits, float, str, bytes, datetime with a time zone, `Extension`, list, tuple
+    (comes back as list) and dict with str, int or bytes keys, nested up to 64 deep; numpy scalars are stored as the
+    Python value. Raises `SchemaError` that names the place, such as ``meta.boxes[3]``.
     """
     _check(value, place, level)
-    packed = msgpack.packb(value, use_bin_type=True, default=_plain_scalar)
+    packed = msgpack.packb(value, use_bin_type=True, default=_packable)
     assert isinstance(packed, bytes)
     return packed
 
@@ -49,20 +118,26 @@ def pack_object(value: object, place: str = "object", level: int = 1) -> bytes:
 def unpack_object(data: bytes | memoryview) -> Any:
     """Return the object that msgpack ``data`` holds; `CorruptionError` when it breaks the rules of docs/spec/format.md.
 
-    The rules: one value, strings of UTF-8, no extension types (timestamps neither), no key twice in a map, nested up to
-    64 deep. Memory and time are in proportion to the length of ``data``, whatever counts it claims.
+    The rules: one value, strings of UTF-8, timestamps in the forms of msgpack, no key twice in a map, nested up to 64
+    deep. Memory and time are in proportion to the length of ``data``, whatever counts it claims. Timestamps come as
+    datetimes in UTC, as `msgpack.Timestamp` where those cannot hold them; other extensions come as `Extension`.
     """
     raw = bytes(data)
     check_object(raw)
     try:
-        return msgpack.unpackb(raw, raw=False, strict_map_key=False)
+        value = msgpack.unpackb(raw, raw=False, strict_map_key=False, ext_hook=Extension)
     except UnicodeDecodeError as error:
         raise CorruptionError(f"the object holds a string that is not UTF-8 ({error.reason})") from None
+    return _with_times(value) if b"\xff" in raw else value  # the type of a timestamp
 
 
-def _plain_scalar(value: object) -> object:
+def _packable(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, datetime):
+        return _timestamp_of(value)
+    if isinstance(value, Extension):  # past the check of msgpack's own class, which knows codes from 0
+        return tuple.__new__(msgpack.ExtType, (value.code, value.data))
     raise TypeError(f"{type(value).__name__} is not supported")  # _check has refused all others
 
 
@@ -79,7 +154,15 @@ def _check(value: object, place: str, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise SchemaError(f"{place}: nested more than {MAX_DEPTH} deep")
         _check_items(value, place, depth)
-    elif not isinstance(value, float | bytes | np.bool_ | np.float16 | np.float32):
+    elif isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise SchemaError(
+                f"{place}: a datetime without a time zone is no point in time; give it one, such as "
+                "value.replace(tzinfo=datetime.timezone.utc), or store value.isoformat()"
+            )
+    elif not isinstance(
+        value, float | bytes | np.bool_ | np.float16 | np.float32 | Extension | msgpack.Timestamp
+    ):
         raise SchemaError(f"{place}: {_kind_name(value)} is not supported{_advice(value)}")
 
 
@@ -122,15 +205,16 @@ def _advice(value: object) -> str:
         return "; store a list"
     if hasattr(value, "isoformat"):
         return "; store value.isoformat()"
-    return "; an object holds None, bool, int, float, str, bytes, list and dict"
+    return "; an object holds None, bool, int, float, str, bytes, datetime, list and dict"
 
 
 # Objects as JSON can hold them, with no key lost and no number that JSON does not have.
 
 
 def json_object(value: Any, of_bytes: Callable[[bytes], Any]) -> Any:
-    """The object with bytes as ``of_bytes`` shows them, and NaN and infinities as strings.
+    """The object with bytes as ``of_bytes`` shows them, times in ISO 8601, and NaN and infinities as strings.
 
+    An extension is ``{"extension": its code, "data": its bytes}``.
     A map whose keys are all strings stays one; any other becomes a list of [key, value], so that 1 and "1" stay two.
     """
     if isinstance(value, dict):
@@ -142,6 +226,10 @@ def json_object(value: Any, of_bytes: Callable[[bytes], Any]) -> Any:
         return [json_object(item, of_bytes) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
+    if isinstance(value, datetime | msgpack.Timestamp):
+        return _time_text(value)
+    if isinstance(value, Extension):
+        return {"extension": value.code, "data": of_bytes(value.data)}
     return of_bytes(value) if isinstance(value, bytes) else value
 
 
