@@ -149,7 +149,8 @@ def test_a_page_header_comes_back_and_only_at_its_place() -> None:
     "fields",
     [
         {"kind": 0}, {"kind": 4}, {"gap": 64}, {"kind": 2, "gap": 64},
-        {"kind": 2, "payload_bytes": 65_536}, {"kind": 2, "payload_bytes": 65_536, "gap": 8_128}, {"rows": 0}, {"rows": 2**63}, {"first_row": 2**63},
+        {"kind": 2, "payload_bytes": 65_536}, {"kind": 2, "payload_bytes": 65_536, "gap": 8_128},
+        {"rows": 0}, {"rows": 2**63}, {"first_row": 2**63},
         {"payload_bytes": 2**63}, {"payload_bytes": 2**64 - 1}, {"kind": 2, "payload_digest": 1},
         {"kind": 3, "first_row": 1}, {"kind": 3, "payload_bytes": 1, "first_row": 0},
         {"first_row": 2**62, "rows": 2**62}, {"kind": 5}, {"kind": 0x7FFF}, {"kind": 0x8000, "gap": 64},
