@@ -16,6 +16,7 @@
 #define UR_HEAD_LIMIT (1u << 24)
 #define UR_MAX_COLUMNS 65534u
 #define UR_NO_COLUMN 65535u
+#define UR_MAX_RAW (UINT64_C(1) << 32) /* what a compressed scalar page holds is less */
 #define UR_MEMORY_PAGE 4096u
 #define UR_BIG_PAYLOAD 65536u /* payloads of blob pages from here on start at multiples of UR_MEMORY_PAGE */
 #define UR_MAX_RANK 32u
@@ -79,12 +80,12 @@
 
 /* Page header. */
 #define UR_AT_PAGE_KIND 4
-#define UR_AT_PAGE_RESERVED 6
+#define UR_AT_PAGE_CODEC 6
 #define UR_AT_PAGE_GROUP 8
 #define UR_AT_PAGE_FIRST_ROW 16
 #define UR_AT_PAGE_ROWS 24
 #define UR_AT_PAGE_PAYLOAD 32
-#define UR_AT_PAGE_GAP 40
+#define UR_AT_PAGE_GAP 40 /* of a compressed scalar page: what its frame holds */
 #define UR_AT_PAGE_DIGEST 48
 #define UR_AT_PAGE_HEADER_DIGEST 56
 

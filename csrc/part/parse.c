@@ -354,19 +354,22 @@ ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16
                       "the page header's digest should be %016" PRIx64 ", its bytes give %016" PRIx64, expected, found);
   ur_page_header fields = {
       .kind = ur_load16(page + UR_AT_PAGE_KIND),
+      .codec = ur_load16(page + UR_AT_PAGE_CODEC),
       .group = ur_load64(page + UR_AT_PAGE_GROUP),
       .first_row = ur_load64(page + UR_AT_PAGE_FIRST_ROW),
       .rows = ur_load64(page + UR_AT_PAGE_ROWS),
       .payload_bytes = ur_load64(page + UR_AT_PAGE_PAYLOAD),
-      .gap = ur_load64(page + UR_AT_PAGE_GAP),
       .payload_digest = ur_load64(page + UR_AT_PAGE_DIGEST),
   };
+  *(fields.codec == UR_CODEC_PLAIN ? &fields.gap : &fields.raw_bytes) = ur_load64(page + UR_AT_PAGE_GAP);
   bool known = fields.kind >= UR_PAGE_SCALAR && fields.kind <= UR_PAGE_DICTIONARY;
+  bool compressed = fields.kind == UR_PAGE_SCALAR && fields.raw_bytes > 0 && fields.raw_bytes < UR_MAX_RAW;
   bool big = fields.kind == UR_PAGE_BLOB && fields.payload_bytes >= UR_BIG_PAYLOAD;
   uint64_t gap = big ? (0 - offset - UR_PAGE_HEADER_BYTES) % UR_MEMORY_PAGE : 0;
-  if ((!known && fields.kind < UR_ANCILLARY) || ur_load16(page + UR_AT_PAGE_RESERVED) != 0 || fields.gap != gap)
+  if ((!known && fields.kind < UR_ANCILLARY) || (fields.codec != UR_CODEC_PLAIN && !compressed) || fields.gap != gap)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, offset,
-                      "the page header (kind %u, gap %" PRIu64 ") is not legal", fields.kind, fields.gap);
+                      "the page header (kind %u, codec %u, gap %" PRIu64 ", raw bytes %" PRIu64 ") is not legal",
+                      fields.kind, fields.codec, fields.gap, fields.raw_bytes);
   *out = fields;
   return UR_OK;
 }

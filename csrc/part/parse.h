@@ -46,11 +46,13 @@ typedef struct {
 
 typedef struct {
   uint16_t kind;
+  uint16_t codec;          /* of a scalar page, else 0 */
   uint64_t group;
   uint64_t first_row;
   uint64_t rows;
   uint64_t payload_bytes;
   uint64_t gap;
+  uint64_t raw_bytes;      /* of a scalar page with a codec: bytes of what its frame holds, else 0 */
   uint64_t payload_digest;
 } ur_page_header;
 

@@ -214,6 +214,33 @@ static void a_gap_is_that_of_its_place_and_payload(void) {
   }
 }
 
+static void a_compressed_page_says_its_codec_and_how_much_it_holds(void) {
+  static const struct {
+    int kind;
+    uint64_t codec, field;
+    ur_status status;
+  } headers[] = {{UR_PAGE_SCALAR, 0, 0, UR_OK},      {UR_PAGE_SCALAR, 0, 64, UR_CORRUPT},
+                 {UR_PAGE_SCALAR, 1, 0, UR_CORRUPT}, {UR_PAGE_SCALAR, 1, 1, UR_OK},
+                 {UR_PAGE_SCALAR, 1, UR_MAX_RAW - 1, UR_OK}, {UR_PAGE_SCALAR, 1, UR_MAX_RAW, UR_CORRUPT},
+                 {UR_PAGE_SCALAR, 1, UINT64_MAX, UR_CORRUPT}, {UR_PAGE_SCALAR, 65535, 1000, UR_OK},
+                 {UR_PAGE_BLOB, 0, 64, UR_OK},       {UR_PAGE_BLOB, 1, 64, UR_CORRUPT},
+                 {UR_PAGE_DICTIONARY, 1, 64, UR_CORRUPT}, {UR_PAGE_END, 1, 64, UR_CORRUPT},
+                 {(int)UR_ANCILLARY, 1, 64, UR_CORRUPT}};
+  for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+    uint8_t page[64] = "URPG";
+    ur_page_header found;
+    put(page + UR_AT_PAGE_KIND, (uint64_t)headers[i].kind, 2);
+    put(page + UR_AT_PAGE_CODEC, headers[i].codec, 2);
+    put(page + UR_AT_PAGE_GAP, headers[i].field, 8);
+    put(page + UR_AT_PAGE_HEADER_DIGEST, ur_xxh3_64(page, 56, ur_seed(fixture_id, UR_DOMAIN_PAGE_HEADER, 640)), 8);
+    EXPECT_EQUAL(ur_parse_page(page, 64, fixture_id, 640, &found, NULL), headers[i].status);
+    if (headers[i].status != UR_OK) continue;
+    EXPECT_EQUAL(found.codec, headers[i].codec);
+    EXPECT_EQUAL(headers[i].codec != 0 ? found.raw_bytes : found.gap, headers[i].field);
+    EXPECT_EQUAL(headers[i].codec != 0 ? found.gap : found.raw_bytes, 0);
+  }
+}
+
 static void an_end_page_ends_its_file(void) {
   static const struct {
     int at, bytes;
@@ -221,7 +248,7 @@ static void an_end_page_ends_its_file(void) {
     ur_status status;
   } changes[] = {{UR_AT_PAGE_DIGEST, 8, 77, UR_OK},       {UR_AT_PAGE_KIND, 2, UR_PAGE_SCALAR, UR_CORRUPT},
                  {UR_AT_PAGE_PAYLOAD, 8, 1, UR_CORRUPT},  {UR_AT_PAGE_GAP, 8, 64, UR_CORRUPT},
-                 {UR_AT_PAGE_RESERVED, 2, 1, UR_CORRUPT}, {UR_AT_PAGE_FIRST_ROW, 8, 1, UR_CORRUPT}};
+                 {UR_AT_PAGE_CODEC, 2, 1, UR_CORRUPT}, {UR_AT_PAGE_FIRST_ROW, 8, 1, UR_CORRUPT}};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     fixture *part = make_part(10, 0, 0);
     uint64_t at = part->data_bytes - 64;
@@ -252,6 +279,7 @@ int main(void) {
   sections_outside_the_body_are_refused();
   a_page_header_holds_only_at_its_place();
   a_gap_is_that_of_its_place_and_payload();
+  a_compressed_page_says_its_codec_and_how_much_it_holds();
   an_end_page_ends_its_file();
   return 0;
 }

@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 import reference
 import reference_directory
+import reseal
 import zstandard
 
 import unirecord
+from unirecord.cli.main import main
 from unirecord.core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, Decoder, Encoder
 
 IO = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
@@ -56,7 +58,8 @@ def record(i: int, seed: int = 0) -> dict[str, Any]:
 
 
 def write(path: Path, rows: int = 300, schema: Any = None, seed: int = 0) -> Path:
-    with unirecord.Writer(path, schema or SCHEMA) as writer:
+    """Rows whose cells alone are compressed."""
+    with unirecord.Writer(path, schema or SCHEMA, scalar_codec="none") as writer:
         for i in range(rows):
             writer.write({name: record(i, seed)[name] for name in (schema or SCHEMA)})
     return path
@@ -402,3 +405,136 @@ def test_a_bomb_is_refused_before_anything_is_decompressed() -> None:
     decoder = Decoder(CODEC_ZSTD, 1)
     bomb = b"\x28\xb5\x2f\xfd\xe0" + (1 << 40).to_bytes(8, "little") + b"\x02\0\0\0" * 2
     assert decode(decoder, bomb, 1_000) == (bytes(1_000), False)
+
+
+# ---- scalar pages
+
+
+def table(path: Path, *, rows: int = 5_000, **options: Any) -> Path:
+    """Scalar columns of few values, null and not, beside a blob."""
+    schema = {"n": "int64", "price": "float64?", "word": "string?", "blob": "bytes"}
+    with unirecord.Writer(path, schema, id=b"t" * 16, index=["n"], **options) as writer:
+        for i in range(rows):
+            price, word = None if i % 7 == 0 else i % 100 / 4, None if i % 5 == 0 else f"kind {i % 40}"
+            writer.write({"n": i % 1_000, "price": price, "word": word, "blob": bytes([i % 256]) * (i % 3)})
+    return path
+
+
+def test_scalar_pages_are_compressed_and_the_same_rows_come_out(tmp_path: Path) -> None:
+    small, plain = table(tmp_path / "a.urec"), table(tmp_path / "b.urec", scalar_codec="none")
+    assert small.stat().st_size < plain.stat().st_size / 2
+    assert Path(f"{small}.idx").stat().st_size == Path(f"{plain}.idx").stat().st_size
+    with unirecord.UniRecordDataset(small) as a, unirecord.UniRecordDataset(plain) as b:
+        assert list(a) == list(b)
+    for path in (small, plain):
+        assert unirecord.verify(path).ok
+        reference.read_part(path)
+
+
+def test_an_index_is_made_again_of_compressed_pages(tmp_path: Path) -> None:
+    part = table(tmp_path / "a.urec")
+    index = Path(f"{part}.idx").read_bytes()
+    Path(f"{part}.idx").unlink()
+    unirecord.repair(part)
+    assert Path(f"{part}.idx").read_bytes() == index
+
+
+def test_rows_behind_a_damaged_compressed_page_are_salvaged(tmp_path: Path) -> None:
+    part = table(tmp_path / "a.urec", rows=150_000)
+    content = bytearray(part.read_bytes())
+    pages = [at for at, kind, _ in reseal.pages(content) if kind == 1]
+    assert len(pages) == 3
+    content[pages[1] + 100] ^= 1
+    part.write_bytes(content)
+    assert not unirecord.verify(part).ok
+    Path(f"{part}.idx").unlink()
+    unirecord.repair(part, output=tmp_path / "out.urec")
+    with unirecord.UniRecordDataset(tmp_path / "out.urec") as ds:
+        assert [ds[i]["n"] for i in (0, 65_535, 65_536, len(ds) - 1)] == [0, 535, 131_072 % 1_000, 999]
+
+
+def test_pages_stay_compressed_when_rows_are_written_anew(tmp_path: Path) -> None:
+    with unirecord.Writer(tmp_path / "d", {"n": "int64"}, max_part_bytes=4_096) as writer:
+        writer.write_batch({"n": np.arange(50_000) % 10})
+    unirecord.delete(tmp_path / "d", where="n == 3")
+    unirecord.purge(tmp_path / "d")
+    assert unirecord.verify(tmp_path / "d").ok
+    for part in (tmp_path / "d").glob("part-*.urec"):
+        content = part.read_bytes()
+        assert [content[at + 6] for at, kind, _ in reseal.pages(content) if kind == 1] == [1]
+
+
+@pytest.mark.parametrize("library", ["/nowhere/libzstd.so.1", "libm.so.6"])
+def test_without_libzstd_rows_of_compressed_pages_are_read_and_what_needs_the_pages_says_so(
+    tmp_path: Path, library: str
+) -> None:
+    part = table(tmp_path / "a.urec")
+    code = """
+import sys, unirecord
+ds = unirecord.UniRecordDataset(sys.argv[1])
+assert ds[1007] == {"n": 7, "price": 7 / 4, "word": "kind 7", "blob": bytes([1007 % 256]) * 2}
+assert sum(len(batch["n"]) for batch in ds.batches(50)) == 5000
+assert len(unirecord.UniRecordDataset(sys.argv[1], where="price < 1")) > 0
+report = unirecord.verify(sys.argv[1])
+assert not report.ok
+print(report.problems[0].what)
+for act in (
+    lambda: unirecord.repair(sys.argv[1], output=sys.argv[2]),
+    lambda: unirecord.Writer(sys.argv[2], {"n": "int64"}, scalar_codec="zstd"),
+):
+    try:
+        act()
+    except unirecord.ColumnError as error:
+        print(error)
+"""
+    result = run(code, part, tmp_path / "b.urec", library=library)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert len(lines) == 3
+    assert all("libzstd" in line or "libm" in line for line in lines)
+    assert "its rows were not checked" in lines[0]
+    assert str(part) in lines[1]
+    assert not (tmp_path / "b.urec").exists()
+
+
+def test_without_libzstd_scalar_pages_are_written_as_they_are(tmp_path: Path) -> None:
+    plain = table(tmp_path / "plain.urec", scalar_codec="none")
+    code = """
+import sys, unirecord
+with unirecord.UniRecordDataset(sys.argv[1]) as ds:
+    schema = ds.schema
+    with unirecord.Writer(sys.argv[2], schema, id=b"t" * 16, index=["n"]) as writer:
+        for row in ds:
+            writer.write(row)
+"""
+    result = run(code, plain, tmp_path / "b.urec", library="/nowhere")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "b.urec").read_bytes() == plain.read_bytes()
+
+
+def test_the_codec_of_scalar_pages_is_obeyed_or_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match='scalar_codec is "zstd", "none" or None'):
+        unirecord.Writer(tmp_path / "a.urec", {"n": "int64"}, scalar_codec="lz4")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="scalar_codec"):
+        unirecord.write_dataset([{"n": 1}], tmp_path / "a.urec", scalar_codec="lz4")  # type: ignore[arg-type]
+    assert not list(tmp_path.iterdir())
+    rows = [{"n": i % 10} for i in range(2_000)]
+    for name in ("a.urec", "a"):
+        unirecord.write_dataset(rows, tmp_path / name, scalar_codec="none", id=b"i" * 16)
+    for part in (tmp_path / "a.urec", *(tmp_path / "a").glob("part-*.urec")):
+        assert [
+            part.read_bytes()[at + 6] for at, kind, _ in reseal.pages(part.read_bytes()) if kind == 1
+        ] == [0]
+
+
+def test_codec_none_of_the_command_leaves_all_as_it_is(tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    source.write_text("".join(json.dumps({"n": i % 10, "t": "word " * 9}) + "\n" for i in range(2_000)))
+    for codec, expected in (("none", 0), ("t=none", 1), ("auto", 1)):
+        target = tmp_path / f"{codec}.urec"
+        arguments = ["write", str(source), str(target), "--schema", "t=text", "--codec", codec]
+        assert main(arguments) == 0
+        content = target.read_bytes()
+        assert [content[at + 6] for at, kind, _ in reseal.pages(content) if kind == 1] == [expected]
+        with unirecord.UniRecordDataset(target) as ds:
+            assert (ds.schema["t"].codec is None) == ("none" in codec)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import xxhash
+import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from unirecord.core import Digesting
-from unirecord.errors import CorruptionError
+from unirecord.core import CODEC_PLAIN, CODEC_ZSTD, Digesting
+from unirecord.errors import ColumnError, CorruptionError
 from unirecord.format import layout
-from unirecord.format.layout import Shape
-from unirecord.format.page import GroupPlace, RowLayout, decode_scalar_page, encode_group, fixed_rows
+from unirecord.format.layout import PageHeader, Shape
+from unirecord.format.page import (
+    GroupPlace,
+    RowLayout,
+    decode_scalar_page,
+    encode_group,
+    fixed_rows,
+    plain_payload,
+)
 from unirecord.format.schema import Schema
 from unirecord.format.values import ColumnBatch, RecordEncoder
 
@@ -145,3 +154,82 @@ def test_any_bytes_are_a_scalar_page_or_refused(raw: bytes, rows: int) -> None:
     assert len(strings.strings) == strings.values.sum()
     used = 8 + 8 + 16 + -(-len(strings.strings) // 8) * 8 + 8 * rows + 8 * rows
     assert rows != 3 or used == len(raw)
+
+
+FEW = {"n": "int16", "s": "string", "b": "bytes"}
+
+
+def compressed(rows: int = 400) -> tuple[PageHeader, bytes, memoryview]:
+    """Header and payload of a compressed scalar page, and the payload of the same rows as they are."""
+    schema, shape, group = Schema.parse(FEW), Shape(1, 4, 0, 0), GroupPlace(0, 0, 128)
+    columns = {"n": [7] * rows, "s": ["word"] * rows, "b": [bytes([i % 256]) for i in range(rows)]}
+    found = []
+    for codec in (CODEC_ZSTD, CODEC_PLAIN):
+        made = encode_group(schema, shape, ID, group, [batch(schema, columns)], codec)
+        raw = b"".join(made.scalar_page()[0])
+        assert len(raw) == made.scalar_bytes
+        header = layout.unpack_page_header(ID, 128, raw[:64])
+        found.append((header, raw[64 : 64 + header.payload_bytes]))
+    (header, stored), (_, plain) = found
+    return header, stored, memoryview(plain)
+
+
+def test_a_compressed_page_holds_the_arrays_of_the_plain_one_and_its_digests_as_they_are() -> None:
+    header, stored, plain = compressed()
+    assert (header.codec, header.raw_bytes) == (CODEC_ZSTD, len(plain) - 8 * 100)
+    assert len(stored) < len(plain) // 2
+    assert stored[-800:] == plain[-800:]
+    assert plain_payload(Schema.parse(FEW), Shape(1, 4, 0, 0), header, stored) == plain
+
+
+def test_what_compresses_too_little_stays_as_it_is() -> None:
+    header, _, _ = compressed(8)
+    assert (header.codec, header.raw_bytes) == (CODEC_PLAIN, 0)
+    noise = {"n": np.random.default_rng(1).integers(-(2**15), 2**15, 9_000, np.int16)}
+    schema = Schema.parse({"n": "int16"})
+    made = encode_group(
+        schema, Shape(1, 0, 9_000, 0), ID, GroupPlace(0, 0, 128), [batch(schema, noise)], CODEC_ZSTD
+    )
+    assert made.scalars.codec == CODEC_PLAIN
+
+
+def frame(content: bytes, **options: Any) -> bytes:
+    return bytes(zstandard.ZstdCompressor(**options).compress(content))
+
+
+NO_PAGES = {
+    "no frame": lambda plain: b"x" * 60,
+    "a frame of more": lambda plain: frame(plain + b"x"),
+    "a frame of less": lambda plain: frame(plain[:-1]),
+    "two frames": lambda plain: frame(plain) + frame(b""),
+    "a frame that is cut off": lambda plain: frame(plain)[:-1],
+    "a frame without its size": lambda plain: frame(plain, write_content_size=False),
+    "nothing": lambda plain: b"",
+    "the arrays as they are": lambda plain: plain,
+    "a bomb": lambda plain: b"\x28\xb5\x2f\xfd\xe0" + len(plain).to_bytes(8, "little") + b"\x02\0\0\0" * 2,
+}
+
+
+@pytest.mark.parametrize("kind", NO_PAGES)
+def test_a_compressed_page_that_is_no_frame_of_its_arrays_is_refused(kind: str) -> None:
+    header, _, plain = compressed()
+    stored = NO_PAGES[kind](bytes(plain[:-800])) + plain[-800:]
+    with pytest.raises(CorruptionError, match="scalar page"):
+        plain_payload(Schema.parse(FEW), Shape(1, 4, 0, 0), header, stored)
+
+
+def test_a_compressed_page_takes_no_memory_for_more_than_its_frame_can_hold() -> None:
+    header, stored, _ = compressed()
+    for raw_bytes in (1, len(stored) - 800, (len(stored) - 800 + 1) << 15, layout.MAX_RAW_BYTES - 1):
+        with pytest.raises(CorruptionError, match="cannot hold"):
+            plain_payload(Schema.parse(FEW), Shape(1, 4, 0, 0), replace(header, raw_bytes=raw_bytes), stored)
+    for rows in (10**6, 2**62):
+        with pytest.raises(CorruptionError, match="cannot hold"):
+            plain_payload(Schema.parse(FEW), Shape(1, 4, 0, 0), replace(header, rows=rows), stored)
+
+
+def test_a_page_of_another_codec_is_refused_as_one_that_cannot_be_read_here() -> None:
+    header, stored, _ = compressed()
+    for codec in (2, 3, 65_535):
+        with pytest.raises(ColumnError, match=f"codec {codec} is not known to this version"):
+            plain_payload(Schema.parse(FEW), Shape(1, 4, 0, 0), replace(header, codec=codec), stored)

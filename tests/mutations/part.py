@@ -43,7 +43,7 @@ INDEX_FIELDS = (
 )
 DATA_HEADER, INDEX_HEADER = DATA_HEAD.size + 16, INDEX_HEAD.size + 16  # with the two digests
 PAGE = struct.Struct("<4sHHQQQQQQ")
-PAGE_FIELDS = ("magic", "kind", "reserved", "group", "first", "rows", "payload_bytes", "gap", "digest")
+PAGE_FIELDS = ("magic", "kind", "codec", "group", "first", "rows", "payload_bytes", "gap", "digest")
 SECTION = struct.Struct("<HHIQQQQQ")
 SECTION_FIELDS = ("kind", "column", "width", "at", "bytes", "count", "extra", "reserved")
 BLOCK = 65536
@@ -99,7 +99,7 @@ def parse(data: bytes, index: bytes) -> Part:
     pages, at = [], head["head_bytes"]
     while at < len(data):
         fields = dict(zip(PAGE_FIELDS, PAGE.unpack_from(data, at), strict=True))
-        start = at + 64 + fields["gap"]
+        start = at + 64 + (0 if fields["codec"] else fields["gap"])
         end = start + fields["payload_bytes"]
         pages.append(Piece(fields, bytearray(data[start:end]), was_at=at))
         at = up(end, 64)
@@ -187,7 +187,7 @@ def _pages(part: Part, start: int) -> tuple[bytes, dict[int, int]]:
             digests += _word(fields["digest"] & 2**64 - 1)
         header = _pack(PAGE, PAGE_FIELDS, fields)
         body += header + _word(seal(part.id, 3, at, header))
-        body += bytes(min(page.fields["gap"], 1 << 16)) + page.content
+        body += bytes(0 if page.fields["codec"] else min(page.fields["gap"], 1 << 16)) + page.content
         body += bytes(-len(body) % 64)
     return bytes(body), moved
 

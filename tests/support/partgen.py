@@ -205,6 +205,7 @@ def arrange(r: random.Random, spec: Spec, rows: int) -> None:
     spec.plain = {c.name for c in columns if c.base == "string" and r.random() < 0.4}
     compress(random.Random(spec.id), spec)
     other = random.Random(spec.id[::-1])
+    spec.page_codecs = other.choice([[], [1], [1, 0]])
     if other.random() < 0.5:
         spec.encodings, spec.writes = other.getrandbits(30), other.choice([1, 2, 65535])
 

@@ -95,6 +95,9 @@ class Spec:
     unit_rows: int = 0
     group_rows: int = 0
     groups: list[int] = field(default_factory=list)  # rows of each
+    page_codecs: list[int] = field(
+        default_factory=list
+    )  # of the scalar page of each group, over and over; none: plain
     plain: set[str] = field(default_factory=set)
     created_by: str = "partgen 1"
     unknown: dict[str, Any] = field(default_factory=dict)  # metadata keys of a later version
@@ -188,12 +191,12 @@ def head(spec: Spec, magic: bytes, domains: tuple[int, int], fields: bytes, rest
 
 def page(
     spec: Spec, at: int, kind: int, number: int, first: int, rows: int, payload: bytes, gap: int = 0,
-    content: int = 0,
+    content: int = 0, codec: int = 0,
 ) -> bytes:  # fmt: skip
     domain = {1: 4, 4: 10}.get(kind, 11)
     sealed = seal(spec, domain, at, payload) if kind in (1, 4) or kind >= 0x8000 else content
-    start = struct.pack("<4sHHQQQQQQ", b"URPG", kind, 0, number, first, rows, len(payload), gap, sealed)
-    return pad(start + struct.pack("<Q", seal(spec, 3, at, start)) + bytes(gap) + payload, 64)
+    start = struct.pack("<4sHHQQQQQQ", b"URPG", kind, codec, number, first, rows, len(payload), gap, sealed)
+    return pad(start + struct.pack("<Q", seal(spec, 3, at, start)) + bytes(0 if codec else gap) + payload, 64)
 
 
 def shape_fields(spec: Spec) -> bytes:
@@ -222,7 +225,15 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         blob, starts, digests = blob_payload(spec, cells, first)
         out += ancillary_pages(spec, len(out), number)
         at = len(out)
-        out += page(spec, at, 1, number, first, rows, scalar_payload(spec, group, cells, digests))
+        arrays, tail = scalar_payload(spec, group, cells), np.array(digests, "<u8").tobytes()
+        frame = (
+            framed(arrays)
+            if spec.page_codecs and spec.page_codecs[number % len(spec.page_codecs)]
+            else arrays
+        )
+        packed = len(frame) < len(arrays)
+        stored = (frame if packed else arrays) + tail
+        out += page(spec, at, 1, number, first, rows, stored, len(arrays) if packed else 0, codec=int(packed))
         sums += out[at + 48 : at + 56]
         blob_at = len(out) if spec.blobs else 0
         gap = gap_of(blob_at, len(blob))
@@ -266,7 +277,13 @@ def bitmap(column: list[bytes | None]) -> bytes:
     return np.packbits([cell is not None for cell in column], bitorder="little").tobytes() if column else b""
 
 
-def scalar_payload(spec: Spec, group: Raw, cells: list[list[bytes]], digests: list[int]) -> bytes:
+def framed(content: bytes) -> bytes:
+    """One frame of zstd, whose header has the content size."""
+    return zstandard.ZstdCompressor(level=1, write_content_size=True).compress(content)
+
+
+def scalar_payload(spec: Spec, group: Raw, cells: list[list[bytes]]) -> bytes:
+    """The arrays of a scalar page before the digests."""
     parts = []
     for i, c in enumerate(spec.columns):
         column = [row[i] for row in group]
@@ -285,7 +302,6 @@ def scalar_payload(spec: Spec, group: Raw, cells: list[list[bytes]], digests: li
             parts.append(np.array([len(row[j]) for row in cells], "<u4" if c.codec else "<u8").tobytes())
         if c.codec and not c.fixed:
             parts.append(np.array([len(x or b"") for x in column], "<u4").tobytes())
-    parts.append(np.array(digests, "<u8").tobytes())
     return b"".join(pad(p, 8) for p in parts)
 
 

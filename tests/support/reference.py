@@ -115,17 +115,22 @@ class Page:
     payload: bytes
     payload_digest: int
     next: int
+    codec: int = 0
+    raw_bytes: int = 0
 
 
 def page(file: bytes, at: int, part_id: bytes) -> Page:
     """ "Page header": everything a page says about itself."""
     need(at + 64 <= len(file), "the file ends inside a page header")
-    magic, kind, reserved, number, first, rows, size, gap, payload_digest, header_digest = struct.unpack_from(
+    magic, kind, codec, number, first, rows, size, gap, payload_digest, header_digest = struct.unpack_from(
         "<4sHH7Q", file, at
     )
     need(magic == b"URPG", "page magic")
     need(header_digest == digest(file[at : at + 56], seed(part_id, 3, at)), "digest of a page header")
-    need(reserved == 0 and (kind in (1, 2, 3, 4) or kind >= 0x8000), "page kind")
+    need(kind in (1, 2, 3, 4) or kind >= 0x8000, "page kind")
+    need(codec == 0 or (kind == 1 and codec == 1), "codec of a page")
+    gap, raw_bytes = (0, gap) if codec else (gap, 0)
+    need(codec == 0 or 0 < raw_bytes < 2**32, "raw_bytes of a page")
     need(gap == (-(at + 64) % 4096 if kind == 2 and size >= 65536 else 0), "page gap")
     start = at + 64 + gap
     end = align(start + size, 64)
@@ -147,7 +152,7 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
         need(payload_digest == digest(payload, seed(part_id, 10, at)), "digest of a dictionary page")
     else:
         need(1 <= rows <= 8 * len(file), "rows of a row group: one takes a bit at least")
-    return Page(kind, number, first, rows, start, payload, payload_digest, end)
+    return Page(kind, number, first, rows, start, payload, payload_digest, end, codec, raw_bytes)
 
 
 class Payload:
@@ -184,8 +189,19 @@ class Scalars:
     digests: list[int] = field(default_factory=list)
 
 
+def plain(head: Head, p: Page) -> bytes:
+    """The payload of a scalar page, its arrays decompressed."""
+    if not p.codec:
+        return p.payload
+    units = p.rows * len(head.blobs) if head.unit_rows == 0 else -(-p.rows // head.unit_rows)
+    end = len(p.payload) - (8 * units if head.blobs else 0)
+    need(0 < end < p.raw_bytes and p.raw_bytes >> 15 <= end, "sizes of a compressed scalar page")
+    frame, digests = p.payload[:end], p.payload[end:]
+    return unframed(frame, p.raw_bytes, None, "a scalar page") + digests
+
+
 def scalar_page(head: Head, p: Page) -> Scalars:
-    body, n, out = Payload(p.payload), p.rows, Scalars()
+    body, n, out = Payload(plain(head, p)), p.rows, Scalars()
     for i, c in enumerate(head.columns):
         if c.is_blob:
             continue
@@ -211,8 +227,22 @@ def scalar_page(head: Head, p: Page) -> Scalars:
         out.raw_lengths[i] = take() if c.codec and not c.fixed_bytes else [c.fixed_bytes] * n
     units = n * len(head.blobs) if head.unit_rows == 0 else -(-n // head.unit_rows)
     out.digests = list(struct.unpack(f"<{units}Q", body.take(8 * units))) if head.blobs else []
-    need(body.at == len(p.payload), "a scalar page is too long")
+    need(body.at == len(body.payload), "a scalar page is too long")
     return out
+
+
+def unframed(frame: bytes, size: int, dictionary: bytes | None, what: str) -> bytes:
+    """The `size` bytes that are in exactly one frame of zstd."""
+    try:
+        header = zstandard.get_frame_parameters(frame)
+        need(header.content_size == size and header.dict_id == 0, "header of a frame")
+        known = zstandard.ZstdCompressionDict(dictionary) if dictionary is not None else None
+        one = zstandard.ZstdDecompressor(dict_data=known).decompressobj()
+        value = one.decompress(frame) + one.flush()
+    except zstandard.ZstdError as error:
+        raise Bad(f"frame of {what}: {error}") from None
+    need(len(value) == size and one.eof and not one.unused_data, "one frame")
+    return value
 
 
 def decompress(column: Column, cell: bytes, size: int, dictionary: bytes | None) -> bytes:
@@ -221,15 +251,7 @@ def decompress(column: Column, cell: bytes, size: int, dictionary: bytes | None)
     need(len(cell) <= size and size >> 15 <= len(cell) and (len(cell) > 0 or size == 0), "sizes of a cell")
     if len(cell) == size:
         return cell
-    try:
-        frame = zstandard.get_frame_parameters(cell)
-        need(frame.content_size == size and frame.dict_id == 0, "header of a frame")
-        known = zstandard.ZstdCompressionDict(dictionary) if dictionary is not None else None
-        one = zstandard.ZstdDecompressor(dict_data=known).decompressobj()
-        value = one.decompress(cell) + one.flush()
-    except zstandard.ZstdError as error:
-        raise Bad(f"frame of {column.name}: {error}") from None
-    need(len(value) == size and one.eof and not one.unused_data, "a cell is one frame")
+    value = unframed(cell, size, dictionary, column.name)
     if column.codec == 1:
         return value
     width = column.numpy.itemsize

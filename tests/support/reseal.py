@@ -70,6 +70,7 @@ def pages(file: bytes) -> list[tuple[int, int, int]]:
     while at < len(file):
         kind = int.from_bytes(file[at + 4 : at + 6], "little")
         size, gap = struct.unpack_from("<QQ", file, at + 32)
+        gap = 0 if file[at + 6] else gap  # of a compressed page, the field is its raw_bytes
         found.append((at, kind, size))
         at = up(at + 64 + gap + size, 64)
     return found

@@ -53,7 +53,7 @@ from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.snapshot import class_difference, classes_of
 from ..snapshot.versions import located_version
 from ..storage.schemes import location_of, path_on_disk
-from ..writing.part_writer import CodecChoice, choose_codecs
+from ..writing.part_writer import CodecChoice, ScalarCodec, choose_codecs
 from ..writing.target import PART_BYTES, check_free, check_path
 from .store_options import add_storage_option, refuse_cache
 from .terminal import ProgressBar, ProgressLines, Rates, duration, say, table, warn
@@ -100,7 +100,8 @@ def write_command(parser: CommandParser) -> None:
     parser.add_argument(
         "--codec",
         metavar="CODEC",
-        help="compress blob columns: zstd, zstd:9, column=zstd,…, or auto (what a sample says)",
+        help="compress blob columns: zstd, zstd:9, column=zstd,…, or auto (what a sample says); none: no column at all, "
+        "also not the scalars of the data file",
     )
     parser.add_argument(
         "--max-part-bytes",
@@ -523,7 +524,12 @@ def _conversion(asked: Writing, source: Source, path: str, identity: bytes | Non
         resume=args.resume,
         limit=args.limit,
         options=asked.choice.options(),
+        scalar_codec=_scalar_codec(args),
     )
+
+
+def _scalar_codec(args: argparse.Namespace) -> ScalarCodec:
+    return "none" if args.codec == _NONE else None
 
 
 def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], Written]:
@@ -567,6 +573,7 @@ def _write_part(asked: Writing, source: Source, progress: ConversionProgress) ->
         overwrite=args.overwrite,
         id=asked.identity,
         limit=args.limit,
+        scalar_codec=_scalar_codec(args),
         progress=progress.show,
     )
 
@@ -725,6 +732,7 @@ def _split_choice(args: argparse.Namespace) -> SplitChoice | None:
 
 
 _AUTO = "auto"
+_NONE = "none"
 _THERE_IS_NONE = (
     "no column holds bytes, text, arrays or objects, which alone are compressed; --schema NAME=text stores a column "
     "of strings so"
@@ -736,8 +744,8 @@ def with_codecs(
 ) -> tuple[Schema, Mapping[str, str]]:
     """The schema with the codecs that ``text`` asks for, and what is to be said of each column that was tried.
 
-    ``text``: ``auto``, a codec for all blob columns, or ``COLUMN=CODEC,…``, where auto may stand too; None: as the
-    last part of the dataset ``before`` has them, to which rows are appended, if any.
+    ``text``: ``auto``, ``none``, a codec for all blob columns, or ``COLUMN=CODEC,…``, where auto and none may stand
+    too; None: as the last part of the dataset ``before`` has them, to which rows are appended, if any.
     """
     if text is None:
         return (schema if before is None else _like_last_part(schema, before)), {}
@@ -752,6 +760,8 @@ def with_codecs(
         codec = asked.get(column.name)
         if codec == _AUTO:
             columns.append(replace(column, codec=choices[column.name].codec))
+        elif codec == _NONE:
+            columns.append(replace(column, codec=None))
         elif codec is not None:
             columns.append(_compressed(schema, column.name, codec))
         else:
@@ -774,7 +784,7 @@ def _asked(schema: Schema, text: str) -> dict[str, str]:
     """The codec asked for by name of column."""
     blobs = [column.name for _, column in schema.blobs]
     if "=" not in text:
-        if text != _AUTO and not blobs:
+        if text not in (_AUTO, _NONE) and not blobs:
             raise UsageError(f"--codec {text!r}: {_THERE_IS_NONE}")
         return dict.fromkeys(blobs, text)
     try:

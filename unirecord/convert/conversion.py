@@ -27,7 +27,7 @@ from ..storage.staged import linked, temporary_folder
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
 from ..writing.directory_writer import DirectoryWriter
 from ..writing.journal import begins_anew, entry_from_json
-from ..writing.part_writer import FinishedPart, PartContent, PartSequence
+from ..writing.part_writer import FinishedPart, PartContent, PartSequence, ScalarCodec, check_scalar_codec
 from ..writing.row_groups import row_weights, shape_without_rows, slice_batch
 from ..writing.single_writer import SinglePartWriter
 from ..writing.target import PART_BYTES, BatchWriter, check_id, check_indexable, check_path
@@ -329,6 +329,7 @@ class Conversion:
         resume: go on with what an earlier run has left, if it was the same conversion.
         limit: at most so many rows, which one process then writes in order.
         options: what else decides which rows there are, to tell another conversion from this one.
+        scalar_codec: as for `Writer`.
         storage: how the store is reached that ``path`` is in, if it is.
     """
 
@@ -346,6 +347,7 @@ class Conversion:
     resume: bool = False
     limit: int | None = None
     options: dict[str, str] = field(default_factory=dict)
+    scalar_codec: ScalarCodec = None
     storage: StorageOptions | None = None
 
     def run(
@@ -441,7 +443,9 @@ class _Run:
             user = before.metadata or b"\xc0"
         check_indexable(spec.schema, index or ())
         check_room(spec.schema, tuple(index or ()), user)
-        target.check_schema(content := PartContent(spec.schema, tuple(index or ()), user))
+        check_scalar_codec(spec.scalar_codec)
+        content = PartContent(spec.schema, tuple(index or ()), user, scalar_codec=spec.scalar_codec)
+        target.check_schema(content)
         row_bytes = take_sample(spec.source, spec.schema).row_bytes * spec.source.share
         tasks = divide(spec.source.units, row_bytes, spec.max_part_bytes, computed=spec.source.computes)
         self.job = Job(
@@ -572,6 +576,7 @@ class _Run:
             "the metadata": hashlib.sha256(job.content.user).hexdigest(),
             "the parts": repr((job.tasks, job.max_part_bytes)),
             "limit": repr(spec.limit),
+            "the codec of the scalars": repr(spec.scalar_codec),
             "the version of unirecord": CREATED_BY,
         }
 
@@ -649,6 +654,7 @@ def write_part(
     overwrite: bool = False,
     id: bytes | None = None,
     limit: int | None = None,
+    scalar_codec: ScalarCodec = None,
     progress: Callable[[Standing], None] | None = None,
 ) -> tuple[int, list[LeftOut]]:
     """Write and publish, at most ``limit`` rows; returns the rows, and what was left out in all.
@@ -656,7 +662,8 @@ def write_part(
     ``progress`` is told the task done after the last row, before the index is made. Raises what `Writer` does,
     StaleError and CorruptionError when what was written is not what the source has; nothing is published then.
     """
-    content = PartContent(schema, tuple(index), pack_user(metadata))
+    check_scalar_codec(scalar_codec)
+    content = PartContent(schema, tuple(index), pack_user(metadata), scalar_codec=scalar_codec)
     check_indexable(schema, content.index)
     check_room(schema, content.index, content.user)
     place = location_of(path).absolute(check_path(path))

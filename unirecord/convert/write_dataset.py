@@ -14,6 +14,7 @@ from ..format.schema import Schema
 from ..snapshot.dataset_path import resolve
 from ..storage.schemes import location_of, path_on_disk
 from ..storage.storage_options import current_storage, storage_of, use_storage
+from ..writing.part_writer import ScalarCodec, check_scalar_codec
 from ..writing.target import check_free, check_id, check_part_bytes, check_path, storage_to_write_to
 from .conversion import Conversion, Standing, write_part
 from .row_choice import RowChoice, SplitChoice, check_split_target, share_id, write_shares
@@ -115,6 +116,7 @@ def write_dataset(
     shuffle_seed: int | None = None,
     on_error: Literal["raise", "skip", "report"] | None = None,
     report: str | os.PathLike[str] | None = None,
+    scalar_codec: ScalarCodec = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> WrittenRows:
@@ -131,7 +133,8 @@ def write_dataset(
         schema: types that replace those that are found.
         names: of the values, where items are tuples; of the columns of CSV files without a header line.
         kind: what a path is, when its name does not say so: a name of ``unirecord write --from``.
-        index, metadata, max_part_bytes, overwrite, id: as for `Writer`; the metadata of the source is the default.
+        index, metadata, max_part_bytes, overwrite, id, scalar_codec: as for `Writer`; the metadata of the source is the
+            default.
         workers: processes, each of which writes whole parts of a directory; the bytes are the same for any number.
         resume: go on with what the same call has left when it was stopped (docs/writing.md).
         columns, rename, where: which columns, with which new names, of rows that meet which condition; names are those
@@ -156,6 +159,7 @@ def write_dataset(
     """
     if type(workers) is not int or workers < 1:
         raise ValueError(f"workers is a number of processes, 1 or more, got {workers!r}")
+    check_scalar_codec(scalar_codec)
     choice = RowChoice(
         columns=columns, rename=rename or {}, where=where, sample=sample, seed=seed, resize=resize, max_side=max_side,
         reencode=reencode, picture_columns=picture_columns, on_error=on_error,
@@ -185,7 +189,7 @@ def write_dataset(
                 share, os.path.join(place, name), share.schema, index=index, overwrite=overwrite,
                 user=pack_user(share.metadata if metadata is None else metadata),
                 max_part_bytes=check_part_bytes(max_part_bytes, place), id=share_id(base, name), workers=workers,
-                resume=resume, options=choice.options(),
+                resume=resume, options=choice.options(), scalar_codec=scalar_codec,
             )
             for name, share in choice.shares(given).items()
         }  # fmt: skip
@@ -204,12 +208,14 @@ def write_dataset(
     def write(rows: Source) -> tuple[int, list[LeftOut]]:
         if place.endswith(".urec"):
             return write_part(
-                rows, place, found.schema, index=index, metadata=user, overwrite=overwrite, id=id, limit=limit
-            )
+                rows, place, found.schema, index=index, metadata=user, overwrite=overwrite, id=id, limit=limit,
+                scalar_codec=scalar_codec,
+            )  # fmt: skip
         spec = Conversion(
             rows, place, found.schema, index=index, user=pack_user(user), overwrite=overwrite,
             max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id, place),
-            workers=workers, resume=resume, limit=limit, options=choice.options(), storage=storage,
+            workers=workers, resume=resume, limit=limit, options=choice.options(), scalar_codec=scalar_codec,
+            storage=storage,
         )  # fmt: skip
         written, left_out = spec.run(tell)
         return written, [*rows.left_out, *left_out]

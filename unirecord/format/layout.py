@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ..core import xxh3_64
+from ..core import CODEC_PLAIN, xxh3_64
 from ..errors import CorruptionError, FormatError
 from ..sizes import many
 
@@ -97,6 +97,7 @@ SECTION_STATISTICS = 17
 ANCILLARY = 0x8000  # kinds of sections and pages from here on may be ignored
 MAX_DICTIONARY_BYTES = 1 << 20  # of a compressed column
 MAX_EXPANSION_BITS = 15  # of a frame: a block of at most 2^17 bytes takes at least 4
+MAX_RAW_BYTES = 1 << 32  # what a frame holds is less
 MAX_ANCILLARY_BYTES = 1 << 26  # payload of an ancillary page, so that checking one takes bounded memory
 
 DIGESTS_XXH3_64 = 0  # number of the algorithm of all digests of a part
@@ -168,6 +169,8 @@ class PageHeader:
     payload_bytes: int
     gap: int
     payload_digest: int  # of an end page: the content digest
+    codec: int = CODEC_PLAIN  # of a scalar page
+    raw_bytes: int = 0  # of a scalar page with a codec: bytes of what its frame holds
 
     @property
     def is_ancillary(self) -> bool:
@@ -304,8 +307,8 @@ def gap_of(offset: int, payload_bytes: int) -> int:
 def pack_page_header(part_id: bytes, offset: int, page: PageHeader) -> bytes:
     """The 64 bytes that start the page at ``offset``."""
     body = _PAGE_HEADER.pack(
-        PAGE_MAGIC, page.kind, 0, page.group, page.first_row, page.rows, page.payload_bytes, page.gap,
-        page.payload_digest, 0,
+        PAGE_MAGIC, page.kind, page.codec, page.group, page.first_row, page.rows, page.payload_bytes,
+        page.raw_bytes if page.codec else page.gap, page.payload_digest, 0,
     )[:56]  # fmt: skip
     return body + digest(body, seed(part_id, DOMAIN_PAGE, offset)).to_bytes(8, "little")
 
@@ -316,17 +319,19 @@ def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
         raise CorruptionError(f"the file ends inside the page header at {offset}", offset=offset)
     if raw[:4] != PAGE_MAGIC:
         raise CorruptionError(f"there is no page at {offset}", offset=offset)
-    _, kind, reserved, group, first, rows, size, gap, payload_digest, header_digest = _PAGE_HEADER.unpack(
+    _, kind, codec, group, first, rows, size, gap, payload_digest, header_digest = _PAGE_HEADER.unpack(
         raw[:PAGE_HEADER_BYTES]
     )
     if digest(raw[:56], seed(part_id, DOMAIN_PAGE, offset)) != header_digest:
         raise CorruptionError(
             f"the page header at {offset} does not have the digest stored with it", offset=offset
         )
-    page = PageHeader(kind, group, first, rows, size, gap, payload_digest)
+    gap, raw_bytes = (0, gap) if codec else (gap, 0)  # they share a field
+    page = PageHeader(kind, group, first, rows, size, gap, payload_digest, codec, raw_bytes)
     end, ancillary, dictionary = kind == PAGE_END, page.is_ancillary, kind == PAGE_DICTIONARY
     if (
-        reserved
+        (codec and kind != PAGE_SCALAR)
+        or (codec and not 0 < raw_bytes < MAX_RAW_BYTES)
         or (kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_END, PAGE_DICTIONARY) and not ancillary)
         or gap != (gap_of(offset, size) if kind == PAGE_BLOB else 0)
         or (ancillary and size > MAX_ANCILLARY_BYTES)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core import Digesting
-from ..errors import CorruptionError
+from ..core import CODEC_PLAIN, CODEC_ZSTD, Decoder, Digesting, Encoder, check_codec
+from ..errors import ColumnError, CorruptionError
 from ..sizes import many
 from . import layout
 from .column import Column
@@ -23,6 +23,7 @@ __all__ = [
     "cell_lengths",
     "encode_stored_group",
     "padded",
+    "page_codec",
     "row_sizes",
 ]
 
@@ -58,6 +59,8 @@ def row_sizes(schema: Schema, shape: Shape, rows: int, lengths: Sequence[npt.NDA
     return sizes
 
 
+_LEVEL = 3  # of zstd
+_LEAST_SAVED = 512  # bytes, and at least an eighth: below, a scalar page stays as it is
 _JOIN_BELOW = 32_768  # mean bytes of a row up to which one copy is cheaper than handing the kernel each piece
 _ZEROS = bytes(layout.MEMORY_PAGE)
 
@@ -104,17 +107,46 @@ class EncodedCells:
 
 
 @dataclass(frozen=True)
+class StoredScalars:
+    """The arrays of a scalar page before the digests, as they are stored: a frame of ``raw_bytes``, or plain (0)."""
+
+    content: bytes | memoryview
+    codec: int = CODEC_PLAIN
+    raw_bytes: int = 0
+
+
+def page_codec() -> int:
+    """How scalar pages are stored here by default: compressed where libzstd can be loaded."""
+    try:
+        check_codec(CODEC_ZSTD)
+    except ColumnError:
+        return CODEC_PLAIN
+    return CODEC_ZSTD
+
+
+def _stored_scalars(arrays: list[bytes], codec: int) -> StoredScalars:
+    """The arrays as one frame, where that is worth it."""
+    plain = b"".join(arrays)
+    if codec == CODEC_PLAIN or not _LEAST_SAVED < len(plain) < layout.MAX_RAW_BYTES:
+        return StoredScalars(plain)
+    frame, _, _ = Encoder(codec, 1, _LEVEL).encode([plain])
+    if len(plain) - len(frame) < max(_LEAST_SAVED, len(plain) // 8):
+        return StoredScalars(plain)
+    return StoredScalars(frame, codec, len(plain))
+
+
+@dataclass(frozen=True)
 class Encoded:
     """The bytes of a row group: those of the blob page, and of the scalar page that stands before it.
 
     Those of the blob page may be written while their digests, which the scalar page holds, are being computed.
-    How many bytes each page has is known at once.
+    How many bytes each page has is known at once, so these digests are never compressed.
     """
 
     part_id: bytes
     group: GroupPlace
     rows: int
-    scalars: list[bytes]
+    scalars: StoredScalars
     units: Digesting | None
     scalar_bytes: int
     blobs: list[Any]
@@ -122,15 +154,27 @@ class Encoded:
     def scalar_page(self) -> tuple[list[bytes], int]:
         """The scalar page in pieces, and the digest of its payload; waits for the digests of the blobs."""
         units = [] if self.units is None else [self.units.digests().tobytes()]
-        payload = b"".join([*self.scalars, *units])
+        payload = b"".join([self.scalars.content, *units])
         digest = layout.digest(payload, layout.seed(self.part_id, layout.DOMAIN_SCALARS, self.group.offset))
-        header = _scalar_header(self.group, self.rows, len(payload), digest)
+        header = _scalar_header(self.group, self.rows, self.scalars, len(payload), digest)
         tail = _ZEROS[: self.scalar_bytes - layout.PAGE_HEADER_BYTES - len(payload)]
         return [layout.pack_page_header(self.part_id, self.group.offset, header), payload, tail], digest
 
 
-def _scalar_header(group: GroupPlace, rows: int, size: int, digest: int) -> PageHeader:
-    return PageHeader(layout.PAGE_SCALAR, group.number, group.first_row, rows, size, 0, digest)
+def _scalar_header(
+    group: GroupPlace, rows: int, scalars: StoredScalars, size: int, digest: int
+) -> PageHeader:
+    return PageHeader(
+        layout.PAGE_SCALAR,
+        group.number,
+        group.first_row,
+        rows,
+        size,
+        0,
+        digest,
+        scalars.codec,
+        scalars.raw_bytes,
+    )
 
 
 def encode_group(
@@ -139,15 +183,19 @@ def encode_group(
     part_id: bytes,
     group: GroupPlace,
     pieces: Sequence[ColumnBatch],
+    codec: int = CODEC_PLAIN,
 ) -> Encoded:
-    """Encodes the rows of ``pieces`` as one row group. The buffers may be views of the pieces' own memory."""
+    """Encodes the rows of ``pieces`` as one row group. The buffers may be views of the pieces' own memory.
+
+    ``codec``: of the scalar page, where it pays.
+    """
 
     def cells(seed: int) -> EncodedCells:
         rows = sum(piece.rows for piece in pieces)
         encode = _encode_fixed if shape.row_bytes else _encode_variable
         return encode(schema, shape, pieces, rows, seed)
 
-    return assemble_group(schema, shape, part_id, group, pieces, cells)
+    return assemble_group(schema, shape, part_id, group, pieces, codec, cells)
 
 
 def assemble_group(
@@ -156,17 +204,20 @@ def assemble_group(
     part_id: bytes,
     group: GroupPlace,
     pieces: Sequence[ColumnBatch],
+    codec: int,
     encode_cells: Callable[[int], EncodedCells],
 ) -> Encoded:
     """The row group of these scalars, whose blobs ``encode_cells`` lays out, given the seed of their first digest."""
     rows = sum(piece.rows for piece in pieces)
-    scalars = _encode_scalars(schema, pieces)
+    arrays = _encode_scalars(schema, pieces)
     if not schema.blobs:
+        scalars = _stored_scalars(arrays, codec)
         page_bytes = _scalar_bytes(group, rows, scalars, 0)
         return Encoded(part_id, group, rows, scalars, None, page_bytes, [])
     cells = encode_cells(layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group)))
     size = cells.size
-    scalars += _encode_blob_fields(schema, pieces, cells.lengths)
+    arrays += _encode_blob_fields(schema, pieces, cells.lengths)
+    scalars = _stored_scalars(arrays, codec)
     page_bytes = _scalar_bytes(group, rows, scalars, unit_count(schema, shape, rows))
     start = group.offset + page_bytes
     gap = layout.gap_of(start, size)
@@ -177,8 +228,8 @@ def assemble_group(
     return Encoded(part_id, group, rows, scalars, cells.units, page_bytes, blobs)
 
 
-def _scalar_bytes(group: GroupPlace, rows: int, scalars: list[bytes], units: int) -> int:
-    header = _scalar_header(group, rows, sum(map(len, scalars)) + 8 * units, 0)
+def _scalar_bytes(group: GroupPlace, rows: int, scalars: StoredScalars, units: int) -> int:
+    header = _scalar_header(group, rows, scalars, len(scalars.content) + 8 * units, 0)
     return header.end(group.offset) - group.offset
 
 
@@ -404,6 +455,32 @@ def unit_count(schema: Schema, shape: Shape, rows: int) -> int:
     return -(-rows // shape.unit_rows) if shape.unit_rows else rows * len(schema.blobs)
 
 
+def plain_payload(schema: Schema, shape: Shape, header: PageHeader, stored: bytes) -> memoryview:
+    """The payload of a scalar page with its arrays decompressed; ``stored`` has been checked by its digest.
+
+    CorruptionError when the sizes cannot be, before memory is taken, or it is no frame; ColumnError where it cannot be
+    read here.
+    """
+    if header.codec == CODEC_PLAIN:
+        return memoryview(stored)
+    if header.codec != CODEC_ZSTD:
+        raise ColumnError(f"codec {header.codec} is not known to this version: upgrade unirecord")
+    check_codec(header.codec)
+    frame = len(stored) - 8 * unit_count(schema, shape, header.rows)
+    if not 0 < frame < header.raw_bytes or header.raw_bytes >> layout.MAX_EXPANSION_BITS > frame:
+        raise CorruptionError(
+            f"a scalar page of {many(len(stored), 'byte')} cannot hold {header.raw_bytes} and its digests"
+        )
+    content = np.frombuffer(stored, np.uint8)
+    first, size, raw = (np.array([number], np.uint64) for number in (0, frame, header.raw_bytes))
+    found, good = Decoder(header.codec, 1).decode(content[:frame], first, size, raw)
+    if not good[0]:
+        raise CorruptionError(
+            f"a scalar page is not a zstd frame of {many(header.raw_bytes, 'byte')} and its digests"
+        )
+    return memoryview(np.concatenate([found, content[frame:]]))
+
+
 def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryview) -> ScalarPage:
     """Reads a payload whose digest has been checked; CorruptionError when it is not what ``rows`` rows need."""
     cursor = _Cursor(payload)
@@ -488,9 +565,17 @@ def _nbytes(column: ColumnData) -> int:
 
 
 def encode_stored_group(
-    schema: Schema, shape: Shape, part_id: bytes, group: GroupPlace, pieces: Sequence[StoredRows]
+    schema: Schema,
+    shape: Shape,
+    part_id: bytes,
+    group: GroupPlace,
+    pieces: Sequence[StoredRows],
+    codec: int = CODEC_PLAIN,
 ) -> Encoded:
-    """Encodes rows as one row group, the cells as they are; all ``pieces`` have the alignment of ``shape``."""
+    """Encodes rows as one row group, the cells as they are; all ``pieces`` have the alignment of ``shape``.
+
+    ``codec``: of the scalar page, where it pays.
+    """
 
     def cells(seed: int) -> EncodedCells:
         rows = sum(piece.rows for piece in pieces)
@@ -512,4 +597,4 @@ def encode_stored_group(
         units = Digesting.of_ranges(payload, starts, ranges, seed, layout.PHI)
         return EncodedCells([payload], len(payload), units, stored)
 
-    return assemble_group(schema, shape, part_id, group, pieces, cells)
+    return assemble_group(schema, shape, part_id, group, pieces, codec, cells)

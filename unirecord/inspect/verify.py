@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core import LeavablePool, digest_ranges, result_of, usable_cores
-from ..errors import CorruptionError, FormatError, MissingError, UniRecordError
+from ..errors import ColumnError, CorruptionError, FormatError, MissingError, UniRecordError
 from ..format import layout, metadata
 from ..format.layout import DATA_MAGIC, IndexHeader, PageHeader, Section
 from ..format.metadata import Metadata, Statistics, say_the_same
@@ -699,17 +699,24 @@ def _check_scalar_page(data: DataFile, head: DataHead, group: RowGroup) -> Itera
     header = data.page_header(head, group.offset)
     end = header.payload(group.offset) + header.payload_bytes
     yield from _zeros(data, end, header.end(group.offset), "the padding after the scalar page")
-    yield from _check_inner_padding(data, head.schema, group, header.payload(group.offset))
+    payload = data.scalar_payload(head, group.offset, header)
+    for inside, what, column in _inner_padding(head.schema, group, payload):
+        # What has been compressed has no place of its own in the file.
+        yield Finding(header.payload(group.offset) + (0 if header.codec else inside), what, None, column)
 
 
-def _check_inner_padding(data: DataFile, schema: Schema, group: RowGroup, start: int) -> Iterator[Finding]:
+def _inner_padding(
+    schema: Schema, group: RowGroup, payload: memoryview
+) -> Iterator[tuple[int, str, str | None]]:
     """The arrays of a scalar page are padded with zeros to multiples of 8, and unused bits of validity are zero."""
-    at, rows = start, group.page.rows
+    at, rows = 0, group.page.rows
     for size, nullable in _arrays(schema, group):
         end = layout.align(at + size, 8)
-        yield from _zeros(data, at + size, end, "the padding inside the scalar page")
-        if nullable is not None and rows % 8 and data.read(at + rows // 8, 1)[0] >> rows % 8:
-            yield Finding(at + rows // 8, "unused bits of validity are not zero", None, nullable)
+        wrong = next((place for place in range(at + size, end) if payload[place]), None)
+        if wrong is not None:
+            yield wrong, "the padding inside the scalar page is not zero", None
+        if nullable is not None and rows % 8 and payload[at + rows // 8] >> rows % 8:
+            yield at + rows // 8, "unused bits of validity are not zero", nullable
         at = end
 
 
@@ -1283,17 +1290,26 @@ class _Part:
         return End(at, page.rows, page.group, page.payload_digest)
 
     def _check_rows(self, data: DataFile, head: DataHead, pool: LeavablePool, workers: int) -> End | None:
-        end = None
         decoders = Decoders.of(data, head)
+        advice = "Verify it again where it can be read"
         for ordinal, why in decoders.unavailable.items():
             what = f"its values were not checked, but for their digests: {why}"
-            advice = "Verify it again where it can be read"
             self.problem(what, "nothing", advice, column=head.schema[ordinal].name)
         for column in head.schema:
             if (wrong := column.wrong_logical) is not None:
                 self.problem(
                     wrong, "nothing: its values are read as they are stored", _SAY_ANEW, column=column.name
                 )
+        try:
+            return self._check_pages(data, head, decoders, pool, workers)
+        except ColumnError as error:
+            self.problem(f"its rows were not checked: {error}", "nothing", advice)
+            return None
+
+    def _check_pages(
+        self, data: DataFile, head: DataHead, decoders: Decoders, pool: LeavablePool, workers: int
+    ) -> End | None:
+        end = None
         for found, findings in _in_parallel(data, head, decoders, pool, workers):
             if isinstance(found, Damage):
                 self._damage(found)

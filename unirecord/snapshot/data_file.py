@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import CorruptionError, FormatError
+from ..errors import ColumnError, CorruptionError, FormatError
 from ..format import layout, metadata
 from ..format.layout import FileHeader, PageHeader
 from ..format.metadata import Metadata
-from ..format.page import ScalarPage, decode_scalar_page, fixed_rows
+from ..format.page import ScalarPage, decode_scalar_page, fixed_rows, plain_payload
 from ..format.schema import Schema
 from ..format.values import PackedStrings
 from ..sizes import many
@@ -203,18 +203,33 @@ class DataFile:
         except CorruptionError:
             return None
 
-    def group(self, head: DataHead, offset: int, header: PageHeader) -> RowGroup:
-        """The row group whose scalar page stands at ``offset``; its blobs are not read."""
-        payload = self.read(header.payload(offset), header.payload_bytes)
-        expected = layout.digest(payload, layout.seed(head.header.id, layout.DOMAIN_SCALARS, offset))
+    def scalar_payload(self, head: DataHead, offset: int, header: PageHeader) -> memoryview:
+        """The payload of the scalar page at ``offset``, checked and not compressed.
+
+        ColumnError, which names the file, where its codec is not known, or libzstd is missing.
+        """
+        stored = self.read(header.payload(offset), header.payload_bytes)
+        expected = layout.digest(stored, layout.seed(head.header.id, layout.DOMAIN_SCALARS, offset))
         if expected != header.payload_digest:
             raise CorruptionError(
                 f"the scalar page at {offset} does not have the digest stored with it", offset=offset
             )
-        page = decode_scalar_page(head.schema, head.header.shape, header.rows, memoryview(payload))
+        try:
+            return plain_payload(head.schema, head.header.shape, header, stored)
+        except CorruptionError as error:
+            raise CorruptionError(f"at {offset}: {error}", offset=offset) from None
+        except ColumnError as error:
+            raise ColumnError(
+                f"{self.path}: its scalar pages are compressed, and cannot be read here: {error}"
+            ) from None
+
+    def group(self, head: DataHead, offset: int, header: PageHeader) -> RowGroup:
+        """The row group whose scalar page stands at ``offset``; its blobs are not read."""
+        payload = self.scalar_payload(head, offset, header)
+        page = decode_scalar_page(head.schema, head.header.shape, header.rows, payload)
         start = header.end(offset)
         if not head.schema.blobs:
-            return RowGroup(header.first_row, offset, 0, 0, 0, start, page, expected)
+            return RowGroup(header.first_row, offset, 0, 0, 0, start, page, header.payload_digest)
         blob = self.page_header(head, start)
         if blob.kind != layout.PAGE_BLOB or (blob.group, blob.first_row, blob.rows) != (
             header.group, header.first_row, header.rows,
@@ -228,7 +243,14 @@ class DataFile:
                 f"the blob page at {start} ends at {end}, the file at {self.size}", offset=start
             )
         return RowGroup(
-            header.first_row, offset, start, blob.payload(start), blob.payload_bytes, end, page, expected
+            header.first_row,
+            offset,
+            start,
+            blob.payload(start),
+            blob.payload_bytes,
+            end,
+            page,
+            header.payload_digest,
         )
 
     def groups(self, head: DataHead) -> Iterator[RowGroup]:

@@ -6,13 +6,21 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 from numpy.typing import NDArray
 
-from ..core import CODEC_PLAIN, CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, Encoder, check_column, train_dictionary
+from ..core import (
+    CODEC_PLAIN,
+    CODEC_SHUFFLE_ZSTD,
+    CODEC_ZSTD,
+    Encoder,
+    check_codec,
+    check_column,
+    train_dictionary,
+)
 from ..errors import ColumnError, SchemaError
 from ..format import layout, metadata
 from ..format.column import Codec, Column
@@ -26,6 +34,7 @@ from ..format.page import (
     encode_group,
     encode_stored_group,
     padded,
+    page_codec,
 )
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
@@ -43,7 +52,9 @@ __all__ = [
     "Delivery",
     "PartSequence",
     "RunSync",
+    "ScalarCodec",
     "at_once",
+    "check_scalar_codec",
     "choose_codecs",
     "choose_dictionary",
     "padded_anew",
@@ -378,17 +389,32 @@ def _saved(column: Column, codec: Codec, cells: Cells, total: int) -> float:
 # Writes one part: head, row groups and end page of the data file, and then its index.
 
 
+# How the scalar columns of the data file are stored: compressed, where that pays; as they are; or compressed where
+# libzstd can be loaded (None).
+ScalarCodec = Literal["zstd", "none"] | None
+
+
+def check_scalar_codec(codec: ScalarCodec) -> None:
+    """ValueError unless it is one, ColumnError where it cannot be written here."""
+    if codec not in (None, "zstd", "none"):
+        raise ValueError(f'scalar_codec is "zstd", "none" or None, got {codec!r}')
+    if codec == "zstd":
+        check_codec(CODEC_ZSTD)
+
+
 @dataclass(frozen=True)
 class PartContent:
     """What every part of a dataset has in common: schema, names of index columns, the user's metadata as msgpack.
 
     ``dictionaries``: (ordinal of the column, content) for compressed columns, known with the first rows.
+    ``scalar_codec``: of scalar pages, by name (see `ScalarCodec`).
     """
 
     schema: Schema
     index: tuple[str, ...]
     user: bytes
     dictionaries: tuple[tuple[int, bytes], ...] = ()
+    scalar_codec: ScalarCodec = None
 
 
 @dataclass(frozen=True)
@@ -421,6 +447,8 @@ class PartWriter:
         self.content = content
         self.rows: int = 0
         self.groups: int = 0
+        codecs = {"zstd": CODEC_ZSTD, "none": CODEC_PLAIN}
+        self._page_codec = page_codec() if content.scalar_codec is None else codecs[content.scalar_codec]
         self._digests = bytearray()  # of dictionaries and scalar pages
         head, _ = layout.pack_file_head(
             part_id,
@@ -446,7 +474,7 @@ class PartWriter:
         """Writes the rows as one row group."""
         place = GroupPlace(self.groups, self.rows, self.data.size)
         encode = encode_stored_group if isinstance(pieces[0], StoredRows) else encode_group
-        encoded = encode(self.content.schema, self.shape, self.id, place, pieces)  # type: ignore[arg-type]
+        encoded = encode(self.content.schema, self.shape, self.id, place, pieces, self._page_codec)  # type: ignore[arg-type]
         if encoded.blobs:
             self.data.append([bytes(encoded.scalar_bytes), *encoded.blobs])
             page, digest = encoded.scalar_page()

@@ -23,7 +23,7 @@ from ..storage.schemes import location_of
 from ..storage.storage_options import use_storage
 from .directory_writer import DirectoryWriter
 from .inference import infer_schema
-from .part_writer import PartContent
+from .part_writer import PartContent, ScalarCodec, check_scalar_codec
 from .target import (
     BatchWriter,
     Path,
@@ -110,6 +110,8 @@ class Writer:
         overwrite: replace what is at ``path`` instead of raising ExistsError.
         extra: fields of a record that are not in the schema: ``"error"`` refuses it, ``"ignore"`` drops them.
         id: 16 bytes that make the output reproducible; random by default. Refused where ``path`` is in an object store.
+        scalar_codec: how the data file stores its scalar columns, whose values are read from the index: ``"zstd"``,
+            which is the default where libzstd can be loaded, or ``"none"``, as they are.
         storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Attributes:
@@ -119,6 +121,7 @@ class Writer:
         ExistsError: there is something at ``path``, and ``overwrite`` is False.
         BusyError: another writer that is alive holds the dataset.
         SchemaError: the schema is wrong, or ``index`` names a column that cannot be looked up by value.
+        ColumnError: libzstd is asked for, and cannot be loaded.
         ValueError, TypeError: another wrong argument.
     """
 
@@ -135,16 +138,28 @@ class Writer:
         overwrite: bool = False,
         extra: Literal["error", "ignore"] = "error",
         id: bytes | None = None,
+        scalar_codec: ScalarCodec = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         self._target: Target | None = None
         with use_storage(storage_to_write_to(path, storage_options)):
-            self._open(path, schema, index, metadata, max_part_bytes, overwrite, extra, id, append=False)
+            self._open(
+                path,
+                schema,
+                index,
+                metadata,
+                max_part_bytes,
+                overwrite,
+                extra,
+                id,
+                scalar_codec,
+                append=False,
+            )
 
     def _open(
         self, path: Path, schema: Mapping[str, Any] | Schema | None, index: Sequence[str] | None, user: object,
         max_part_bytes: int | str | None, overwrite: bool, extra: Literal["error", "ignore"], id: bytes | None,
-        *, append: bool,
+        scalar_codec: ScalarCodec, *, append: bool,
     ) -> None:  # fmt: skip
         self.path = check_path(path)
         self._stored = 0
@@ -161,6 +176,8 @@ class Writer:
         if extra not in ("error", "ignore"):
             raise ValueError(f'extra is "error" or "ignore", got {extra!r}')
         part_bytes = check_part_bytes(max_part_bytes, self.path)
+        check_scalar_codec(scalar_codec)
+        self._scalar_codec = scalar_codec
         self._index = None if index is None else check_index_names(index)
         self._user = metadata_map.pack_user(user)
         parsed = None if schema is None else Schema.parse(schema)
@@ -201,7 +218,7 @@ class Writer:
         index = tuple(self._index or ())
         check_indexable(schema, index)
         metadata_map.check_room(schema, index, self._user)
-        content = PartContent(schema, index, self._user)
+        content = PartContent(schema, index, self._user, scalar_codec=self._scalar_codec)
         assert self._target is not None
         if isinstance(self._target, DirectoryWriter):
             self._target.check_schema(content)
@@ -369,6 +386,7 @@ def append(
     max_part_bytes: int | str | None = None,
     extra: Literal["error", "ignore"] = "error",
     id: bytes | None = None,
+    scalar_codec: ScalarCodec = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Writer:
     """A Writer that adds parts to the dataset in a directory; they appear together, at ``close``.
@@ -376,7 +394,7 @@ def append(
     Args:
         path: the directory of a dataset.
         schema, index: the dataset's own by default; given, they must be the same.
-        max_part_bytes, extra, id, storage_options: as for ``Writer``.
+        max_part_bytes, extra, id, scalar_codec, storage_options: as for ``Writer``.
 
     Raises:
         MissingError: there is no dataset at ``path``; ``Writer`` makes one.
@@ -393,7 +411,7 @@ def append(
     writer = Writer.__new__(Writer)
     writer._target = None
     with use_storage(storage_to_write_to(path, storage_options)):
-        writer._open(path, schema, index, None, max_part_bytes, False, extra, id, append=True)
+        writer._open(path, schema, index, None, max_part_bytes, False, extra, id, scalar_codec, append=True)
     return writer
 
 
