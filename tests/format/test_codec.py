@@ -21,6 +21,7 @@ import zstandard
 import unirecord
 from unirecord.cli.main import main
 from unirecord.core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, Decoder, Encoder
+from unirecord.inspect.describe import describe
 
 IO = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
 SCHEMA = {
@@ -538,3 +539,23 @@ def test_codec_none_of_the_command_leaves_all_as_it_is(tmp_path: Path) -> None:
         assert [content[at + 6] for at, kind, _ in reseal.pages(content) if kind == 1] == [expected]
         with unirecord.UniRecordDataset(target) as ds:
             assert (ds.schema["t"].codec is None) == ("none" in codec)
+
+
+def test_strings_that_repeat_may_have_more_bytes_than_the_files(tmp_path: Path) -> None:
+    with unirecord.Writer(tmp_path / "a.urec", {"word": "string", "n": "int64"}) as writer:
+        for i in range(4_000):
+            writer.write({"word": f"kind {i % 3} " * 200, "n": 1})
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    with unirecord.UniRecordDataset(tmp_path / "a.urec") as ds:
+        (batch,) = ds.batches(4_000)
+        assert sum(map(len, batch["word"])) > 10 * size
+        assert [batch["word"][i] for i in (0, 3_999)] == ["kind 0 " * 200, "kind 0 " * 200]
+
+
+def test_sizes_that_are_shown_of_compressed_scalars_add_up(tmp_path: Path) -> None:
+    part = table(tmp_path / "a.urec")
+    found = describe(part)
+    assert not any(column.exact for column in found.columns if column.name != "blob")
+    assert sum(column.data_bytes for column in found.columns) <= part.stat().st_size
+    plain = describe(table(tmp_path / "b.urec", scalar_codec="none"))
+    assert all(column.exact for column in plain.columns)

@@ -138,13 +138,13 @@ def test_what_grows_after_that_has_an_order_of_its_own(tmp_path: Path) -> None:
 def test_parts_that_are_large_enough_stay(tmp_path: Path) -> None:
     path = make(tmp_path / "x", "numbers", (10, 10_000, 10, 10))
     names = [part.name for part in manifest.read(str(path / "manifest.json")).parts]
-    planned = unirecord.compact(path, part_bytes=40_000, dry_run=True)
+    planned = unirecord.compact(path, part_bytes=10_000, dry_run=True)
     assert parts_of(path) == [10, 10_000, 10, 10]
-    assert planned == unirecord.compact(path, part_bytes="40 kB")
+    assert planned == unirecord.compact(path, part_bytes="10 kB")
     assert (planned.parts_after, planned.written, planned.rows) == (3, 1, 20)
     assert parts_of(path) == [10, 10_000, 20]
     assert [part.name for part in manifest.read(str(path / "manifest.json")).parts][:2] == names[:2]
-    assert unirecord.compact(path, part_bytes=40_000).version == planned.version
+    assert unirecord.compact(path, part_bytes=10_000).version == planned.version
     assert len(unirecord.versions(path)) == 5
 
 

@@ -97,6 +97,7 @@ def write_dataset(
     max_part_bytes: int | str | None = None,
     overwrite: bool = False,
     id: bytes | None = None,
+    scalar_codec: ScalarCodec = None,
     workers: int = 1,
     resume: bool = False,
     columns: Sequence[str] | None = None,
@@ -116,7 +117,6 @@ def write_dataset(
     shuffle_seed: int | None = None,
     on_error: Literal["raise", "skip", "report"] | None = None,
     report: str | os.PathLike[str] | None = None,
-    scalar_codec: ScalarCodec = None,
     storage_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> WrittenRows:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..format import layout
 from ..format.column import Column
+from ..format.schema import Schema
 from ..query.columns import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
 from ..sizes import many
 from ..snapshot.part_set import Part, PartRef, PartSet, Snapshot, resolve
@@ -67,7 +68,8 @@ class ColumnDescription:
         raw_bytes: what its values take before they are compressed.
         data_bytes: what its cells take in the data files, with dictionaries, without padding and digests.
         index_bytes: what its sections take in the indexes.
-        exact: False where a size was estimated from evenly spaced blocks of rows.
+        exact: False where a size was estimated: from evenly spaced blocks of rows, or of scalar columns whose pages are
+            compressed, which have no bytes of their own, as its share of them by raw size.
         nulls: how many values are null.
         distinct: how many different values there are; None where nobody knows.
         min, max: least and greatest value, without nulls and NaNs; None for blob columns, where there is none, and for
@@ -161,10 +163,12 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         parts = [opened.part(i) for i in range(len(opened))]
         of_parts = columns_of(opened)
         described = [_describe_part(part, ref) for part, ref in zip(parts, snapshot.parts, strict=True)]
-        for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
+        for i, found in enumerate(columns):
             found.codec = _codecs(parts, i)
             for part, one in zip(parts, of_parts, strict=True):
                 _add_sizes(found, part.stored_schema[i], i, part, one)
+        _share_pages(snapshot.schema, columns, sum(part.data_bytes for part in described))
+        for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
             if opened.live is not None:
                 _add_values_there(found, column, opened)
                 continue
@@ -240,6 +244,18 @@ def _add_sizes(found: ColumnDescription, column: Column, i: int, part: Part, col
     found.data_bytes += taken
     found.raw_bytes += raw
     found.exact = found.exact and exact
+
+
+def _share_pages(schema: Schema, columns: Sequence[ColumnDescription], data_bytes: int) -> None:
+    """What scalar columns take where their pages are compressed together: of what is left, by their raw sizes."""
+    scalars = [found for column, found in zip(schema, columns, strict=True) if not column.is_blob]
+    raw = sum(found.data_bytes for found in scalars)
+    left = max(data_bytes - sum(found.data_bytes for found in columns) + raw, 0)
+    if raw <= left:
+        return
+    for found in scalars:
+        found.data_bytes = found.data_bytes * left // raw
+        found.exact = False
 
 
 def _codecs(parts: Sequence[Part], i: int) -> str | None:

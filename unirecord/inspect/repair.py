@@ -216,8 +216,8 @@ def _scalar_from_index(index: IndexFile, ordinal: int, column: Column, start: in
     valid = validity(index, ordinal, start, stop)
     if column.is_string:
         cells = strings(index, ordinal, start, stop)
-        if sum(map(len, cells)) > index.header.data_bytes:
-            raise CorruptionError("the strings of a row group take more bytes than the data file has")
+        if sum(map(len, cells)) >> layout.MAX_EXPANSION_BITS > index.header.data_bytes:
+            raise CorruptionError("the strings of a row group take more bytes than the data file can hold")
         lengths = np.array([len(cell) for cell in cells], np.uint32)
         return ScalarColumn(lengths, valid, memoryview(b"".join(cells)))
     values = index.elements((layout.SECTION_VALUES, ordinal), column.dtype, start, stop)
