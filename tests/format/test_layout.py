@@ -156,7 +156,7 @@ def test_a_page_header_comes_back_and_only_at_its_place() -> None:
         {"first_row": 2**62, "rows": 2**62}, {"kind": 5}, {"kind": 0x7FFF}, {"kind": 0x8000, "gap": 64},
         {"kind": 0x8000, "payload_bytes": 2**26 + 1}, {"kind": 4, "rows": 0, "payload_bytes": 0},
         {"kind": 4, "rows": 0, "payload_bytes": 2**20 + 1}, {"kind": 4, "rows": 0, "first_row": 1},
-        {"kind": 4, "rows": 0, "gap": 64}, {"gap": 64}, {"codec": 1}, {"codec": 1, "raw_bytes": 2**32},
+        {"kind": 4, "rows": 0, "gap": 64}, {"codec": 1}, {"codec": 1, "raw_bytes": 2**32},
         {"kind": 2, "codec": 1, "raw_bytes": 64}, {"kind": 4, "rows": 0, "codec": 1, "raw_bytes": 64},
         {"kind": 0x8000, "codec": 1, "raw_bytes": 64},
     ],

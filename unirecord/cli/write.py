@@ -100,7 +100,7 @@ def write_command(parser: CommandParser) -> None:
     parser.add_argument(
         "--codec",
         metavar="CODEC",
-        help="compress blob columns: zstd, zstd:9, column=zstd,…, or auto (what a sample says); none: no column at all, "
+        help="compress blob columns: zstd, zstd:9, column=zstd,…, or auto (what a sample says); none: no column, "
         "also not the scalars of the data file",
     )
     parser.add_argument(
