@@ -86,9 +86,12 @@ void ur_start_writeback(int32_t fd, uint64_t offset, uint64_t bytes);
 
 /* ---- objects ---------------------------------------------------------------------------------------------------- */
 
-/* UR_CORRUPT unless the bytes are one msgpack value by the rules of docs/spec/format.md: whole, without extensions, at most 64
- * deep, keys of maps strings, integers or binary, and none twice in one map. That strings are UTF-8 is not looked at. */
+/* UR_CORRUPT unless the bytes are one msgpack value by the rules of docs/spec/format.md: whole, at most 64 deep, timestamps
+ * in a form of msgpack, keys of maps strings, integers or binary, and none twice in one map. That strings are UTF-8 is not looked at. */
 ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error);
+
+/* Whether an object that has been checked is in its one form: heads as short as they can be, floats of 64 bits. */
+int32_t ur_object_is_canonical(const uint8_t *bytes, uint64_t size);
 
 /* ---- strings of a column: string i is data[ends[i] .. ends[i + 1]) ------------------------------------------------ */
 

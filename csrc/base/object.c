@@ -264,66 +264,66 @@ bool ur_object_is_text(const uint8_t *bytes, uint64_t size) {
   return true;
 }
 
-/* ---- what a value says ------------------------------------------------------------------------------------------- */
+/* ---- the one form of what is compared ---------------------------------------------------------------------------- */
 
-/* One number of two, in this order. */
-static uint64_t joined(uint64_t one, uint64_t other) {
-  uint64_t both[2] = {one, other};
-  return ur_xxh3_64(both, sizeof both, 0);
+/* The byte that begins a string, binary, extension, array or map of this size where its head is the shortest: the first of the
+ * heads that say the size in 1, 2 or 4 bytes is `sized`; 0: there is none for 1 byte. */
+static uint8_t sized_head(uint64_t size, uint8_t sized, uint8_t double_sized) {
+  if (size <= UINT8_MAX && sized != 0) return sized;
+  return size <= UINT16_MAX ? double_sized : (uint8_t)(double_sized + 1);
 }
 
-/* What nil, a bool or a float says, which begins with the byte `first`: floats of both widths as 64 bits. */
-static uint64_t simple_meaning(uint8_t first, const uint8_t *content) {
-  uint64_t bits = 0;
-  double number = 0;
-  float narrow = 0;
-  if (first == 0xca) {
-    uint32_t half = (uint32_t)load_big(content - 4, 4); /* exact: `content` is behind the head, which holds the float */
-    memcpy(&narrow, &half, sizeof narrow);
-    number = (double)narrow;
-    memcpy(&bits, &number, sizeof bits);
-    first = 0xcb;
-  } else if (first == 0xcb) {
-    bits = load_big(content - 8, 8); /* exact: likewise */
+static uint8_t shortest_head(const item *one, uint8_t first) {
+  uint64_t value = one->size;
+  switch (one->kind) {
+    case NATURAL:
+      if (value < 0x80) return (uint8_t)value;
+      return value <= UINT8_MAX ? 0xcc : value <= UINT16_MAX ? 0xcd : value <= UINT32_MAX ? 0xce : 0xcf;
+    case NEGATIVE:
+      value = ~value; /* one less than its size */
+      if (value < 32) return (uint8_t)one->size;
+      return value <= INT8_MAX ? 0xd0 : value <= INT16_MAX ? 0xd1 : value <= INT32_MAX ? 0xd2 : 0xd3;
+    case STRING: return value < 32 ? (uint8_t)(0xa0 | value) : sized_head(value, 0xd9, 0xda);
+    case BINARY: return sized_head(value, 0xc4, 0xc5);
+    case ARRAY: return value < 16 ? (uint8_t)(0x90 | value) : sized_head(value, 0, 0xdc);
+    case MAP: return value < 16 ? (uint8_t)(0x80 | value) : sized_head(value, 0, 0xde);
+    case EXTENSION:
+      for (uint8_t power = 0; power <= 4; power++)
+        if (value == UINT64_C(1) << power) return (uint8_t)(0xd4 + power);
+      return sized_head(value, 0xc7, 0xc8);
+    default: return first == 0xca ? 0xcb : first; /* floats have 64 bits */
   }
-  return joined(first, bits);
 }
 
-uint64_t ur_object_meaning(const uint8_t **at, uint64_t most) {
-  uint8_t first = **at;
-  item one = item_at(*at);
-  *at = one.content;
-  if (has_bytes(one.kind)) {
-    *at += one.size; /* exact: ur_object_check() has looked */
-    size_t type = one.kind == EXTENSION;
-    return joined((uint64_t)one.kind, ur_xxh3_64(one.content - type, one.size + type, 0)); /* exact: the type is in memory */
+/* Whether a timestamp takes the form that is the shortest for it; any other extension has one form. */
+static bool has_shortest_time(const item *one) {
+  if (one->content[-1] != 0xff) return true;
+  if (one->size == 8) return load_big(one->content, 4) != 0; /* nanoseconds, or more seconds than 32 bits hold */
+  return one->size == 4 || load_big(one->content + 4, 8) >> 34 != 0;
+}
+
+int32_t ur_object_is_canonical(const uint8_t *bytes, uint64_t size) {
+  const uint8_t *at = bytes, *end = bytes + size; /* exact: the caller's memory */
+  while (at < end) { /* what is inside of an array or map follows its head */
+    item one = item_at(at);
+    if (shortest_head(&one, *at) != *at || (one.kind == EXTENSION && !has_shortest_time(&one))) return false;
+    at = one.content;
+    if (has_bytes(one.kind)) at += one.size; /* exact: ur_object_check() has looked */
   }
-  if (one.kind == OTHER) return simple_meaning(first, one.content);
-  if (one.kind != ARRAY && one.kind != MAP) return joined((uint64_t)one.kind, one.size);
-  uint64_t said = 0;
-  for (uint64_t i = 0; i < one.size; i++) {
-    uint64_t value = ur_object_meaning(at, UINT64_MAX);
-    if (one.kind == MAP) said += joined(value, ur_object_meaning(at, UINT64_MAX)); /* exact: in any order, modulo 2^64 */
-    if (one.kind == ARRAY && i < most) said = joined(said, value);
-  }
-  return joined((uint64_t)one.kind, said);
+  return true;
 }
 
 /* ---- schemas ----------------------------------------------------------------------------------------------------- */
 
-enum { SAID = 4 }; /* elements of a column's entry that say something: name, type, shape, annotations */
-
-bool ur_schema_meaning(const uint8_t *schema, uint64_t *meaning) {
-  item columns = item_at(schema);
-  if (columns.kind != ARRAY) return false;
-  const uint8_t *at = columns.content;
-  *meaning = columns.size;
-  for (uint64_t i = 0; i < columns.size; i++) {
-    item entry = item_at(at);
-    if (entry.kind != ARRAY) return false;
-    *meaning = joined(*meaning, ur_object_meaning(&at, SAID));
+static const uint8_t *end_of(const uint8_t *at) {
+  for (uint64_t left = 1; left > 0; left--) {
+    item one = item_at(at);
+    at = one.content;
+    if (has_bytes(one.kind)) at += one.size;           /* exact: ur_object_check() has looked */
+    if (one.kind == ARRAY) left += one.size;           /* exact: no more than there are bytes */
+    if (one.kind == MAP) left += 2 * one.size;         /* exact: likewise */
   }
-  return true;
+  return at;
 }
 
 bool ur_schema_entries(const uint8_t *schema, const uint8_t **at, uint64_t *count) {
@@ -339,7 +339,7 @@ bool ur_schema_next_name(const uint8_t **at, const uint8_t **name, uint64_t *byt
   item first = item_at(entry.content);
   *name = first.content;
   *bytes = first.size;
-  (void)ur_object_meaning(at, 0); /* passes over it */
+  *at = end_of(*at);
   return first.kind == STRING;
 }
 

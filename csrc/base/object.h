@@ -5,13 +5,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A number that goes with what the value at *at says: the same however it is encoded, and in whatever order maps have their
- * keys. Of an array at the top the first `most` items alone. *at becomes the end of the value. At most 64 calls deep. */
-uint64_t ur_object_meaning(const uint8_t **at, uint64_t most);
-
-/* The same of the "schema" of a part's metadata, of which further elements of an entry say nothing; false: it is none. */
-bool ur_schema_meaning(const uint8_t *schema, uint64_t *meaning);
-
 /* Whether all strings of an object that has been checked are UTF-8. */
 bool ur_object_is_text(const uint8_t *bytes, uint64_t size);
 

@@ -88,6 +88,8 @@ static ur_status take_part_names(ur_dataset *ds, const ur_part_info *info, ur_er
   uint64_t count = 0, bytes = 0;
   if (ur_object_check(info->metadata, info->metadata_bytes, NULL) != UR_OK || !ur_object_is_text(info->metadata, info->metadata_bytes))
     return ur_fail(error, UR_FORMAT, "its metadata cannot be read");
+  if (!ur_object_is_canonical(info->metadata, info->metadata_bytes))
+    return ur_fail(error, UR_FORMAT, "its metadata are not in the one form that they have");
   const uint8_t *schema = ur_object_first(info->metadata, "schema");
   if (schema == NULL || !ur_schema_entries(schema, &at, &count) || count != (uint64_t)info->columns)
     return ur_fail(error, UR_FORMAT, "its metadata does not name its columns");

@@ -222,7 +222,7 @@ static ur_status check_metadata(const uint8_t *value, ur_error *error) {
   ur_status status = UR_OK;
   if (!decode_base64(text, packed, &bytes))
     status = wrong(error, "its metadata is not base64");
-  else if (ur_object_check(packed, bytes, NULL) != UR_OK || !ur_object_is_text(packed, bytes))
+  else if (ur_object_check(packed, bytes, NULL) != UR_OK || !ur_object_is_text(packed, bytes) || !ur_object_is_canonical(packed, bytes))
     status = wrong(error, "its metadata is not one msgpack value by the rules of the format");
   free(packed);
   return status;

@@ -91,7 +91,7 @@ static bool read_shape(const uint8_t *value, uint64_t element_bytes, uint8_t *ra
   return *rank > 0 && known < UINT64_C(1) << 62;
 }
 
-/* Whether annotations can stand in msgpack as well: numbers of 64 bits, 16 levels. */
+/* Whether annotations can stand in msgpack as well: numbers of 64 bits, 16 levels, keys in the order of their code points. */
 static bool are_annotations(const uint8_t *value, int level) {
   ur_json_kind kind = ur_json_kind_of(value);
   if (kind == UR_JSON_INTEGER) {
@@ -103,8 +103,11 @@ static bool are_annotations(const uint8_t *value, int level) {
   if (level > ANNOTATION_LEVELS) return false;
   ur_json_items items = ur_json_items_of(value);
   const uint8_t *item = NULL;
-  while (ur_json_next(&items, NULL, &item))
+  ur_json_text key = {0}, before = {0};
+  for (bool first = true; ur_json_next(&items, &key, &item); first = false, before = key) {
+    if (kind == UR_JSON_OBJECT && !first && ur_json_compare(before, key) >= 0) return false;
     if (!are_annotations(item, level + 1)) return false;
+  }
   return true;
 }
 
@@ -119,6 +122,7 @@ static bool read_column(const uint8_t *value, ur_schema_column *column) {
   if (ur_json_next(&items, NULL, &annotations) &&
       (ur_json_kind_of(annotations) != UR_JSON_OBJECT || ur_json_count(annotations) == 0 || !are_annotations(annotations, 1)))
     return false;
+  if (ur_json_next(&items, NULL, &annotations)) return false; /* there is nothing else */
   column->type = (ur_json_text){type, (uint64_t)(ur_json_end(shape) - type)};
   bool nullable = text.bytes > 0 && text.at[text.bytes - 1] == '?';
   if (nullable) text.bytes--;

@@ -6,7 +6,6 @@
 
 #include "set/set.h"
 #include "base/fork.h"
-#include "base/object.h"
 #include "base/starts.h"
 #include "unirecord_internal.h"
 
@@ -84,25 +83,16 @@ static bool has_table(const ur_part *part, const uint8_t *table, uint32_t column
   return true;
 }
 
-/* Whether the metadata of a part begins with the schema that the options give: bytes that are the same say the same, and
- * others may. */
-static ur_status compare_schema(const ur_set *set, const ur_part *part, bool *same, ur_error *error) {
-  static const uint8_t shortest[] = {0xA6, 's', 'c', 'h', 'e', 'm', 'a'};
-  const uint8_t *schema = set->options.schema;
-  uint64_t bytes = set->options.schema_bytes, wanted = 0, found = 0;
+/* Whether the metadata of a part begins with the schema that the options give, which has one form. */
+static bool has_schema(const ur_set *set, const ur_part *part) {
+  static const uint8_t key[] = {0xA6, 's', 'c', 'h', 'e', 'm', 'a'};
+  uint64_t bytes = set->options.schema_bytes;
   ur_part_info info;
   ur_part_describe(part, &info);
-  *same = info.metadata_bytes >= 1 + sizeof shortest + bytes && /* exact: 32 bits and 8 */
-          info.metadata[0] >> 4 == 8 && memcmp(info.metadata + 1, shortest, sizeof shortest) == 0 &&
-          memcmp(info.metadata + 1 + sizeof shortest, schema, bytes) == 0;
-  if (*same) return UR_OK;
-  ur_status status = ur_object_check(schema, bytes, error);
-  if (status == UR_OK) status = ur_object_check(info.metadata, info.metadata_bytes, error);
-  if (status == UR_CORRUPT) return UR_OK; /* it says nothing */
-  if (status != UR_OK) return status;
-  const uint8_t *own = ur_object_first(info.metadata, "schema");
-  *same = own != NULL && ur_schema_meaning(own, &found) && ur_schema_meaning(schema, &wanted) && found == wanted;
-  return UR_OK;
+  uint64_t head = info.metadata_bytes > 0 && info.metadata[0] == 0xDE ? 3 : 1; /* of a map of 16 keys and more, or of fewer */
+  return info.metadata_bytes >= head + sizeof key + bytes && /* exact: 32 bits and 8 */
+         memcmp(info.metadata + head, key, sizeof key) == 0 &&
+         memcmp(info.metadata + head + sizeof key, set->options.schema, bytes) == 0; /* exact: inside of it */
 }
 
 /* All parts have the schema and the column table that the caller expects, and that of the first one opened. */
@@ -114,11 +104,8 @@ static ur_status check_columns(ur_set *set, int64_t number, const ur_part *part,
   if (!same && set->table_given)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the column table is not that of the dataset's schema");
-  bool named = true;
-  if (set->options.schema != NULL && set->refs[number].content_digest != 0 && set->refs[number].layout == 0)
-    status = compare_schema(set, part, &named, error);
-  if (status != UR_OK) return status;
-  if (!named)
+  if (set->options.schema != NULL && set->refs[number].content_digest != 0 && set->refs[number].layout == 0 &&
+      !has_schema(set, part))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the schema in its metadata is not the dataset's: names of columns differ");
   if (same) return UR_OK;

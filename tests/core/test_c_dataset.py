@@ -507,6 +507,8 @@ def test_text_in_any_form_is_taken_where_python_takes_it(reader: Path, whole: di
         return begun + json.dumps(blank | content, **how).partition("0" * 16)[2]
 
     backwards = json.loads(json.dumps(others), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    schemas = {"schema": backwards["schema"], "layouts": backwards["layouts"]}  # annotations have one order
+    backwards |= {key: others[key] for key in schemas}
     taken_forms = [
         spelled(others), spelled(others, indent=3), spelled(others, separators=(" ,\n", "\t:\r ")),
         spelled(backwards), text[:-1], text + " \r\n\t",
@@ -525,6 +527,7 @@ def test_text_in_any_form_is_taken_where_python_takes_it(reader: Path, whole: di
         text.replace('"part-', '"\\u0070art\\u002d'), text.replace('"deletions"', '"\\u0064eletions"'),
     ]  # fmt: skip
     refused = [
+        *(spelled({**others, key: schemas[key]}) for key in schemas),
         text.replace('"version":1', '"version":1.0'),
         text.replace('"version":1', '"version":01'),
         text.replace('"version":1', '"version":1,"version":1'),

@@ -90,17 +90,24 @@ def test_what_cannot_be_kept_is_refused(given: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", [["x", "int8", None, 3], ["x", "int8", None, {"a": b""}], ["x", "int8", None, [1]]]
+    "entry",
+    [
+        ["x", "int8", None, 3],
+        ["x", "int8", None, {"a": b""}],
+        ["x", "int8", None, [1]],
+        ["x", "int8", None, {"b": 1, "a": 1}],
+        ["x", "int8", None, {"a": [{"b": {"\U0001f600": 1, "\uffff": 1}}]}],
+    ],
 )
 def test_stored_annotations_that_are_none_are_refused(entry: list[Any]) -> None:
     with pytest.raises(FormatError, match="the stored schema's column 'x'"):
         Schema.from_wire([entry])
 
 
-def test_further_elements_of_a_schema_entry_are_ignored() -> None:
-    assert Schema.from_wire([["x", "int8", None, {"a": 1}, "of a later version"]])["x"].annotations == {
-        "a": 1
-    }
+@pytest.mark.parametrize("more", [[], [{"a": 1}, "of a later version"]])
+def test_an_entry_of_a_schema_has_three_elements_or_four(more: list[Any]) -> None:
+    with pytest.raises(FormatError, match="the stored schema's column 0"):
+        Schema.from_wire([["x", "int8", *([None] if more else []), *more]])
 
 
 def test_appended_parts_keep_what_the_dataset_says(tmp_path: Path) -> None:

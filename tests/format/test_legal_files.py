@@ -225,10 +225,10 @@ def test_a_section_with_an_extra_that_means_nothing_is_not_good(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("what", ["name", "type", "shape", "annotations"])
-def test_a_part_of_another_schema_is_refused_in_whatever_encoding(tmp_path: Path, what: str) -> None:
+def test_a_part_of_another_schema_is_refused(tmp_path: Path, what: str) -> None:
     """The manifest says that the part has its schema, and the part says another one that has the same table."""
     columns = [Col("n", "int32"), Col("a", "float32", [2, 3], annotations={"unit": "m"}), Col("t", "text")]
-    spec = Spec(b"0123456789abcdef", columns, encodings=5, user={"b": 2, "a": 1})
+    spec = Spec(b"0123456789abcdef", columns, user={"b": 2, "a": 1})
     spec.groups = [2]
     made = MadePart(tmp_path / "p.urec", spec, [])
     fill(random.Random(1), made, 2)

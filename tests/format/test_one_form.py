@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -48,12 +49,60 @@ def a_gap_of_nothing(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(partgen_bytes, "gap_of", lambda at, size: 64)
 
 
+def metadata_as(change: Callable[[bytes], bytes]) -> Callable[[pytest.MonkeyPatch], None]:
+    inner = partgen_bytes.packed_metadata
+    return lambda patched: patched.setattr(partgen_bytes, "packed_metadata", lambda spec: change(inner(spec)))
+
+
+def longer_head_of_a_name(patched: pytest.MonkeyPatch) -> None:
+    metadata_as(lambda packed: packed.replace(b"\xa4word", b"\xd9\x04word", 1))(patched)
+
+
+def wider_number(patched: pytest.MonkeyPatch) -> None:
+    metadata_as(lambda packed: packed.replace(b"\xa4unit\x07", b"\xa4unit\xcc\x07"))(patched)
+
+
+def float_of_32_bits(patched: pytest.MonkeyPatch) -> None:
+    whole = b"\xa5scale\xcb\x3f\xe0" + bytes(6)
+    metadata_as(lambda packed: packed.replace(whole, b"\xa5scale\xca\x3f" + bytes(3)))(patched)
+
+
+def keys_of_annotations_in_another_order(patched: pytest.MonkeyPatch) -> None:
+    patched.setattr(partgen_bytes, "in_order", lambda said: dict(sorted(said.items(), reverse=True)))
+
+
+def one_more_element_of_an_entry(patched: pytest.MonkeyPatch) -> None:
+    inner = partgen_bytes.metadata
+
+    def said(spec: Any) -> dict[str, Any]:
+        found = inner(spec)
+        found["schema"][0].append(None)
+        return found
+
+    patched.setattr(partgen_bytes, "metadata", said)
+
+
+def longer_heads_of_statistics(patched: pytest.MonkeyPatch) -> None:
+    inner = partgen_bytes.packed_statistics
+    patched.setattr(
+        partgen_bytes,
+        "packed_statistics",
+        lambda *all: inner(*all).replace(b"\xa5nulls", b"\xd9\x05nulls", 1),
+    )
+
+
 # Whether it is to be seen when a part is opened, or takes all rows, or pages that readers of rows do not look at.
 OTHER_FORMS: list[tuple[Callable[[pytest.MonkeyPatch], None], bool]] = [
     (wider_lengths, False),
     (wider_order, True),
     (sections_further_apart, True),
     (a_gap_of_nothing, False),
+    (longer_head_of_a_name, True),
+    (wider_number, True),
+    (float_of_32_bits, True),
+    (keys_of_annotations_in_another_order, True),
+    (one_more_element_of_an_entry, True),
+    (longer_heads_of_statistics, True),
 ]
 
 
@@ -65,15 +114,18 @@ def test_another_form_of_a_part_is_found(
     when_opened: bool,
 ) -> None:
     made = variable_part(tmp_path / "v.urec")
-    assert unirecord.verify(made.path, threads=1).ok
+    made.spec.columns[0].annotations = {"unit": 7, "scale": 0.5}
+    assert unirecord.verify(write(made).path, threads=1).ok
+    before = made.data, made.index
     form(monkeypatch)
     write(made)
+    assert (made.data, made.index) != before
     assert not unirecord.verify(made.path, threads=1).ok
     with pytest.raises(Bad):
         read_part(made.path)
     if when_opened:
-        with pytest.raises(unirecord.CorruptionError):
-            UniRecordDataset(made.path)
+        with pytest.raises((unirecord.FormatError, unirecord.CorruptionError)):
+            unirecord.describe(made.path)
 
 
 def test_a_large_payload_without_its_gap_is_found(tmp_path: Path) -> None:
@@ -156,3 +208,17 @@ def test_a_version_in_a_name_has_no_zeros_beyond_six_digits(directory: Path) -> 
     (directory / said["name"]).rename(directory / longer)
     with_part(directory, {"deletions": {**said, "name": longer}})
     refuses(directory, "deletions|deleted")
+
+
+def test_annotations_of_a_manifest_have_their_keys_in_order(directory: Path) -> None:
+    content = json.loads((directory / "manifest.json").read_text())
+    content["schema"][0].append({"unit": "m", "origin": "x"})
+    (directory / "manifest.json").write_bytes(reseal.sealed(content))
+    refuses(directory, "order of code points")
+
+
+def test_metadata_of_a_manifest_have_one_form(directory: Path) -> None:
+    content = json.loads((directory / "manifest.json").read_text())
+    content["metadata"] = base64.b64encode(b"\xd9\x01a").decode()
+    (directory / "manifest.json").write_bytes(reseal.sealed(content))
+    refuses(directory, "one form")

@@ -14,9 +14,8 @@ from typing import Any
 import msgpack
 import numpy as np
 import xxhash
-from msgpack_encodings import packed_otherwise
 from partgen import MadePart, arrange, fill, specification, thing, write
-from partgen_bytes import Col, Spec
+from partgen_bytes import Col, Spec, in_order
 
 __all__ = ["MadeDirectory", "generate_directory", "publish"]
 
@@ -72,14 +71,14 @@ def publish(path: Path, manifest: dict[str, Any]) -> None:
 
 
 def _wire(columns: list[Col]) -> list[list[Any]]:
-    return [[c.name, c.kind, c.shape, *([c.annotations] if c.annotations else [])] for c in columns]
+    return [[c.name, c.kind, c.shape, *([in_order(c.annotations)] if c.annotations else [])] for c in columns]
 
 
 def _manifest(
     r: random.Random, spec: Spec, entries: list[dict[str, Any]], layouts: list[Any], next_part: int
 ) -> dict[str, Any]:
     generation = r.randint(1, 10**6)
-    user = packed_otherwise(spec.user, r)
+    user = msgpack.packb(spec.user)
     found = {
         "format": "unirecord",
         "version": 1,

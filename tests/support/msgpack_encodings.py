@@ -8,12 +8,12 @@ from typing import Any
 
 import msgpack
 
-__all__ = ["packed_otherwise", "shuffled"]
+__all__ = ["packed_otherwise"]
 
 WIDTHS = (8, 16, 32, 64)
 
 
-def packed_otherwise(value: Any, r: random.Random, *, narrow_floats: bool = True) -> bytes:
+def packed_otherwise(value: Any, r: random.Random) -> bytes:
     """The value as msgpack, each integer, string, array and map with any head that holds it."""
     if value is None or isinstance(value, bool):
         return {None: b"\xc0", False: b"\xc2", True: b"\xc3"}[value]
@@ -21,7 +21,7 @@ def packed_otherwise(value: Any, r: random.Random, *, narrow_floats: bool = True
         return _integer(value, r)
     if isinstance(value, float):
         narrow = struct.pack(">f", value) if abs(value) < 3e38 or value != value else b""
-        if narrow_floats and narrow and struct.unpack(">f", narrow)[0] == value and r.random() < 0.5:
+        if narrow and struct.unpack(">f", narrow)[0] == value and r.random() < 0.5:
             return b"\xca" + narrow
         return b"\xcb" + struct.pack(">d", value)
     if isinstance(value, str):
@@ -34,11 +34,9 @@ def packed_otherwise(value: Any, r: random.Random, *, narrow_floats: bool = True
     if isinstance(value, msgpack.ExtType):
         return _extension(value.code, value.data, r)
     if isinstance(value, list):
-        items = [packed_otherwise(item, r, narrow_floats=narrow_floats) for item in value]
+        items = [packed_otherwise(item, r) for item in value]
         return _sized(len(value), r, (0x90, 16), (None, 0xDC, 0xDD)) + b"".join(items)
-    pairs = [
-        packed_otherwise(item, r, narrow_floats=narrow_floats) for both in value.items() for item in both
-    ]
+    pairs = [packed_otherwise(item, r) for both in value.items() for item in both]
     return _sized(len(value), r, (0x80, 16), (None, 0xDE, 0xDF)) + b"".join(pairs)
 
 
@@ -78,12 +76,3 @@ def _sized(
         if head is not None and size < 1 << 8 * width:
             found.append(bytes([head]) + size.to_bytes(width, "big"))
     return r.choice(found)
-
-
-def shuffled(value: Any, r: random.Random) -> Any:
-    """The value with the keys of its maps in another order."""
-    if isinstance(value, dict):
-        keys = list(value)
-        r.shuffle(keys)
-        return {key: shuffled(value[key], r) for key in keys}
-    return [shuffled(item, r) for item in value] if isinstance(value, list) else value

@@ -11,7 +11,6 @@ import msgpack
 import numpy as np
 import xxhash
 import zstandard
-from msgpack_encodings import packed_otherwise, shuffled
 
 CODES = {"bool": 1, "int8": 2, "uint8": 3, "int16": 4, "uint16": 5, "int32": 6, "uint32": 7, "int64": 8,
          "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "bfloat16": 13, "complex64": 14, "complex128": 15,
@@ -102,7 +101,7 @@ class Spec:
     created_by: str = "partgen 1"
     unknown: dict[str, Any] = field(default_factory=dict)  # metadata keys of a later version
     writes: int = 1  # writer_version
-    encodings: int | None = None  # chooses among the encodings of msgpack; None: the shortest
+    encodings: int | None = None  # chooses among the encodings of objects; None: the shortest
     optional: int = 0  # optional_features of a later version, with which reserved bytes are used
     zone_rows: dict[str, int] = field(default_factory=dict)
     ancillary: dict[tuple[int, int], bytes] = field(default_factory=dict)  # sections by (kind, column)
@@ -149,7 +148,8 @@ def seal(spec: Spec, domain: int, place: int, content: bytes) -> int:
 def metadata(spec: Spec) -> dict[str, Any]:
     return {
         "schema": [
-            [c.name, c.kind, c.shape, *([c.annotations] if c.annotations else [])] for c in spec.columns
+            [c.name, c.kind, c.shape, *([in_order(c.annotations)] if c.annotations else [])]
+            for c in spec.columns
         ],
         "index": spec.index,
         "user": spec.user,
@@ -158,26 +158,22 @@ def metadata(spec: Spec) -> dict[str, Any]:
     }
 
 
+def in_order(said: Any) -> Any:
+    """Annotations with the keys of all maps in the order of their code points."""
+    if isinstance(said, dict):
+        return {key: in_order(said[key]) for key in sorted(said)}
+    return list(map(in_order, said)) if isinstance(said, list) else said
+
+
 def packed_metadata(spec: Spec) -> bytes:
-    """The metadata map; with ``encodings`` of any, and columns of which more is said than a reader knows."""
-    said = metadata(spec)
-    if spec.encodings is None:
-        return bytes(msgpack.packb(said))
-    r = random.Random(spec.encodings)
-    for entry in said["schema"]:
-        if len(entry) > 3:
-            entry[3] = shuffled(entry[3], r)
-            entry += r.choice([[], [], ["of a later version", 7, {"x": [None]}]])
-    return packed_otherwise(said, r)
+    return bytes(msgpack.packb(metadata(spec)))
 
 
 def packed_statistics(spec: Spec, said: list[Any]) -> bytes:
-    """The statistics, floats of 64 bits; with ``encodings`` of any, and with further keys."""
-    if spec.encodings is None:
-        return bytes(msgpack.packb(said))
-    r = random.Random(spec.encodings + 1)
-    more = [entry and {**entry, **r.choice([{}, {"of a later version": [1, "x"]}])} for entry in said]
-    return packed_otherwise(more, r, narrow_floats=False)
+    """The statistics; with ``encodings`` with further keys."""
+    r = random.Random(spec.encodings)
+    more = [{}, {"of a later version": [1, "x"]}] if spec.encodings is not None else [{}]
+    return bytes(msgpack.packb([entry and {**entry, **r.choice(more)} for entry in said]))
 
 
 def head(spec: Spec, magic: bytes, domains: tuple[int, int], fields: bytes, rest: bytes) -> bytes:

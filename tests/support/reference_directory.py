@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 import numpy as np
 from reference import ReferencePart, bits, read_part
-from reference_rules import digest, need, unpack
+from reference_rules import annotations, digest, need, unpack, unpack_one_form
 
 __all__ = ["read_directory"]
 
@@ -55,7 +55,11 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         need(isinstance(manifest.get(key, kind()), kind), f"{key} of the manifest")
     need(re.fullmatch("[0-9a-f]{32}", manifest["id"]) is not None, "dataset id")
     packed = manifest["metadata"]
-    user = None if packed is None else unpack(base64.b64decode(packed, validate=True))
+    user = None if packed is None else unpack_one_form(base64.b64decode(packed, validate=True))
+    for schema in [manifest["schema"], *(file for layout in layouts for file in layout["files"])]:
+        for entry in schema:
+            need(len(entry) in (3, 4), "schema entry of the manifest")
+            annotations(*entry[3:] or [{"none": None}])
     parts = []
     for entry in manifest["parts"]:
         need(re.fullmatch(PART_NAME, entry["name"]) is not None, "part name")
@@ -163,8 +167,9 @@ def without_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def schema_of(part: ReferencePart) -> list[Any]:
-    """What a part's metadata say of its columns; further elements of an entry are ignored."""
-    return [entry[:4] for entry in unpack(part.head.metadata)["schema"]]
+    """What a part's metadata say of its columns."""
+    found: list[Any] = unpack(part.head.metadata)["schema"]
+    return found
 
 
 def read_columns(

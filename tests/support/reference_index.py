@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from reference_rules import STRING, align, digest, need, seed, unpack, versions, zero
+from reference_rules import STRING, align, digest, need, seed, unpack_one_form, versions, zero
 
 if TYPE_CHECKING:
     from reference import ReferencePart
@@ -52,7 +52,7 @@ def read_index(file: bytes, part: ReferencePart) -> None:
         need(stored == digest(content, seed(part_id, 8, n)), f"digest of index block {n}")
     need(file[meta_at : meta_at + meta] == head.metadata, "metadata of the index")
     directory(file, part, table_end, count, size, body_end, optional)
-    part.statistics = unpack(part.sections[17, 65535])
+    part.statistics = unpack_one_form(part.sections[17, 65535])
     for found, exact in zip(part.statistics, statistics(part), strict=True):
         known = exact and {name: found[name] for name in exact}
         uncounted = exact and {**exact, **({"distinct": None} if "distinct" in exact else {})}

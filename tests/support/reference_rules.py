@@ -169,15 +169,27 @@ def unpack(raw: bytes, deepest: int = 64) -> Any:
     return value
 
 
-def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
+def unpack_one_form(raw: bytes) -> Any:
+    """The same in its one form: the shortest heads, floats of 64 bits."""
+
+    def extension(value: Any) -> Any:
+        need(isinstance(value, Extension), "kind of a value in msgpack")
+        return tuple.__new__(msgpack.ExtType, value)
+
     value = unpack(raw)
+    need(msgpack.packb(value, strict_types=True, default=extension) == raw, "the one form of msgpack")
+    return value
+
+
+def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
+    value = unpack_one_form(raw)
     known = ["schema", "index", "user", "created_by"]
     need(isinstance(value, dict) and list(value)[:4] == known, f"metadata does not start with {known}")
     need(isinstance(value["created_by"], str), "created_by of the metadata")
     schema, index = value["schema"], value["index"]
     need(isinstance(schema, list) and len(schema) == len(columns), "schema of the metadata")
     for column, entry in zip(columns, schema, strict=True):
-        need(isinstance(entry, list) and len(entry) >= 3, "schema entry of the metadata")
+        need(isinstance(entry, list) and len(entry) in (3, 4), "schema entry of the metadata")
         schema_entry(column, *entry[:3])
         if len(entry) > 3:
             annotations(entry[3])
@@ -203,6 +215,7 @@ def annotations(said: Any) -> None:
         need(not isinstance(value, float) or abs(value) < float("inf"), "a number of annotations")
         if isinstance(value, dict):
             need(all(isinstance(key, str) for key in value), "a key of annotations")
+            need(list(value) == sorted(value), "order of the keys of annotations")
             pending += value.values()
         elif isinstance(value, list):
             pending += value

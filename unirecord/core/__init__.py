@@ -100,3 +100,4 @@ from .scan import take_marked as take_marked
 from .strings import DistinctStrings as DistinctStrings
 from .strings import check_object as check_object
 from .strings import extreme_strings as extreme_strings
+from .strings import is_canonical as is_canonical

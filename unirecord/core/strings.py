@@ -28,6 +28,11 @@ def check_object(raw: bytes) -> None:
     raise MemoryError(what) if status == lib.UR_NO_MEMORY else CorruptionError(what)
 
 
+def is_canonical(raw: bytes) -> bool:
+    """Whether an object that `check_object` has found good is in its one form: short heads, floats of 64 bits."""
+    return bool(lib.ur_object_is_canonical(raw, len(raw)))
+
+
 # Strings of a column one after the other in memory: the distinct ones, and the least and greatest:
 # csrc/scan/distinct.c.
 

@@ -84,6 +84,11 @@ def checked_annotations(column: str, stored: object) -> bytes:
     problem = _problem(stored, "annotations", 1)
     if problem is not None:
         raise FormatError(f"the stored schema's column {column!r}: {problem}")
+    if not _is_sorted(stored):
+        raise FormatError(
+            f"the annotations of the stored schema's column {column!r} do not have their keys in the order of "
+            "code points"
+        )
     return _packed(stored)
 
 
@@ -102,6 +107,12 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _is_sorted(value: Any) -> bool:
+    if isinstance(value, dict):
+        return list(value) == sorted(value) and all(map(_is_sorted, value.values()))
+    return not isinstance(value, list) or all(map(_is_sorted, value))
 
 
 def _problem(value: object, place: str, depth: int) -> str | None:
@@ -602,8 +613,10 @@ def _shape_ok(dims: Sequence[int], base: str) -> bool:
 
 
 def column_from_wire(i: int, entry: object) -> Column:
-    if not isinstance(entry, list) or len(entry) < 3:
-        raise FormatError(f"the stored schema's column {i} is not [name, type, shape]")
+    if not isinstance(entry, list) or len(entry) not in (3, 4):
+        raise FormatError(
+            f"the stored schema's column {i} is not [name, type, shape] or [name, type, shape, annotations]"
+        )
     name, type_name, shape = entry[:3]
     problem = _name_problem(name)
     if problem is not None or not isinstance(name, str):

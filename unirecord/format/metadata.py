@@ -15,7 +15,7 @@ from ..sizes import many
 from . import layout
 from .column import Column
 from .schema import Schema
-from .values import pack_object, unpack_object
+from .values import pack_object, unpack_canonical
 
 CREATED_BY = f"unirecord {__version__}"
 _GLOBAL_SECTIONS = 4
@@ -103,7 +103,7 @@ def check_room(schema: Schema, index: Sequence[str], user: bytes) -> None:
 def decode(raw: bytes | memoryview) -> Metadata:
     """Reads the map in the head of either file; FormatError when it breaks a rule of docs/spec/format.md."""
     try:
-        content = unpack_object(raw)
+        content = unpack_canonical(raw)
     except CorruptionError as error:
         raise FormatError(f"the metadata cannot be read: {error}") from error
     if not isinstance(content, dict) or list(content)[:4] != ["schema", "index", "user", "created_by"]:
@@ -136,7 +136,7 @@ def encode_statistics(columns: Sequence[dict[str, Any] | None]) -> bytes:
 def decode_statistics(raw: bytes | memoryview, schema: Schema) -> Statistics:
     """Reads the statistics section; FormatError when it does not go with the schema."""
     try:
-        content = unpack_object(raw)
+        content = unpack_canonical(raw)
     except CorruptionError as error:
         raise FormatError(f"the statistics cannot be read: {error}") from error
     if not isinstance(content, list) or len(content) != len(schema):

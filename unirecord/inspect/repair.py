@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 
-import msgpack
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import BusyError, CorruptionError, ExistsError, FormatError, SchemaError, UniRecordError
 from ..format import layout
 from ..format.column import Column
+from ..format.metadata import pack_user
 from ..format.page import ScalarColumn, ScalarPage, cell_lengths, padded, unit_count
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..progress import Progress, Tracker
@@ -411,7 +411,7 @@ def rebuild_manifest(path: str, found: Sequence[tuple[Target, Survey]], staged: 
         )
         for (part, state), head in zip(found, heads, strict=True)
     )
-    user = None if first.user is None else msgpack.packb(first.user, use_bin_type=True)
+    user = None if first.user is None else pack_user(first.user)
     index = tuple(name for name in first.index if all(name in head.metadata.index for head in heads))
     last = max(int(entry.name.split("-")[1]) for entry in entries)
     made = Manifest(secrets.token_bytes(16), 1, last + 1, first.schema, index, user, entries)
@@ -698,7 +698,7 @@ def _write(target: str, listing: Manifest | None, found: list[tuple[Target, Surv
     schema = first.schema  # with its codecs, which a manifest does not hold
     if listing is not None and listing.schema != schema:
         schema = listing.schema
-    user = listing.metadata if listing is not None else msgpack.packb(first.user, use_bin_type=True)
+    user = listing.metadata if listing is not None else pack_user(first.user)
     content = PartContent(schema, first.index, user if user is not None else b"\xc0")
     whole = (part.path for part, state in found if state.head is not None and state.head.schema == schema)
     write_batches(target, content, (batch for path in whole for batch in sound_batches(path)))

@@ -18,7 +18,7 @@ from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
 from ..format.metadata import CREATED_BY, checked_index
 from ..format.schema import Schema
-from ..format.values import unpack_object
+from ..format.values import unpack_canonical
 from ..sizes import many
 from ..storage.schemes import location_of, read_file
 from .layouts import (
@@ -569,7 +569,7 @@ def _metadata(text: Any) -> bytes | None:
         return None
     try:
         packed = base64.b64decode(text, validate=True)
-        unpack_object(packed)
+        unpack_canonical(packed)
     except (TypeError, ValueError) as error:  # a ValueError too: text beyond ASCII
         raise ValueError(f"metadata is not base64 ({error})") from error
     except CorruptionError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .batch import ColumnBatch, ColumnData, RecordEncoder
 from .cell import array_in_cell, decode_cell
-from .objects import Extension, pack_object, unpack_object
+from .objects import Extension, pack_object, unpack_canonical, unpack_object
 from .strings import PackedStrings, Texts, joined_strings
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "decode_cell",
     "joined_strings",
     "pack_object",
+    "unpack_canonical",
     "unpack_object",
 ]

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgpack
 import numpy as np
 
-from ...core import check_object
+from ...core import check_object, is_canonical
 from ...errors import CorruptionError, SchemaError
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "json_object",
     "object_text",
     "pack_object",
+    "unpack_canonical",
     "unpack_object",
 ]
 
@@ -129,6 +130,17 @@ def unpack_object(data: bytes | memoryview) -> Any:
     except UnicodeDecodeError as error:
         raise CorruptionError(f"the object holds a string that is not UTF-8 ({error.reason})") from None
     return _with_times(value) if b"\xff" in raw else value  # the type of a timestamp
+
+
+def unpack_canonical(data: bytes | memoryview) -> Any:
+    """The same, and `CorruptionError` where another encoding says the same in fewer bytes, or a float has 32 bits."""
+    raw = bytes(data)
+    value = unpack_object(raw)
+    if not is_canonical(raw):
+        raise CorruptionError(
+            "it is not in its one form, with heads as short as they can be and floats of 64 bits"
+        )
+    return value
 
 
 def _packable(value: object) -> object:
