@@ -164,11 +164,25 @@ def test_whoever_would_write_it_anew_refuses_by_name(folder: Path, change: Calla
     assert {name: content for name, content in after.items() if name in before} == before
 
 
-def test_purging_refuses_to_write_it_anew(folder: Path) -> None:
-    before = {path.read_bytes() for path in folder.glob("*.urec")}
-    with pytest.raises(unirecord.ColumnError, match=r"column 'blob'.*upgrade"):
-        unirecord.purge(folder, where="n < 0")
-    assert {path.read_bytes() for path in folder.glob("*.urec")} == before
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_purging_refuses_to_write_it_anew_before_a_row_is_deleted(folder: Path, dry_run: bool) -> None:
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(unirecord.ColumnError, match=r"column '(big|blob)'.*upgrade"):
+        unirecord.purge(folder, where="n < 0", dry_run=dry_run)
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.suffix != ".lock"} == before
+    assert len(unirecord.versions(folder)) == 1
+
+
+def test_columns_that_are_known_are_written_anew_without_the_others(part: MadePart, tmp_path: Path) -> None:
+    rows = [{"word": row["word"], "n": row["n"]} for row in part.rows]
+    unirecord.write_dataset(part.path, tmp_path / "some", columns=["word", "n"])
+    assert main(["write", str(part.path), str(tmp_path / "more"), "--columns", "word,n", "--index", "n"]) == 0
+    for path in (tmp_path / "some", tmp_path / "more"):
+        with unirecord.UniRecordDataset(path) as ds:
+            assert [{**row} for row in ds] == rows
+    with pytest.raises(unirecord.ColumnError, match=r"column 'big'.*upgrade"):
+        unirecord.write_dataset(part.path, tmp_path / "all")
+    assert not (tmp_path / "all").exists()
 
 
 def test_merging_keeps_it_byte_for_byte(folder: Path, tmp_path: Path) -> None:

@@ -555,13 +555,20 @@ class PartSet:
 
 
 def check_values(
-    parts: PartSet, rows: NDArray[np.int64], found: Sequence[ColumnResult], *, blobs: bool = True
+    parts: PartSet,
+    rows: NDArray[np.int64],
+    found: Sequence[ColumnResult],
+    *,
+    columns: Sequence[int] | None = None,
+    blobs: bool = True,
 ) -> None:
-    """CorruptionError where ``found``, all columns of these rows, holds what is no value; it names the first one.
+    """CorruptionError where ``found``, columns of these rows, holds what is no value; it names the first one.
 
-    ``blobs``: whether those of blob columns are looked at, too; not where they are decoded anyway.
+    ``columns``: their ordinals; None for all. ``blobs``: whether those of blob columns are looked at, too; not where
+    they are decoded anyway.
     """
-    for column, one in zip(parts.schema, found, strict=True):
+    ordinals = range(len(parts.schema)) if columns is None else columns
+    for column, one in zip((parts.schema[ordinal] for ordinal in ordinals), found, strict=True):
         if column.is_blob and not blobs:
             continue
         for what, wrong in _problems(column, one, len(rows)):

@@ -23,7 +23,7 @@ from ..snapshot.data_file import DataFile, DataHead, RowGroup
 from ..snapshot.dataset_path import deletion_of, no_directory, resolve
 from ..snapshot.deletions import encode_deletion, rows_deleted
 from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, bytes_of_part, files_of_part
-from ..snapshot.part_set import ColumnResult, PartSet
+from ..snapshot.part_set import ColumnResult, Decoders, PartSet
 from ..snapshot.versions import (
     files_of,
     kept_name,
@@ -573,11 +573,22 @@ def purge(
     newest = read_newest(folder)
     _refuse_column_parts(folder, newest)
     asked = None if rows is None else _not_yet(folder, newest, rows)
+    erases_more = where is not None or (asked is not None and bool(np.size(asked)))
+    if erases_more:
+        _refuse_unknown(folder, newest)
     if dry_run:
         return _planned(folder, newest, where, asked)
-    if where is not None or (asked is not None and np.size(asked)):
+    if erases_more:
         delete(folder, where=where, rows=asked)
     return _erased(folder, progress)
+
+
+def _refuse_unknown(folder: str, newest: Manifest) -> None:
+    """Parts with columns that cannot be read here cannot be written anew, so no row of them is to be deleted first."""
+    for entry in newest.parts:
+        with DataFile(os.path.join(folder, entry.name)) as data:
+            head = data.head()
+            Decoders.of(data, head).check_available(head, data.path)
 
 
 def _refuse_column_parts(folder: str, newest: Manifest) -> None:

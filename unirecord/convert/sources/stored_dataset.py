@@ -21,7 +21,6 @@ from ...snapshot.dataset_path import resolve
 from ...snapshot.part_set import ColumnResult, PartSet, check_values
 from ...storage.storage_options import current_storage, use_storage
 from .input_path import InputPath
-from .overrides import apply_overrides
 from .source import Options, RawBatch, Source, Unit
 
 __all__ = ["StoredDataset", "rows_at_once", "stored_rows"]
@@ -68,7 +67,7 @@ class StoredDataset(Source):
         self._identity = found.identity
         self.metadata: Any = found.metadata
         self.indexed = found.index
-        self.schema = apply_overrides(_with_codecs(parts).to_spec(), options.overrides)
+        self.schema = options.schema(_with_codecs(parts).to_spec())
         step, rows = rows_at_once(parts, _UNIT_BYTES), found.rows - found.deleted
         self.units = [
             Unit(f"{self.path}, rows from {start:,}", (start, found.identity), min(step, rows - start))
@@ -82,7 +81,7 @@ class StoredDataset(Source):
         parts = self._parts()
         live = parts.live
         numbers = np.arange(start, start + unit.rows, dtype=np.int64)
-        yield stored_rows(parts, numbers if live is None else live.range(start, unit.rows))
+        yield stored_rows(parts, numbers if live is None else live.range(start, unit.rows), self.schema.names)
 
     def done(self) -> None:
         """Close the files."""
@@ -111,14 +110,16 @@ def rows_at_once(parts: PartSet, size: int) -> int:
     return min(max(int(size / max(parts.mean_row_bytes(), 1.0)), _UNIT_ROWS[0]), _UNIT_ROWS[1])
 
 
-def stored_rows(parts: PartSet, rows: NDArray[np.int64]) -> RawBatch:
-    """Rows of a dataset, all columns, in the order given, as a writer takes them."""
-    found = parts.read(rows, range(len(parts.schema)))
-    check_values(parts, rows, found, blobs=False)
+def stored_rows(parts: PartSet, rows: NDArray[np.int64], names: Sequence[str] | None = None) -> RawBatch:
+    """Rows of a dataset, the columns of these names or all, in the order given, as a writer takes them."""
+    names = parts.schema.names if names is None else names
+    ordinals = [parts.schema.ordinal(name) for name in names]
+    found = parts.read(rows, ordinals)
+    check_values(parts, rows, found, columns=ordinals, blobs=False)
     try:
-        columns = {column.name: _raw(column, data) for column, data in zip(parts.schema, found, strict=True)}
+        columns = {name: _raw(parts.schema[name], data) for name, data in zip(names, found, strict=True)}
     except CorruptionError:
-        check_values(parts, rows, found)  # says where
+        check_values(parts, rows, found, columns=ordinals)  # says where
         raise
     return RawBatch(columns, len(rows))
 
