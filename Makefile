@@ -9,9 +9,9 @@ C_HEADERS := $(wildcard csrc/*.h csrc/*/*.h csrc/*/*/*.h) $(wildcard tests/c/*.h
 C_TESTS := $(sort $(wildcard tests/c/test_*.c tests/c/tsan_*.c tests/c/faults_*.c))
 comma := ,
 C_WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wmissing-prototypes -Wvla -Werror
-# Every batch is timed there (UR_TIME_ALL), as only slow ones are elsewhere.
+# Every batch is timed there (UR_TIME_ALL), as only slow ones are elsewhere; scratch memory is small (csrc/batch/queue.c).
 C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined \
-	-fno-sanitize-recover=all -pthread -Icsrc -Itests/c -DUR_TIME_ALL=1 $(C_WARNINGS)
+	-fno-sanitize-recover=all -pthread -Icsrc -Itests/c -DUR_TIME_ALL=1 -DUR_SCRATCH_BYTES=65536u $(C_WARNINGS)
 
 # What tests/c/fault_seam.c and tests/c/memory_files.c stand in for.
 WRAP = $(foreach call,$(1),-Wl,--wrap=$(call))
@@ -28,10 +28,11 @@ help: ## this list
 
 venv: $(VENV)/ready ## an environment with what the package and its tests need
 
+# What is imported is compiled then; of PyTorch and TensorFlow most is never imported (--no-compile).
 $(VENV)/ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --upgrade pip "setuptools>=77" wheel "cffi>=1.17"
-	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq --no-build-isolation --editable '.[test,demo]'
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq --no-compile --no-build-isolation --editable '.[test,demo]'
 	@touch $@
 
 # Compiles what has changed in csrc/ into the editable install.
@@ -42,7 +43,7 @@ build: venv ## compile what has changed in csrc/
 frameworks: $(VENV)/frameworks ## install what the tests of the adapters run against
 
 $(VENV)/frameworks: Makefile $(VENV)/ready
-	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq $(FRAMEWORKS)
+	flock $(VENV)/build.lock $(BIN)/python -m pip install -qq --no-compile $(FRAMEWORKS)
 	@touch $@
 
 lint: venv ## ruff, format and types

@@ -18,7 +18,7 @@ from pathlib import Path
 
 # On two cores: of three, those that wait for other processes or for disks leave a quarter of them idle.
 AT_ONCE = 4
-SHARES = 9  # several for each process, so that all end at about the same time
+SHARES = 15  # several for each process, so that all end at about the same time
 HEAVY_SHARES = 2  # each imports all frameworks, which takes a quarter of a minute
 TESTS = Path(__file__).resolve().parent
 CORE = re.findall(

@@ -13,7 +13,10 @@
 #include "io/cache.h"
 
 #define ROOM 4096                         /* cells read together, at most */
-#define SCRATCH_BYTES (UINT64_C(8) << 20) /* units read into scratch at a time */
+/* Units read into scratch at a time. Tests make it small: the sanitizer marks all of it anew at each allocation. */
+#ifndef UR_SCRATCH_BYTES
+#define UR_SCRATCH_BYTES (UINT64_C(8) << 20)
+#endif
 
 /* One cell on its way: read straight to its destination, or out of a unit in scratch memory. */
 struct ur_reading {
@@ -149,7 +152,7 @@ static ur_status reserve(ur_cell_queue *queue, uint64_t bytes, ur_error *error) 
   if (queue->scratch != NULL && bytes <= queue->scratch_size - queue->scratch_used) return UR_OK;
   ur_status status = ur_queue_flush(queue, error);
   if (status != UR_OK || (queue->scratch != NULL && bytes <= queue->scratch_size)) return status;
-  uint64_t size = bytes < SCRATCH_BYTES ? SCRATCH_BYTES : bytes;
+  uint64_t size = bytes < UR_SCRATCH_BYTES ? UR_SCRATCH_BYTES : bytes;
   free(queue->scratch);
   queue->scratch = malloc(size);
   queue->scratch_size = queue->scratch == NULL ? 0 : size;

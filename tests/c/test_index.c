@@ -1,4 +1,5 @@
 /* test_index.c - the directory of an index, made in memory: one change to a right one, and it is refused, or still right. */
+#define _GNU_SOURCE
 #include "expect.h"
 #include "part/part.h"
 #include "part_fixture.h"

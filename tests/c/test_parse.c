@@ -1,4 +1,5 @@
 /* test_parse.c - file heads, directory entries and page headers from bytes alone: what is refused, and what is read. */
+#define _GNU_SOURCE
 #include <string.h>
 
 #include "expect.h"

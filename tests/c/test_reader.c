@@ -198,7 +198,7 @@ static void every_flipped_bit_is_seen_or_harmless(void) {
       uint64_t count = file ? part->index_bytes : part->data_bytes;
       for (uint64_t bit = 0; bit < 8 * count; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1 << (bit % 8));
-        store_part(part, path);
+        store_again(part, path);
         (void)try_all(part, bit % 2 ? UR_IO_MAP : UR_IO_PREAD, UR_VERIFY_FIRST, true);
         bytes[bit / 8] ^= (uint8_t)(1 << (bit % 8));
       }
@@ -212,13 +212,13 @@ static void every_truncation_is_refused(void) {
   uint64_t data = part->data_bytes, index = part->index_bytes;
   for (uint64_t length = 0; length < data; length++) {
     part->data_bytes = length;
-    store_part(part, path);
+    store_again(part, path);
     EXPECT(try_all(part, UR_IO_MAP, UR_VERIFY_NEVER, false) != UR_OK);
   }
   part->data_bytes = data;
   for (uint64_t length = 0; length < index; length++) {
     part->index_bytes = length;
-    store_part(part, path);
+    store_again(part, path);
     EXPECT(try_all(part, UR_IO_MAP, UR_VERIFY_NEVER, false) != UR_OK);
   }
   free(part);
@@ -241,7 +241,7 @@ static void sealed_nonsense_does_no_harm(void) {
           put(bytes + at, values[v], width);
           seal_data(part);
           seal_index(part);
-          store_part(part, path);
+          store_again(part, path);
           int io = (int)(v % 2 ? UR_IO_PREAD : UR_IO_MAP);
           (void)try_all(part, io, at % 8 ? UR_VERIFY_NEVER : UR_VERIFY_FIRST, false);
           memcpy(bytes + at, before, 8);
