@@ -16,8 +16,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-# On two cores: of three, those that wait for other processes or for disks leave a quarter of them idle.
-AT_ONCE = 4
+# On two cores: of fewer, those that wait for other processes or for disks leave a part of them idle.
+AT_ONCE = 5
 SHARES = 15  # several for each process, so that all end at about the same time
 HEAVY_SHARES = 2  # each imports all frameworks, which takes a quarter of a minute
 TESTS = Path(__file__).resolve().parent

@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def convert(table: Path, out: Path, **options: Any) -> int:
-    return unirecord.write_dataset(table, out, max_part_bytes=PART_BYTES, **options)
+    return unirecord.write_dataset(table, out, max_part_bytes=PART_BYTES, scalar_codec="none", **options)
 
 
 def ids(path: Path) -> list[int]:
@@ -117,7 +117,17 @@ def test_a_changed_record_is_redone_and_never_published(
     else:
         unirecord.write_dataset([{"id": -1, "name": "x"}], out)
         before = [-1]
-        line = ["write", str(table), str(out), "--append", "--max-part-bytes", "32KB", "--quiet"]
+        line = [
+            "write",
+            str(table),
+            str(out),
+            "--append",
+            "--max-part-bytes",
+            "32KB",
+            "--codec",
+            "none",
+            "--quiet",
+        ]
         _stop_append(monkeypatch, line)
         [folder] = out.glob(".append-*.tmp")
         record = folder / ".task-000000.begun.json"
@@ -171,7 +181,17 @@ def test_a_changed_plan_is_none_and_stops_nobody(
 ) -> None:
     out = tmp_path / "out"
     unirecord.write_dataset([{"id": -1, "name": "x"}], out)
-    line = ["write", str(table), str(out), "--append", "--max-part-bytes", "32KB", "--quiet"]
+    line = [
+        "write",
+        str(table),
+        str(out),
+        "--append",
+        "--max-part-bytes",
+        "32KB",
+        "--codec",
+        "none",
+        "--quiet",
+    ]
     _stop_append(monkeypatch, line)
     [folder] = out.glob(".append-*.tmp")
     plan = json.loads((folder / ".conversion.json").read_text())
