@@ -119,8 +119,18 @@ typedef struct {
   int32_t is_blob;
   int64_t fixed_bytes; /* bytes of a value, or 0 when they differ */
   int32_t codec;       /* ur_codec: how its cells are compressed in this part; values are handed out decompressed */
-  int32_t reserved;
+  int32_t chunked;     /* 1: its cells are cut into chunks in this part; values are handed out whole all the same */
 } ur_column_info;
+
+/* Boxes of values, one for each row, all of one size: of arrays of one shape, or runs of bytes of bytes and text. Of a column that
+ * is cut into chunks, those chunks alone that a box touches are read and checked. */
+typedef struct {
+  int32_t rank;          /* dimensions of the arrays; 1 for bytes and text */
+  int32_t reserved;      /* 0 */
+  const int64_t *shape;  /* of the arrays, from the schema; NULL for bytes and text */
+  const int64_t *sizes;  /* of a box along each dimension; those of bytes and text are counted in bytes */
+  const int64_t *starts; /* `rank` numbers for each row: the element at which its box begins; it lies inside the value */
+} ur_boxes;
 
 typedef struct {
   int32_t column;    /* in: its ordinal in the schema */
@@ -132,6 +142,8 @@ typedef struct {
   uint8_t *valid;    /* in: room for n bytes, 1 = a value, 0 = null; may be NULL. A null has no bytes, or bytes that mean
                         nothing where values have fixed width */
   uint64_t used;     /* out: bytes of data written; with UR_TOO_SMALL, bytes of data needed */
+  const ur_boxes *boxes; /* in: NULL, or the boxes that are wanted in place of whole values; then `offsets` is NULL. Of a null,
+                            which `valid` tells, the box is zero */
 } ur_output;
 
 /* ---- ways of reading files ------------------------------------------------------------------------------------- */

@@ -72,6 +72,17 @@ ur_status ur_decoder_decode(const ur_decoder *decoder, const uint8_t *data, cons
                             const uint64_t *stored, const uint64_t *raw, size_t count, uint8_t *out, uint8_t *good,
                             ur_error *error);
 
+/* ---- chunks: arrays cut along all dimensions ---------------------------------------------------------------------- */
+
+/* Writes `count` values, one after the other, to `out` chunk after chunk, as cells hold them: as many bytes. UR_ARGUMENT unless
+ * 1 <= chunk <= shape along each of `rank` dimensions. */
+ur_status ur_values_cut(int32_t rank, const uint64_t *shape, const uint64_t *chunk, uint64_t element_bytes,
+                        const uint8_t *values, uint64_t count, uint8_t *out, ur_error *error);
+
+/* The inverse: values of cells that hold them chunk after chunk. */
+ur_status ur_values_join(int32_t rank, const uint64_t *shape, const uint64_t *chunk, uint64_t element_bytes,
+                         const uint8_t *cells, uint64_t count, uint8_t *out, ur_error *error);
+
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
 /* Writes the pieces, one after the other, where the file stands, in as many system calls as are best. *written: the bytes

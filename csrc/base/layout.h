@@ -75,6 +75,8 @@
 
 /* Column table. */
 #define UR_AT_COLUMN_CODEC 4
+/* Of the codec: that cells are cut into chunks. */
+#define UR_CODEC_CHUNKED 0x40u
 #define UR_AT_COLUMN_FIXED 8
 #define UR_AT_COLUMN_VALUE 16
 
@@ -136,7 +138,11 @@ enum {
   UR_SECTION_RAW_LENGTHS = 15,
   UR_SECTION_CODEC_DICTIONARY = 16,
   UR_SECTION_STATISTICS = 17,
-  UR_SECTION_KINDS = 18
+  UR_SECTION_CHUNK_SHAPE = 20,
+  UR_SECTION_CHUNK_STARTS = 21,
+  UR_SECTION_CHUNK_ENDS = 22,
+  UR_SECTION_CHUNK_DIGESTS = 23,
+  UR_SECTION_KINDS = 24
 };
 
 /* Kinds of sections and pages from here on are checked as bytes and otherwise ignored. */
@@ -153,7 +159,8 @@ enum {
   UR_DOMAIN_INDEX_BLOCK = 8,
   UR_DOMAIN_CONTENT = 9,
   UR_DOMAIN_CODEC_DICTIONARY = 10,
-  UR_DOMAIN_ANCILLARY = 11
+  UR_DOMAIN_ANCILLARY = 11,
+  UR_DOMAIN_CHUNK = 12
 };
 
 #define UR_PHI UINT64_C(0x9E3779B97F4A7C15)

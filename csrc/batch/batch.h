@@ -47,6 +47,11 @@ ur_status ur_blame(ur_error *error, ur_status status, const ur_group *group, int
 ur_status ur_measure_strings(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error);
 ur_status ur_measure_cells(const ur_group *group, int32_t column, int64_t *lengths, ur_error *error);
 
+/* What decompresses the cells of a column: NULL where they are not compressed. *context is taken when it is NULL and needed, for
+ * the caller to give back (batch/place.c). */
+ur_status ur_column_decoding(ur_part *part, ur_column *column, const ur_decoder **decoder, ur_codec_context **context,
+                             ur_error *error);
+
 /* Sees to it that the compressed columns among `outputs` can be decompressed in all parts (batch/place.c). */
 ur_status ur_prepare_decoders(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
                               ur_error *error);
@@ -68,7 +73,16 @@ ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_er
 ur_status ur_gather_strings(const ur_group *group, const ur_output *output, ur_error *error);
 ur_status ur_gather_valid(const ur_group *group, const ur_output *output, ur_error *error);
 
-/* Blobs of all the blob columns among `outputs`, of all the groups of a batch together (batch/cells.c). */
+/* Bytes that the boxes of an output need for so many rows; UR_ARGUMENT when they do not fit its column (batch/boxes.c). */
+ur_status ur_measure_boxes(const ur_column_info *info, const ur_output *output, int64_t rows, uint64_t *needed,
+                           ur_error *error);
+
+/* Boxes of the values of one blob column, of all `rows` rows of the groups of a batch; whether they are null is known
+ * (batch/boxes.c). */
+ur_status ur_gather_boxes(const ur_group *groups, int64_t group_count, const ur_output *output, int64_t rows,
+                          ur_error *error);
+
+/* Blobs of all the blob columns among `outputs` but those of which boxes are wanted, of all the groups of a batch together (batch/cells.c). */
 ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
                           ur_error *error);
 

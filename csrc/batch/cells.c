@@ -75,7 +75,7 @@ static ur_status verify_unit(ur_part *part, uint64_t row, const ur_wanted *wante
   ur_extent extent;
   ur_status status = ur_locate_unit(part, row, ur_blob_of(part, wanted), cell, &unit, &extent, error);
   if (status != UR_OK) return status;
-  *while_copied = !wanted->compressed && ur_cell_streams(wanted->output, cell->bytes) && extent.offset == cell->offset &&
+  *while_copied = !wanted->other && ur_cell_streams(wanted->output, cell->bytes) && extent.offset == cell->offset &&
                   extent.bytes == cell->bytes;
   if (*while_copied) return UR_OK;
   /* exact: units are inside the file */
@@ -117,17 +117,16 @@ static ur_status copy_checking(const ur_group *group, int64_t i, const ur_wanted
   return ur_blame(error, status, group, i, part->data.unit_rows > 0 ? -1 : wanted->output->column);
 }
 
-/* Decompresses the cells of one output, the rows ahead already on their way into the cache. */
+/* Makes values of the cells of one output, the rows ahead already on their way into the cache. */
 static ur_status decode_view(const ur_cell_batch *batch, const chunk *located, int32_t j, const segment *rows,
                              ur_error *error) {
-  ur_codec_context *context = ur_codec_context_take();
-  if (context == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory to decompress");
+  ur_codec_context *context = NULL;
   int64_t end = located->rows * batch->count, lead = located->ahead * batch->count;
   ur_status status = UR_OK;
   for (int64_t i = 0; i < rows->n && status == UR_OK; i++) {
     int64_t at = (rows->at + i) * batch->count + j;
     if (at + lead < end) ur_touch_cell(located->from[at + lead], batch->cells[at + lead].bytes);
-    status = ur_decode_cell(rows->group, rows->first + i, batch->wanted[j].output, context, located->from[at],
+    status = ur_decode_cell(rows->group, rows->first + i, batch->wanted[j].output, &context, located->from[at],
                             &batch->cells[at], error);
   }
   ur_codec_context_give(context);
@@ -138,7 +137,7 @@ static ur_status decode_view(const ur_cell_batch *batch, const chunk *located, i
 static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int32_t j, const segment *rows,
                            ur_error *error) {
   const ur_output *output = batch->wanted[j].output;
-  if (rows->group->part->columns[output->column].info.codec != UR_CODEC_PLAIN)
+  if (!rows->group->part->columns[output->column].is_plain)
     return decode_view(batch, located, j, rows, error);
   const ur_extent *cells = batch->cells;
   const uint8_t *const *from = located->from;
@@ -261,11 +260,11 @@ static void find_wanted(ur_cell_batch *batch, const ur_group *groups, int64_t gr
                         int32_t count) {
   for (int32_t i = 0; i < count; i++) {
     int32_t column = outputs[i].column;
-    if (groups->part->columns[column].blob < 0) continue; /* in all parts, or in none */
-    bool compressed = false;
+    if (groups->part->columns[column].blob < 0 || outputs[i].boxes != NULL) continue; /* in all parts, or in none */
+    bool other = false;
     for (int64_t g = 0; g < group_count; g++)
-      compressed = compressed || groups[g].part->columns[column].info.codec != UR_CODEC_PLAIN;
-    batch->wanted[batch->count++] = (ur_wanted){&outputs[i], -1, compressed};
+      other = other || !groups[g].part->columns[column].is_plain;
+    batch->wanted[batch->count++] = (ur_wanted){&outputs[i], -1, other};
   }
 }
 
@@ -294,7 +293,7 @@ ur_status ur_gather_cells(const ur_group *groups, int64_t group_count, const ur_
       located.while_copied != NULL) {
     find_wanted(&batch, groups, group_count, outputs, count);
     queue.expected = rows * batch.count;
-    status = gather(&batch, &located, &queue, groups, group_count, error);
+    if (batch.count > 0) status = gather(&batch, &located, &queue, groups, group_count, error);
   } else {
     status = ur_fail(error, UR_NO_MEMORY, "no memory to read %" PRId64 " rows", rows);
   }

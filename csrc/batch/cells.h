@@ -9,7 +9,7 @@
 typedef struct {
   const ur_output *output;
   int32_t located; /* its number among the blob columns of the part whose rows are being located */
-  bool compressed; /* in some part */
+  bool other;      /* its cells are not its values in some part: they are compressed, or cut into chunks */
 } ur_wanted;
 
 /* The outputs of a batch that are blobs, and where the cells of some of its rows lie. */
@@ -40,9 +40,9 @@ static inline bool ur_cell_streams(const ur_output *output, uint64_t bytes) {
 bool ur_cell_destination(const ur_output *output, int64_t place, uint64_t bytes, uint8_t **to);
 ur_status ur_cells_changed(ur_error *error);
 
-/* Decompresses a cell of row i of the group, which lies at `stored` in memory, to where it goes in the output; blames the
- * row when that fails (batch/place.c). */
-ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *output, ur_codec_context *context,
+/* Makes a value of a cell of row i of the group, which lies at `stored` in memory, where it goes in the output: decompressed,
+ * its chunks put together. Blames the row when that fails. *context: taken when it is needed; NULL before (batch/place.c). */
+ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *output, ur_codec_context **context,
                          const uint8_t *stored, const ur_extent *cell, ur_error *error);
 
 /* ---- without a view (batch/queue.c) ------------------------------------------------------------------------------ */

@@ -114,7 +114,7 @@ static bool are_even(ur_part *part, uint64_t *start, uint64_t *gap) {
 
 /* The first cell of a blob column, of which each row has its own; NULL when they are compressed. */
 static const uint8_t *cells_of(const ur_part *part, const ur_column *column, uint64_t start) {
-  if (column->info.codec != UR_CODEC_PLAIN || column->stored_width != (uint64_t)column->info.fixed_bytes) return NULL;
+  if (!column->is_plain || column->stored_width != (uint64_t)column->info.fixed_bytes) return NULL;
   return part->file->view + start + column->place; /* exact: the cell is in its row, and the rows are in the file */
 }
 
@@ -137,7 +137,8 @@ static bool note(const ur_direct *direct, ur_part *part, struct ur_direct_part *
 /* Whether all outputs are of columns that have a slot; those that are wrong are told of elsewhere. */
 static bool can_be_direct(const ur_direct *direct, const ur_set_columns *columns, const ur_output *outputs, int32_t count) {
   for (int32_t i = 0; i < count; i++) {
-    if (outputs[i].column < 0 || (uint32_t)outputs[i].column >= columns->count || outputs[i].offsets != NULL) return false;
+    if (outputs[i].column < 0 || (uint32_t)outputs[i].column >= columns->count) return false;
+    if (outputs[i].offsets != NULL || outputs[i].boxes != NULL) return false;
     if (direct->slot[outputs[i].column] < 0) return false;
   }
   return count > 0;

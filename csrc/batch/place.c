@@ -1,5 +1,6 @@
-/* batch/place.c - where in a batch a value goes, decompressed on the way; which row and column an error is blamed on. */
+/* batch/place.c - where in a batch a value goes, made of its cell on the way; which row and column an error is blamed on. */
 #include "batch/cells.h"
+#include "part/chunks.h"
 #include "unirecord_internal.h"
 
 ur_status ur_blame(ur_error *error, ur_status status, const ur_group *group, int64_t i, int32_t column) {
@@ -24,7 +25,7 @@ ur_status ur_cells_changed(ur_error *error) {
   return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_NOWHERE, "the lengths of blobs changed while they were read");
 }
 
-/* ---- cells of compressed columns, decompressed straight into a batch ------------------------------------------- */
+/* ---- cells that are not their values: decompressed, or put together, straight into a batch ---------------------- */
 
 ur_status ur_prepare_decoders(const ur_group *groups, int64_t group_count, const ur_output *outputs, int32_t count,
                               ur_error *error) {
@@ -41,7 +42,32 @@ ur_status ur_prepare_decoders(const ur_group *groups, int64_t group_count, const
   return UR_OK;
 }
 
-ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *output, ur_codec_context *context,
+ur_status ur_column_decoding(ur_part *part, ur_column *column, const ur_decoder **decoder, ur_codec_context **context,
+                             ur_error *error) {
+  *decoder = NULL;
+  if (column->info.codec == UR_CODEC_PLAIN) return UR_OK;
+  ur_status status = ur_column_decoder(part, column, decoder, error);
+  if (status == UR_OK && *context == NULL) *context = ur_codec_context_take();
+  return status != UR_OK || *context != NULL ? status : ur_fail(error, UR_NO_MEMORY, "no memory to decompress");
+}
+
+/* A cell of one frame, or of chunks. */
+static ur_status make_value(ur_part *part, uint64_t row, ur_column *column, ur_codec_context **context,
+                            const uint8_t *stored, uint64_t bytes, uint8_t *to, uint64_t raw, ur_error *error) {
+  const ur_decoder *decoder = NULL;
+  bool table = false;
+  ur_chunked cell;
+  ur_status status = ur_column_decoding(part, column, &decoder, context, error);
+  if (status == UR_OK && column->info.chunked)
+    status = ur_chunked_open(part, row, column, bytes, raw, &table, &cell, error);
+  if (status != UR_OK) return status;
+  if (table) return ur_chunks_join(&cell, decoder, *context, stored, to, error);
+  if (decoder != NULL) return ur_decode(decoder, *context, stored, bytes, to, raw, error);
+  memcpy(to, stored, raw); /* exact: of one chunk, and so what is stored */
+  return UR_OK;
+}
+
+ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *output, ur_codec_context **context,
                          const uint8_t *stored, const ur_extent *cell, ur_error *error) {
   ur_column *column = &group->part->columns[output->column];
   int64_t place = ur_place(group, i);
@@ -53,11 +79,10 @@ ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *outp
     raw = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
     to = output->data + output->offsets[place]; /* exact: offsets that were measured */
   }
-  const ur_decoder *decoder = NULL;
-  ur_status status = ur_column_decoder(group->part, column, &decoder, error);
-  if (status == UR_OK) status = ur_decode(decoder, context, stored, cell->bytes, to, raw, error);
+  ur_status status =
+      make_value(group->part, (uint64_t)group->rows[i], column, context, stored, cell->bytes, to, raw, error);
   if (status == UR_OK) return UR_OK;
-  if (status == UR_CORRUPT && error != NULL) {
+  if (status == UR_CORRUPT && error != NULL && error->file == UR_FILE_NONE) {
     error->file = UR_FILE_DATA;
     error->offset = cell->offset;
   }

@@ -3,7 +3,7 @@
  * A cell is read straight into the caller's buffer and verified there as soon as it lands; only where rows share a digest
  * and it has not been checked yet, the whole unit is read into scratch memory first. The cells of all parts are read
  * together: a batch of a set of a hundred parts has a few rows in each, too few to keep a disk busy one after the other.
- * Compressed cells are always read into scratch memory, and decompressed from there.
+ * Cells that are compressed or cut into chunks are always read into scratch memory, and their values made from there.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 /* One cell on its way: read straight to its destination, or out of a unit in scratch memory. */
 struct ur_reading {
   const ur_group *group;
-  const ur_output *output;   /* where it is decompressed to, else NULL */
+  const ur_output *output;   /* where its value goes, when the cell is not that; else NULL */
   uint8_t *to;
   const uint8_t *unit_bytes; /* what the digest covers, once it has been read */
   ur_extent cell;
@@ -117,9 +117,7 @@ static ur_status deliver(const ur_cell_queue *queue, ur_error *error) {
     /* exact: the cell is inside its unit */
     const uint8_t *from = job->unit_bytes == NULL ? NULL : job->unit_bytes + (job->cell.offset - job->extent.offset);
     if (job->output != NULL) {
-      if (context == NULL) context = ur_codec_context_take();
-      status = context == NULL ? ur_fail(error, UR_NO_MEMORY, "no memory to decompress")
-                               : ur_decode_cell(job->group, job->i, job->output, context, from, &job->cell, error);
+      status = ur_decode_cell(job->group, job->i, job->output, &context, from, &job->cell, error);
       ur_part_timer_end(job->group->timer);
     } else if (job->unit_bytes != job->to && from != NULL && job->cell.bytes > 0) {
       memcpy(job->to, from, job->cell.bytes);
@@ -205,7 +203,7 @@ static ur_status enqueue(ur_cell_queue *queue, const ur_group *group, const ur_w
   ur_part *part = group->part;
   uint64_t row = (uint64_t)group->rows[i], k = part->data.unit_rows;
   ur_reading job = {.group = group, .cell = *cell, .i = i, .column = k > 0 ? -1 : wanted->output->column};
-  if (part->columns[wanted->output->column].info.codec != UR_CODEC_PLAIN)
+  if (!part->columns[wanted->output->column].is_plain)
     job.output = wanted->output;
   else if (!ur_cell_destination(wanted->output, ur_place(group, i), cell->bytes, &job.to))
     return ur_cells_changed(error);

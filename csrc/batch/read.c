@@ -69,6 +69,7 @@ static ur_status check_outputs(const ur_read *read, const ur_output *outputs, in
     status = ur_column_check(read->columns->info[column].type, UR_CODEC_PLAIN, error); /* codecs are each part's own */
     if (status != UR_OK && error != NULL) error->column = column;
     if (status != UR_OK) return status;
+    if (outputs[i].boxes != NULL) continue; /* measuring them looks at more */
     if (is_variable(&read->columns->info[column]) && outputs[i].offsets == NULL)
       return ur_fail(error, UR_ARGUMENT, "column %" PRId32 " has values of different sizes and needs offsets", column);
     if (!is_variable(&read->columns->info[column]) && outputs[i].offsets != NULL)
@@ -169,10 +170,12 @@ void ur_read_close(ur_read *read) {
   if (read->set != NULL) ur_set_leave(read->set);
 }
 
-/* Bytes that the values of a column take; fills `offsets` for a column of variable width. */
-static ur_status measure_column(const ur_read *read, int32_t column, int64_t *offsets, uint64_t *needed,
-                                ur_error *error) {
+/* Bytes that the values of a column take, or their boxes; fills the offsets for a column of variable width. */
+static ur_status measure_column(const ur_read *read, const ur_output *output, uint64_t *needed, ur_error *error) {
+  int32_t column = output->column;
+  int64_t *offsets = output->offsets;
   const ur_column_info *info = &read->columns->info[column];
+  if (output->boxes != NULL) return ur_measure_boxes(info, output, read->rows, needed, error);
   if (!is_variable(info)) return fixed_size(read->rows, info, needed, error);
   ur_status status = UR_OK;
   for (int64_t g = 0; g < read->opened; g++) ur_touch_lengths(&read->groups[g], column);
@@ -203,7 +206,7 @@ ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t outpu
   if (status == UR_OK) status = prefetch(read, outputs, output_count, error);
   if (status == UR_OK) status = ur_prepare_decoders(read->groups, read->opened, outputs, output_count, error);
   for (int32_t i = 0; i < output_count && status == UR_OK; i++)
-    status = measure_column(read, outputs[i].column, outputs[i].offsets, &outputs[i].used, error);
+    status = measure_column(read, &outputs[i], &outputs[i].used, error);
   return status == UR_OK ? ur_check_total(read->groups, read->opened, outputs, output_count, error) : status;
 }
 
@@ -263,6 +266,8 @@ ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t 
   if (blobs) share_time(read);
   if (status == UR_OK && blobs)
     status = ur_gather_cells(read->groups, read->opened, outputs, output_count, error);
+  for (int32_t i = 0; i < output_count && status == UR_OK; i++)
+    if (outputs[i].boxes != NULL) status = ur_gather_boxes(read->groups, read->opened, &outputs[i], read->rows, error);
   if (status == UR_OK) ur_direct_learn(read, outputs, output_count);
   return status;
 }

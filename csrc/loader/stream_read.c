@@ -129,11 +129,11 @@ static ur_status copy_elements(const ur_stream *stream, ur_set *set, const ur_st
   ur_status status = ur_read_open(&read, set, found->rows, found->count, NULL, 0, timing, error);
   for (int64_t g = 0; g < read.opened && status == UR_OK; g++) {
     const ur_group *group = &read.groups[g];
-    const ur_column_info *info = &group->part->columns[stream->column].info;
-    if (group->part->file->view != NULL && info->codec == UR_CODEC_PLAIN) {
+    const ur_column *column = &group->part->columns[stream->column];
+    if (group->part->file->view != NULL && column->is_plain) {
       status = copy_viewed(stream, group, found, data, error);
     } else {
-      status = copy_read(stream, set, group, found, info->fixed_bytes == 0, data, error);
+      status = copy_read(stream, set, group, found, column->info.fixed_bytes == 0, data, error);
     }
     ur_part_timer_end(group->timer);
     for (int64_t i = 0; read.timing != NULL && i < group->count; i++)

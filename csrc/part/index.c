@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "part/part.h"
+#include "part/chunks.h"
 #include "unirecord_internal.h"
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -32,6 +32,8 @@ static ur_status read_columns(ur_part *part, uint64_t *row_bytes, ur_error *erro
     if (status != UR_OK) return status;
     column->blob = -1;
     column->stored_width = ur_stored_width(&column->info);
+    column->rank = entry[3];
+    column->is_plain = column->info.codec == UR_CODEC_PLAIN && (!column->info.chunked || column->rank < 2);
     if (!column->info.is_blob) continue;
     part->blobs[blobs] = (int32_t)i;
     column->blob = blobs++;
@@ -100,20 +102,36 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
     case UR_SECTION_CODEC_DICTIONARY:
       return info->codec != UR_CODEC_PLAIN && width == 1 && count > 0 && count <= UR_MAX_DICTIONARY;
     case UR_SECTION_STATISTICS: return width == 1;
+    case UR_SECTION_CHUNK_SHAPE:
+      return info->chunked && width == 8 && count == (column->rank == 0 ? 1 : 2 * (uint64_t)column->rank);
+    case UR_SECTION_CHUNK_STARTS: return info->chunked && info->fixed_bytes == 0 && width == 8 && count == rows;
+    case UR_SECTION_CHUNK_ENDS: return info->chunked && info->codec != UR_CODEC_PLAIN && width == 4;
+    case UR_SECTION_CHUNK_DIGESTS: return info->chunked && width == 8;
     default: /* other kinds are none of this version */
       return entry->kind == UR_SECTION_ORDER && ordered && width == (rows > UINT64_C(1) << 32 ? 8 : 4) && count == rows;
   }
 }
 
+/* Whether what is said of chunks is there, of as many as have digests. */
+static bool has_chunks(const ur_part *part, const ur_column *column) {
+  const uint32_t *has = column->section;
+  bool chunked = column->info.chunked != 0, compressed = chunked && column->info.codec != UR_CODEC_PLAIN;
+  uint32_t digests = has[UR_SECTION_CHUNK_DIGESTS], ends = has[UR_SECTION_CHUNK_ENDS];
+  return (has[UR_SECTION_CHUNK_SHAPE] != 0) == chunked && (digests != 0) == chunked && (ends != 0) == compressed &&
+         (has[UR_SECTION_CHUNK_STARTS] != 0) == (chunked && column->info.fixed_bytes == 0) &&
+         (ends == 0 || part->sections[ends - 1].count == part->sections[digests - 1].count);
+}
+
 /* Kinds of sections that must and may be there for a column. */
-static bool has_all_sections(const ur_column *column) {
+static bool has_all_sections(const ur_part *part, const ur_column *column) {
   const uint32_t *has = column->section;
   const ur_column_info *info = &column->info;
   bool string = info->type == UR_TYPE_STRING;
   if ((has[UR_SECTION_VALIDITY] != 0) != (info->nullable != 0)) return false;
   if (info->is_blob)
     return (has[UR_SECTION_LENGTHS] != 0) == (column->stored_width == 0) &&
-           (has[UR_SECTION_RAW_LENGTHS] != 0) == (info->codec != UR_CODEC_PLAIN && info->fixed_bytes == 0);
+           (has[UR_SECTION_RAW_LENGTHS] != 0) == (info->codec != UR_CODEC_PLAIN && info->fixed_bytes == 0) &&
+           has_chunks(part, column);
   if (!ur_type_is_known(info)) return has[UR_SECTION_VALUES] != 0;
   bool coded = has[UR_SECTION_CODES] != 0, plain = has[UR_SECTION_STRING_OFFSETS] != 0;
   return (has[UR_SECTION_VALUES] != 0) == !string &&
@@ -162,7 +180,7 @@ static ur_status read_directory(ur_part *part, ur_error *error) {
   }
   bool complete = part->groups_section != 0 && part->statistics_section != 0 && (part->digests_section != 0) == (part->blob_columns > 0) &&
                   (part->starts_section != 0) == (part->blob_columns > 0 && part->data.row_bytes == 0);
-  for (uint32_t i = 0; i < part->header.columns; i++) complete = complete && has_all_sections(&part->columns[i]);
+  for (uint32_t i = 0; i < part->header.columns; i++) complete = complete && has_all_sections(part, &part->columns[i]);
   if (!complete)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_INDEX_HEADER_BYTES,
                       "a section that the schema needs is missing from the directory");
@@ -188,6 +206,7 @@ ur_status ur_index_read(ur_part *part, ur_error *error) {
   part->table = part->head + UR_INDEX_HEADER_BYTES;
   part->block_seed = ur_seed(part->header.id, UR_DOMAIN_INDEX_BLOCK, 0);
   part->unit_seed = ur_seed(part->header.id, UR_DOMAIN_UNIT, 0);
+  part->chunk_seed = ur_seed(part->header.id, UR_DOMAIN_CHUNK, 0);
   part->blocks = divide_up(part->header.digests_offset - part->header.header_bytes, UR_BLOCK_BYTES);
   if (part->verify == UR_VERIFY_NEVER && part->source.fetch == NULL) return UR_OK;
   part->blocks_checked = calloc(part->blocks / 64 + 1, sizeof *part->blocks_checked);
@@ -228,7 +247,10 @@ ur_status ur_part_show(ur_part *part, const int32_t *columns, uint32_t count, ur
 
 void ur_index_free(ur_part *part) {
   size_t columns = part->own_table == NULL ? part->header.columns : (size_t)part->shown + part->header.columns;
-  for (size_t i = 0; part->columns != NULL && i < columns; i++) ur_decoder_release(atomic_load(&part->columns[i].decoder));
+  for (size_t i = 0; part->columns != NULL && i < columns; i++) {
+    ur_decoder_release(atomic_load(&part->columns[i].decoder));
+    ur_chunks_free(part, &part->columns[i]);
+  }
   free(part->own_table);
   free(part->columns);
   free(part->blobs);

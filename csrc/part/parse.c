@@ -138,7 +138,9 @@ ur_status ur_parse_data_header(const uint8_t *header, uint64_t bytes, uint64_t f
 }
 
 ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *error) {
-  unsigned type = entry[0], dtype = entry[1], flags = entry[2], rank = entry[3], codec = entry[UR_AT_COLUMN_CODEC];
+  unsigned type = entry[0], dtype = entry[1], flags = entry[2], rank = entry[3], stated = entry[UR_AT_COLUMN_CODEC];
+  bool chunked = (stated & ~(UR_CODEC_CHUNKED - 1)) == UR_CODEC_CHUNKED; /* what is beyond is a codec of a later version */
+  unsigned codec = chunked ? stated - UR_CODEC_CHUNKED : stated;
   uint64_t stored = ur_load64(entry + UR_AT_COLUMN_FIXED), value = ur_load64(entry + UR_AT_COLUMN_VALUE);
   uint64_t fixed = codec == UR_CODEC_PLAIN ? stored : value;
   bool number = type >= UR_TYPE_BOOL && type <= UR_TYPE_FLOAT64;
@@ -150,7 +152,8 @@ ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *e
   bool good = (scalar || array || other) && (flags & ~1u) == 0 &&
               all_zero(entry + 5, 3) && all_zero(entry + 24, 8) && fixed <= (uint64_t)INT64_MAX &&
               (codec == UR_CODEC_PLAIN ? value == 0 : stored == 0 && !scalar) &&
-              (codec != UR_CODEC_SHUFFLE_ZSTD || array);
+              (codec != UR_CODEC_SHUFFLE_ZSTD || array) &&
+              (!chunked || (array && fixed > 0) || type == UR_TYPE_BYTES || type == UR_TYPE_TEXT);
   if (array)
     good = good && dtype >= UR_TYPE_BOOL && dtype <= UR_TYPE_COMPLEX128 && rank >= 1 && rank <= UR_MAX_RANK &&
            fixed % width_of_type[dtype] == 0;
@@ -161,13 +164,14 @@ ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *e
   if (!good)
     return ur_fail(error, UR_CORRUPT,
                    "the column table entry (type %u, dtype %u, flags %u, rank %u, codec %u, bytes %" PRIu64
-                   ") is not legal", type, dtype, flags, rank, codec, fixed);
+                   ") is not legal", type, dtype, flags, rank, stated, fixed);
   *out = (ur_column_info){.type = (int32_t)type,
                           .dtype = (int32_t)dtype,
                           .nullable = (int32_t)flags,
                           .is_blob = !scalar,
                           .fixed_bytes = (int64_t)fixed,
-                          .codec = (int32_t)codec};
+                          .codec = (int32_t)codec,
+                          .chunked = chunked};
   return UR_OK;
 }
 

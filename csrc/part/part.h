@@ -8,6 +8,7 @@
 #include "base/fail.h"
 #include "base/layout.h"
 #include "io/io.h"
+#include "part/grid.h"
 #include "part/parse.h"
 #include "unirecord_internal.h"
 
@@ -16,8 +17,12 @@ typedef struct {
   uint64_t stored_width;                /* bytes of its cell in every row, or 0 when they differ */
   uint64_t place;                       /* where the cell starts in a row of fixed width */
   int32_t blob;                         /* number among the blob columns, or -1 */
+  uint32_t rank;                        /* dimensions of an array, else 0 */
+  bool is_plain;                        /* its cells are its values, byte for byte */
   uint32_t section[UR_SECTION_KINDS];   /* number in the directory + 1, or 0 */
   _Atomic(ur_decoder *) decoder;        /* of a compressed column, made on first use */
+  _Atomic(ur_grid *) grid;              /* of one that is cut into chunks, likewise */
+  _Atomic(_Atomic(uint64_t) *) chunks_checked; /* a bit for each of its chunks, likewise */
 } ur_column;
 
 #define UR_PART_DESCRIPTORS 3 /* at most: its data file, that again for O_DIRECT, and its index */
@@ -37,6 +42,7 @@ struct ur_part {
   ur_data_header data;
   uint64_t block_seed;
   uint64_t unit_seed;
+  uint64_t chunk_seed;
   _Atomic(uint64_t) *blocks_checked;    /* a bit for each index block; NULL with UR_VERIFY_NEVER, unless it is fetched */
   _Atomic(uint64_t) *blocks_landing;    /* of an index that is fetched: a bit for each block that is being put in its place */
   _Atomic(uint64_t) blocks_left;        /* and how many have not come yet */
@@ -174,6 +180,9 @@ static inline uint64_t ur_vector_load(const ur_vector *vector, uint64_t i) {
 }
 
 /* ---- part/rows.c ----------------------------------------------------------------------------------------------------- */
+
+/* Bytes of an element of an array; 1 of other columns. */
+uint32_t ur_element_bytes(const ur_column_info *info);
 
 /* What decompresses the cells of a compressed column, made when it is first asked for; the part's own. */
 ur_status ur_column_decoder(ur_part *part, ur_column *column, const ur_decoder **decoder, ur_error *error);

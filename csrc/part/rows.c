@@ -272,7 +272,7 @@ void ur_units_check_ahead(ur_part *part, uint64_t count) {
 /* ---- what decompresses the cells of a compressed column: made on first use, with the column's dictionary ------- */
 
 /* The width of an element in the column table: type codes 1 to 15. */
-static uint32_t element_bytes(const ur_column_info *info) {
+uint32_t ur_element_bytes(const ur_column_info *info) {
   static const uint8_t widths[] = {1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 2, 8, 16};
   return widths[info->dtype];
 }
@@ -288,7 +288,7 @@ static ur_status make_decoder(ur_part *part, const ur_column *column, ur_decoder
     dictionary = part->index + entry->offset; /* exact: ur_parse_section() has checked it */
     bytes = entry->bytes;
   }
-  ur_status status = ur_decoder_new(column->info.codec, element_bytes(&column->info), dictionary, bytes, decoder, error);
+  ur_status status = ur_decoder_new(column->info.codec, ur_element_bytes(&column->info), dictionary, bytes, decoder, error);
   if (status == UR_CORRUPT && error != NULL) error->file = UR_FILE_INDEX;
   return status;
 }

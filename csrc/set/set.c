@@ -63,6 +63,7 @@ static ur_status know_columns(ur_set *set, const uint8_t *table, uint32_t count,
   for (uint32_t i = 0; i < count && status == UR_OK; i++) {
     status = ur_parse_column(table + (size_t)i * UR_COLUMN_BYTES, &columns->info[i], error);
     columns->info[i].codec = UR_CODEC_PLAIN; /* what each part stores is its own; values are handed out as they are */
+    columns->info[i].chunked = 0;
   }
   if (status != UR_OK || !atomic_compare_exchange_strong(&set->columns, &none, columns)) free(columns);
   return status;

@@ -18,7 +18,7 @@ static inline ur_status read_columns(ur_set *set, const int64_t *rows, int64_t n
   ur_output outputs[4] = {{0}};
   memset(found, 0, sizeof *found);
   for (int c = 0; c < columns; c++) {
-    outputs[c] = (ur_output){c, 0, found->bytes[c], sizeof found->bytes[c], NULL, found->valid[c], 0};
+    outputs[c] = (ur_output){c, 0, found->bytes[c], sizeof found->bytes[c], NULL, found->valid[c], 0, NULL};
     if (c == 1 || c == 3) outputs[c].offsets = found->offsets[c];
   }
   ur_status status = ur_set_read(set, rows, n, outputs, columns, error);

@@ -77,7 +77,7 @@ static ur_status read_one_column(ur_set *set, int32_t column, int valid, ur_erro
   static int64_t offsets[ROWS + 1];
   int64_t rows[ROWS];
   for (int64_t i = 0; i < ROWS; i++) rows[i] = ROWS - 1 - i;
-  ur_output output = {column, 0, bytes, sizeof bytes, column % 2 ? offsets : NULL, valid ? nulls : NULL, 0};
+  ur_output output = {column, 0, bytes, sizeof bytes, column % 2 ? offsets : NULL, valid ? nulls : NULL, 0, NULL};
   return ur_set_read(set, rows, ROWS, &output, 1, error);
 }
 
@@ -131,7 +131,7 @@ static void values_of_every_width_are_gathered(void) {
     uint8_t *bytes = (uint8_t *)found;
     int64_t rows[ROWS];
     for (int64_t i = 0; i < ROWS; i++) rows[i] = (i * 7) % ROWS;
-    ur_output output = {0, 0, bytes, sizeof found, NULL, NULL, 0};
+    ur_output output = {0, 0, bytes, sizeof found, NULL, NULL, 0, NULL};
     EXPECT_EQUAL(open_one(UR_IO_MAP, UR_VERIFY_ALWAYS, &set, NULL), UR_OK);
     EXPECT_EQUAL(ur_set_read(set, rows, ROWS, &output, 1, NULL), UR_OK);
     EXPECT_EQUAL(output.used, width * ROWS);
@@ -178,7 +178,7 @@ static ur_status read_row(int io, int64_t row, int32_t column, ur_error *error) 
   static uint8_t bytes[256];
   int64_t offsets[2];
   ur_set *set = NULL;
-  ur_output output = {column, 0, bytes, sizeof bytes, column == 3 ? offsets : NULL, NULL, 0};
+  ur_output output = {column, 0, bytes, sizeof bytes, column == 3 ? offsets : NULL, NULL, 0, NULL};
   EXPECT_EQUAL(open_one(io, UR_VERIFY_FIRST, &set, error), UR_OK);
   ur_status status = ur_set_read(set, &row, 1, &output, 1, error);
   ur_set_release(set);
@@ -289,7 +289,7 @@ static void values_of_another_length_than_measured_are_refused(void) {
     uint8_t bytes[64];
     int64_t row = 5, offsets[2] = {0, 60};
     ur_group group = {.part = opened, .number = 0, .count = 1, .rows = &row};
-    ur_output strings = {1, 0, bytes, sizeof bytes, offsets, NULL, 60}, blobs = {3, 0, bytes, sizeof bytes, offsets, NULL, 60};
+    ur_output strings = {1, 0, bytes, sizeof bytes, offsets, NULL, 60, NULL}, blobs = {3, 0, bytes, sizeof bytes, offsets, NULL, 60, NULL};
     ur_error error = {0};
     EXPECT_EQUAL(ur_gather_strings(&group, &strings, &error), UR_CORRUPT);
     EXPECT_EQUAL(ur_gather_cells(&group, 1, &blobs, 1, &error), UR_STALE);

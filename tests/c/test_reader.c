@@ -118,11 +118,11 @@ static void wrong_calls_are_refused(void) {
   EXPECT_EQUAL(error.row, ROWS);
   uint8_t byte = 0;
   int64_t offsets[2];
-  ur_output few = {2, 0, &byte, 1, NULL, NULL, 0};
+  ur_output few = {2, 0, &byte, 1, NULL, NULL, 0, NULL};
   EXPECT_EQUAL(ur_set_read(set, inside, 1, &few, 1, &error), UR_TOO_SMALL);
   EXPECT_EQUAL(few.used, 24);
-  ur_output no_offsets = {3, 0, &byte, 1, NULL, NULL, 0}, needless = {0, 0, &byte, 1, offsets, NULL, 0},
-            unknown = {4, 0, &byte, 1, NULL, NULL, 0};
+  ur_output no_offsets = {3, 0, &byte, 1, NULL, NULL, 0, NULL}, needless = {0, 0, &byte, 1, offsets, NULL, 0, NULL},
+            unknown = {4, 0, &byte, 1, NULL, NULL, 0, NULL};
   EXPECT_EQUAL(ur_set_read(set, inside, 1, &no_offsets, 1, &error), UR_ARGUMENT);
   EXPECT_EQUAL(ur_set_read(set, inside, 1, &needless, 1, &error), UR_ARGUMENT);
   EXPECT_EQUAL(ur_set_read(set, inside, 1, &unknown, 1, &error), UR_ARGUMENT);

@@ -21,12 +21,13 @@ class Forged(Col):
     null: bytes | None = None
     frame: bytes | None = None
 
-    def stored(self, value: bytes | None) -> bytes:
-        if value is None and self.null is not None:
-            return self.null
+    def stored(self, value: bytes | None) -> list[bytes]:
+        return [self.null] if value is None and self.null is not None else super().stored(value)
+
+    def compressed(self, value: bytes) -> bytes:
         if value == b"forged" * 9 and self.frame is not None:
             return self.frame
-        return super().stored(value)
+        return super().compressed(value)
 
 
 def forged(column: Forged, *, null: bytes | None = None, frame: bytes | None = None) -> Forged:

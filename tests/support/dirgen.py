@@ -71,7 +71,7 @@ def publish(path: Path, manifest: dict[str, Any]) -> None:
 
 
 def _wire(columns: list[Col]) -> list[list[Any]]:
-    return [[c.name, c.kind, c.shape, *([in_order(c.annotations)] if c.annotations else [])] for c in columns]
+    return [[c.name, c.kind, c.shape, *([in_order(c.said)] if c.said else [])] for c in columns]
 
 
 def _manifest(

@@ -163,6 +163,7 @@ def specification(r: random.Random, rows: int) -> Spec:
     spec = Spec(r.randbytes(16), columns)
     spec.index = [c.name for c in columns if not c.is_blob and r.random() < 0.4]
     spec.user = r.choice([None, thing(r), {"note": "made by partgen"}])
+    cut(random.Random(spec.id[::2]), spec)
     arrange(r, spec, rows)
     return spec
 
@@ -221,6 +222,19 @@ def compress(r: random.Random, spec: Spec) -> None:
             c.dictionary = "".join(r.choice(WORDS) for _ in range(r.randint(1, 9))).encode() + r.randbytes(9)
     if any(spec.columns[i].codec for i in spec.blobs):
         spec.group_rows = 0
+
+
+def cut(r: random.Random, spec: Spec) -> None:
+    """Chunks for some blob columns of some parts; of one chunk, and of one element, too."""
+    if r.random() < 0.5:
+        return
+    for c in (spec.columns[i] for i in spec.blobs):
+        if r.random() < 0.4:
+            continue
+        if c.shape is not None and -1 not in c.shape:
+            c.chunks = [r.randint(1, d) for d in c.shape]
+        elif c.base in ("bytes", "text") and c.shape is None:
+            c.chunks = [r.choice([1, 2, 7, 64, 1000])]
 
 
 def generate(seed: int, folder: Path, name: str = "part.urec", *, rows: int | None = None) -> MadePart:

@@ -36,6 +36,7 @@ class Col:
     annotations: dict[str, Any] = field(default_factory=dict)
     codec: int = 0
     dictionary: bytes = b""
+    chunks: list[int] | None = None  # of bytes and text, their size alone
 
     @property
     def is_blob(self) -> bool:
@@ -62,15 +63,42 @@ class Col:
         rank = len(self.shape or ())
         head = (32, code, self.nullable, rank) if self.shape is not None else (code, 0, self.nullable, rank)
         value = self.fixed if self.codec else 0
-        return struct.pack("<5B3xQQ8x", *head, self.codec, self.stored_width, value)
+        codec = self.codec + (0 if self.chunks is None else 64)
+        return struct.pack("<5B3xQQ8x", *head, codec, self.stored_width, value)
 
     @property
     def stored_width(self) -> int:
         return 0 if self.codec else self.fixed
 
-    def stored(self, value: bytes | None) -> bytes:
-        """A value as it is stored: compressed where that makes it smaller; null is zeros, or nothing."""
+    @property
+    def said(self) -> dict[str, Any]:
+        """The annotations."""
+        if self.chunks is None:
+            return self.annotations
+        chunks = self.chunks if self.shape is not None else self.chunks[0]
+        return {**self.annotations, "chunks": chunks}
+
+    def pieces(self, value: bytes) -> list[bytes]:
+        """The chunks of a value."""
+        if self.chunks is None:
+            return [value]
+        if self.shape is None:
+            size = self.chunks[0]
+            return [value[at : at + size] for at in range(0, len(value), size)] or [b""]
+        whole = np.frombuffer(value, DTYPES[self.base]).reshape(self.shape)
+        counts = [-(-d // c) for d, c in zip(self.shape, self.chunks, strict=True)]
+        return [
+            whole[tuple(slice(n * c, n * c + c) for n, c in zip(at, self.chunks, strict=True))].tobytes()
+            for at in np.ndindex(*counts)
+        ]
+
+    def stored(self, value: bytes | None) -> list[bytes]:
+        """What is stored of the chunks of a value, or of it whole; null is zeros, or nothing."""
         value = bytes(self.fixed) if value is None else value
+        return [self.compressed(piece) for piece in self.pieces(value)]
+
+    def compressed(self, value: bytes) -> bytes:
+        """A value, or a chunk, as it is stored: compressed where that makes it smaller."""
         if self.codec not in (1, 2):
             return value
         width = DTYPES[self.base].itemsize if self.codec == 2 else 1
@@ -127,6 +155,9 @@ class Facts:
     starts: list[int] = field(default_factory=list)
     digests: list[int] = field(default_factory=list)
     cells: dict[int, list[bytes]] = field(default_factory=dict)  # of blob columns, as stored
+    chunks: dict[int, list[list[bytes]]] = field(
+        default_factory=dict
+    )  # of chunked ones, none where a cell is one
 
 
 Raw = list[list[bytes | None]]
@@ -147,10 +178,7 @@ def seal(spec: Spec, domain: int, place: int, content: bytes) -> int:
 
 def metadata(spec: Spec) -> dict[str, Any]:
     return {
-        "schema": [
-            [c.name, c.kind, c.shape, *([in_order(c.annotations)] if c.annotations else [])]
-            for c in spec.columns
-        ],
+        "schema": [[c.name, c.kind, c.shape, *([in_order(c.said)] if c.said else [])] for c in spec.columns],
         "index": spec.index,
         "user": spec.user,
         "created_by": spec.created_by,
@@ -209,7 +237,13 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         head(spec, b"\x89UREC\r\n\x1a", (1, 2), fields, b"".join(c.entry() for c in spec.columns) + meta)
     )
     facts, first, sums = Facts(), 0, b""
-    facts.cells = {i: [spec.columns[i].stored(row[i]) for row in raw] for i in spec.blobs}
+    pieces = {i: [spec.columns[i].stored(row[i]) for row in raw] for i in spec.blobs}
+    facts.cells = {i: [b"".join(cell) for cell in cells] for i, cells in pieces.items()}
+    facts.chunks = {
+        i: [cell if len(cell) > 1 else [] for cell in cells]
+        for i, cells in pieces.items()
+        if spec.columns[i].chunks is not None
+    }
     for i in spec.blobs:
         if spec.columns[i].dictionary:
             at = len(out)
@@ -221,7 +255,9 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         blob, starts, digests = blob_payload(spec, cells, first)
         out += ancillary_pages(spec, len(out), number)
         at = len(out)
-        arrays, tail = scalar_payload(spec, group, cells), np.array(digests, "<u8").tobytes()
+        tables = {i: every[first : first + rows] for i, every in facts.chunks.items()}
+        arrays = scalar_payload(spec, group, cells, tables, first)
+        tail = np.array(digests, "<u8").tobytes()
         frame = (
             framed(arrays)
             if spec.page_codecs and spec.page_codecs[number % len(spec.page_codecs)]
@@ -278,8 +314,24 @@ def framed(content: bytes) -> bytes:
     return zstandard.ZstdCompressor(level=1, write_content_size=True).compress(content)
 
 
-def scalar_payload(spec: Spec, group: Raw, cells: list[list[bytes]]) -> bytes:
-    """The arrays of a scalar page before the digests."""
+def chunk_digests(spec: Spec, i: int, rows: list[list[bytes]], first: int) -> bytes:
+    j, b = spec.blobs.index(i), len(spec.blobs)
+    found = [
+        seal(spec, 12, (((first + r) * b + j) << 32) + n, chunk)
+        for r, chunks in enumerate(rows)
+        for n, chunk in enumerate(chunks)
+    ]
+    return np.array(found, "<u8").tobytes()
+
+
+def scalar_payload(
+    spec: Spec,
+    group: Raw,
+    cells: list[list[bytes]],
+    tables: dict[int, list[list[bytes]]],
+    first: int,
+) -> bytes:
+    """The arrays of a scalar page before the digests of units."""
     parts = []
     for i, c in enumerate(spec.columns):
         column = [row[i] for row in group]
@@ -298,6 +350,10 @@ def scalar_payload(spec: Spec, group: Raw, cells: list[list[bytes]]) -> bytes:
             parts.append(np.array([len(row[j]) for row in cells], "<u4" if c.codec else "<u8").tobytes())
         if c.codec and not c.fixed:
             parts.append(np.array([len(x or b"") for x in column], "<u4").tobytes())
+        if i in tables:
+            if c.codec:
+                parts.append(np.array([len(x) for chunks in tables[i] for x in chunks], "<u4").tobytes())
+            parts.append(chunk_digests(spec, i, tables[i], first))
     return b"".join(pad(p, 8) for p in parts)
 
 
@@ -323,6 +379,8 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
                 sections[15, i] = lengths_section([x or b"" for x in column])
             if c.dictionary:
                 sections[16, i] = (1, 0, c.dictionary)
+            if c.chunks is not None:
+                chunk_sections(spec, sections, i, facts.chunks[i])
             if c.nullable:
                 sections[6, i] = (1, 0, bitmap(column))
             stats.append({"nulls": column.count(None)} if c.nullable else None)
@@ -337,6 +395,18 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
     for key, content in spec.ancillary.items():
         sections[key] = (1, len(content), content)
     return assemble(spec, data, len(raw), sections, packed_metadata(spec))
+
+
+def chunk_sections(spec: Spec, sections: Sections, i: int, rows: list[list[bytes]]) -> None:
+    c, shape = spec.columns[i], [*(spec.columns[i].shape or []), *(spec.columns[i].chunks or [])]
+    sections[20, i] = (8, 0, np.array(shape, "<u8").tobytes())
+    sections[23, i] = (8, 0, chunk_digests(spec, i, rows, 0))
+    if not c.fixed:
+        firsts = np.cumsum([0] + [len(chunks) for chunks in rows])[:-1]
+        sections[21, i] = (8, 0, firsts.astype("<u8").tobytes())
+    if c.codec:
+        ends = [np.cumsum([len(chunk) for chunk in chunks]) for chunks in rows if chunks]
+        sections[22, i] = (4, 0, np.concatenate([np.zeros(0, int), *ends]).astype("<u4").tobytes())
 
 
 def lengths_section(cells: list[bytes]) -> tuple[int, int, bytes]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,15 @@ class Group:
 
 
 @dataclass
+class Chunk:
+    """An entry of a table: bytes of the values, and as stored, and the digest."""
+
+    value: int
+    stored: int
+    digest: int = 0
+
+
+@dataclass
 class ReferencePart:
     head: Head
     groups: list[Group] = field(default_factory=list)
@@ -50,6 +60,7 @@ class ReferencePart:
     row_starts: list[int] = field(default_factory=list)
     stored: dict[int, list[int]] = field(default_factory=dict)  # per compressed column: lengths of cells
     dictionaries: dict[int, bytes] = field(default_factory=dict)  # per compressed column that has one
+    tables: dict[int, list[list[Chunk]]] = field(default_factory=dict)  # per chunked column, row by row
     digests: list[int] = field(default_factory=list)
     page_digests: list[int] = field(default_factory=list)  # of dictionaries and scalar pages
     bytes: int = 0
@@ -187,6 +198,40 @@ class Scalars:
     raw_lengths: Lengths = field(default_factory=dict)  # of values
     valid: dict[int, list[bool]] = field(default_factory=dict)
     digests: list[int] = field(default_factory=list)
+    tables: dict[int, list[list[Chunk]]] = field(default_factory=dict)  # of chunked columns
+
+
+def pieces(column: Column, value: int) -> list[tuple[slice, ...]]:
+    """Where the chunks of a value of so many bytes lie in it, in order: one dimension of bytes where it is no array."""
+    shape = (column.shape or []) if column.code == ARRAY else [value]
+    along = [
+        [slice(start, min(start + chunk, size)) for start in range(0, size, chunk)]
+        for size, chunk in zip(shape, column.chunks or [], strict=True)
+    ]
+    return list(product(*along))
+
+
+def table(column: Column, value: int) -> list[Chunk]:
+    """The table of a value of so many bytes, as long as it is not compressed; none where it is one chunk."""
+    width = column.numpy.itemsize if column.code == ARRAY else 1
+    found = [width * math.prod(p.stop - p.start for p in piece) for piece in pieces(column, value)]
+    return [Chunk(size, size) for size in found] if len(found) > 1 else []
+
+
+def joined(column: Column, cell: bytes, entries: list[Chunk], dictionary: bytes | None) -> bytes:
+    """ "Chunks": the value that a cell stands for."""
+    need(sum(entry.stored for entry in entries) == len(cell), f"chunks of a cell of {column.name}")
+    ends = list(accumulate(entry.stored for entry in entries))
+    parts = []
+    for entry, end in zip(entries, ends, strict=True):
+        part = cell[end - entry.stored : end]
+        parts.append(decompress(column, part, entry.value, dictionary) if column.codec else part)
+    if column.code != ARRAY:
+        return b"".join(parts)
+    value = np.empty(column.shape or [], column.numpy)
+    for place, part in zip(pieces(column, 0), parts, strict=True):
+        value[place] = np.frombuffer(part, column.numpy).reshape(value[place].shape)
+    return value.tobytes()
 
 
 def plain(head: Head, p: Page) -> bytes:
@@ -225,6 +270,21 @@ def scalar_page(head: Head, p: Page) -> Scalars:
         out.valid[i] = bits(body.take(-(-n // 8)), n) if c.nullable else [True] * n
         out.lengths[i] = [c.stored_bytes] * n if c.stored_bytes else take()
         out.raw_lengths[i] = take() if c.codec and not c.fixed_bytes else [c.fixed_bytes] * n
+        if c.chunks is not None:
+            sizes = out.raw_lengths[i] if c.codec or c.fixed_bytes else out.lengths[i]
+            need(
+                sum(s // c.chunks[0] for s in sizes if not c.fixed_bytes) <= len(body.payload),
+                "entries of tables",
+            )
+            out.tables[i] = [table(c, size) for size in sizes]
+            every = [entry for entries in out.tables[i] for entry in entries]
+            if c.codec:
+                stored = struct.unpack(f"<{len(every)}I", body.take(4 * len(every)))
+                for entry, size in zip(every, stored, strict=True):
+                    entry.stored = size
+            digests = struct.unpack(f"<{len(every)}Q", body.take(8 * len(every)))
+            for entry, found in zip(every, digests, strict=True):
+                entry.digest = found
     units = n * len(head.blobs) if head.unit_rows == 0 else -(-n // head.unit_rows)
     out.digests = list(struct.unpack(f"<{units}Q", body.take(8 * units))) if head.blobs else []
     need(body.at == len(body.payload), "a scalar page is too long")
@@ -275,7 +335,19 @@ def blob_page(part: ReferencePart, p: Page, file: bytes, scalars: Scalars) -> No
             column = head.columns[i]
             if column.codec:
                 part.stored.setdefault(i, []).append(size)
+            entries = scalars.tables[i][r] if column.chunks is not None else []
+            if entries:
+                value = joined(column, cell, entries, part.dictionaries.get(i))
+            elif column.codec:
                 value = decompress(column, cell, scalars.raw_lengths[i][r], part.dictionaries.get(i))
+            if column.chunks is not None:
+                part.tables.setdefault(i, []).append(entries)
+            begin = 0
+            for number, entry in enumerate(entries):
+                place = ((p.first_row + r) * len(head.blobs) + j) * 2**32 + number
+                chunk = cell[begin : begin + entry.stored]
+                need(entry.digest == digest(chunk, seed(head.id, 12, place)), "digest of a chunk")
+                begin += entry.stored
             need(valid or (not any(value) and len(value) == column.fixed_bytes), "a null is stored as zero")
             row[i] = value if valid else None
             zero(file[at + size : align(at + size, head.align)], "padding after a cell")

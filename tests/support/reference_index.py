@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,6 +115,8 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
                 out[16, i] = (1, 0, part.dictionaries[i])
             if c.nullable:
                 out[6, i] = (1, 0, pack_bits([x is not None for x in cells]))
+            if c.chunks is not None:
+                chunks(out, i, part)
             continue
         if c.nullable:
             out[6, i] = (1, 0, pack_bits([x is not None for x in cells]))
@@ -130,6 +133,20 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
             order = sorted(range(rows), key=keys.__getitem__)
             out[14, i] = (width, 0, np.array(order, f"<u{width}").tobytes())
     return out
+
+
+def chunks(out: dict[tuple[int, int], Section], i: int, part: ReferencePart) -> None:
+    c, tables = part.head.columns[i], part.tables.get(i, [])
+    shape = [*(c.shape or []), *(c.chunks or [])]
+    out[20, i] = (8, 0, struct.pack(f"<{len(shape)}Q", *shape))
+    every = [entry for entries in tables for entry in entries]
+    out[23, i] = (8, 0, struct.pack(f"<{len(every)}Q", *(entry.digest for entry in every)))
+    if not c.fixed_bytes:
+        firsts = np.cumsum([0, *map(len, tables)], dtype="<u8")[:-1]
+        out[21, i] = (8, 0, firsts.tobytes())
+    if c.codec:
+        ends = [end for entries in tables for end in accumulate(entry.stored for entry in entries)]
+        out[22, i] = (4, 0, np.array(ends, "<u4").tobytes())
 
 
 def lengths_section(lengths: list[int]) -> Section:

@@ -58,6 +58,8 @@ class Column:
     fixed_bytes: int
     shape: list[int] | None = None
     codec: int = 0
+    is_chunked: bool = False
+    chunks: list[int] | None = None  # of bytes and text, their size alone
 
     @property
     def is_blob(self) -> bool:
@@ -123,11 +125,14 @@ def column_table(table: bytes) -> list[Column]:
         code, dtype, flags, rank, codec, stored, value = struct.unpack_from("<BBBBB3xQQ", table, at)
         zero(table[at + 5 : at + 8] + table[at + 24 : at + 32], "reserved in the column table")
         need(flags in (0, 1), "column flags")
+        chunked = 64 <= codec < 128
+        codec -= 64 * chunked
         need((stored if codec else value) == 0, "fixed_bytes and value_bytes")
+        need(not chunked or code in (ARRAY, BYTES, TEXT), "chunks of a column that has none")
         need(codec == 0 or code in (ARRAY, BYTES, TEXT, OBJECT) or code >= 128, "codec of a scalar column")
         need(codec != 2 or code == ARRAY, "shuffled cells that are no arrays")
         fixed = value if codec else stored
-        column = Column("", code, dtype, flags == 1, rank, fixed, codec=codec)
+        column = Column("", code, dtype, flags == 1, rank, fixed, codec=codec, is_chunked=chunked)
         if code in FIXED and code <= 12:
             need(fixed == FIXED[code][1] and not dtype and not rank, "scalar column entry")
         elif code == ARRAY:
@@ -194,6 +199,7 @@ def metadata(raw: bytes, columns: list[Column]) -> dict[str, Any]:
         if len(entry) > 3:
             annotations(entry[3])
         logical(column, (entry[3] if len(entry) > 3 else {}).get("logical"))
+        chunks(column, (entry[3] if len(entry) > 3 else {}).get("chunks"))
     names = [c.name for c in columns]
     need(len(set(names)) == len(names), "two columns with the same name")
     need(isinstance(index, list) and len(set(index)) == len(index), "index names")
@@ -219,6 +225,22 @@ def annotations(said: Any) -> None:
             pending += value.values()
         elif isinstance(value, list):
             pending += value
+
+
+def chunks(column: Column, said: Any) -> None:
+    """ "Chunks": what the annotations and the column table say together."""
+    need((said is not None) == column.is_chunked, f"chunks of {column.name}")
+    if said is None:
+        return
+    if column.code == ARRAY:
+        shape = column.shape or []
+        need(isinstance(said, list) and len(said) == len(shape) and -1 not in shape, "dimensions of a chunk")
+        need(
+            all(type(c) is int and 1 <= c <= d for c, d in zip(said, shape, strict=True)), "shape of a chunk"
+        )
+    else:
+        need(type(said) is int and 1 <= said < 2**62, "bytes of a chunk")
+    column.chunks = said if isinstance(said, list) else [said]
 
 
 UNITS = ("s", "ms", "us", "ns")

@@ -22,6 +22,8 @@ from .codec import Encoder as Encoder
 from .codec import check_codec as check_codec
 from .codec import check_column as check_column
 from .codec import train_dictionary as train_dictionary
+from .codec import values_cut as values_cut
+from .codec import values_joined as values_joined
 from .fetch import CACHE_RANGE as CACHE_RANGE
 from .fetch import CACHE_STRETCH as CACHE_STRETCH
 from .fetch import PUT as PUT

@@ -1,4 +1,4 @@
-"""Compressing and decompressing cells, and training dictionaries for them: csrc/codec/codec.c."""
+"""Cells made of values: compressed, with dictionaries trained for them (csrc/codec/codec.c), and cut into chunks."""
 
 from __future__ import annotations
 
@@ -123,3 +123,38 @@ class Decoder:
         if status != lib.UR_OK:
             _fail(error)
         return out, good
+
+
+def values_cut(
+    values: npt.NDArray[Any], shape: Sequence[int], chunks: Sequence[int], element_bytes: int
+) -> npt.NDArray[np.uint8]:
+    """Arrays of this shape, uint8 [n, bytes], with the elements of each chunk after chunk, as cells hold them."""
+    return _arranged(lib.ur_values_cut, values, shape, chunks, element_bytes)
+
+
+def values_joined(
+    values: npt.NDArray[Any], shape: Sequence[int], chunks: Sequence[int], element_bytes: int
+) -> npt.NDArray[np.uint8]:
+    """The inverse of `values_cut`."""
+    return _arranged(lib.ur_values_join, values, shape, chunks, element_bytes)
+
+
+def _arranged(
+    arrange: Any, values: npt.NDArray[Any], shape: Sequence[int], chunks: Sequence[int], element_bytes: int
+) -> npt.NDArray[np.uint8]:
+    given = np.ascontiguousarray(values).reshape(len(values), -1).view(np.uint8)
+    out = np.empty_like(given)
+    error = ffi.new("ur_error *")
+    status = arrange(
+        len(shape),
+        ffi.new("uint64_t[]", list(shape)),
+        ffi.new("uint64_t[]", list(chunks)),
+        element_bytes,
+        ffi.from_buffer("uint8_t[]", given),
+        len(given),
+        ffi.from_buffer("uint8_t[]", out, True),
+        error,
+    )
+    if status != lib.UR_OK:
+        _fail(error)
+    return out

@@ -255,6 +255,41 @@ class NativeSet:
         """Tells the kernel, or ``ahead``, that the blobs of these rows will be read soon."""
         lib.ur_set_advise(self.pointer, ffi.from_buffer("int64_t[]", rows), len(rows))
 
+    def read_boxes(
+        self,
+        column: int,
+        rows: npt.NDArray[np.int64],
+        shape: Sequence[int] | None,
+        sizes: Sequence[int],
+        starts: npt.NDArray[np.int64],
+        data: npt.NDArray[Any],
+        valid: npt.NDArray[np.bool_] | None,
+    ) -> None:
+        """Fills ``data`` with a box of the value of each row, as ur_boxes in csrc/unirecord.h says.
+
+        ``shape`` is that of the arrays, None for bytes and text; ``starts`` int64[n, dimensions].
+        """
+        output, error, boxes = ffi.new("ur_output *"), ffi.new("ur_error *"), ffi.new("ur_boxes *")
+        starts = np.ascontiguousarray(starts, np.int64)
+        held = ffi.new("int64_t[]", list(sizes)), ffi.new("int64_t[]", list(shape or (0,)))
+        boxes.rank, boxes.sizes, boxes.shape = len(sizes), *held
+        boxes.starts = ffi.from_buffer("int64_t[]", starts)
+        output.column, output.boxes, output.capacity = column, boxes, data.nbytes
+        output.data = ffi.from_buffer("uint8_t[]", data, True)
+        output.valid = ffi.NULL if valid is None else ffi.from_buffer("uint8_t[]", valid, True)
+        numbers = ffi.from_buffer("int64_t[]", rows)
+        if lib.ur_set_read(self.pointer, numbers, len(rows), output, 1, error) != lib.UR_OK:
+            self.fail(error)
+
+    def value_size(self, column: int, row: int) -> int:
+        """Bytes of the value of a row in a column of variable width; nothing of it is read."""
+        output, error, offsets = ffi.new("ur_output *"), ffi.new("ur_error *"), ffi.new("int64_t[2]")
+        output.column, output.offsets = column, offsets
+        status = lib.ur_set_read_row(self.pointer, row, output, 1, error)
+        if status not in (lib.UR_OK, lib.UR_TOO_SMALL):
+            self.fail(error)
+        return int(output.used)
+
     def close(self) -> None:
         """Ends reading: later calls raise ClosedError, calls in flight finish."""
         lib.ur_set_close(self.pointer)

@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from operator import index as as_integer
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, overload
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..errors import UniRecordError
 from ..format.schema import Schema
+from ..loading.boxes import part_of_value
 from ..loading.loader import UNCHANGED, LoaderOptions, ReadAhead, Unchanged, check_callable, check_on_corrupt
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
@@ -400,6 +402,31 @@ class UniRecordDataset(Generic[Given]):
         if hasattr(index, "__index__") and getattr(index, "ndim", 0) == 0:
             return self._samples.one(index.__index__())
         return self._samples.many(index)
+
+    def read_part(self, index: int, column: str, part: Any) -> Any:
+        """A part of the value that sample ``index`` has in a column, without the rest: docs/schema.md, "Chunks".
+
+        Of a column in chunks, those chunks alone that the part touches are read and checked; of others, the value.
+        ``ds.read_part(i, "field", np.s_[0, 100:164, 200:264])`` is ``ds[i]["field"][0, 100:164, 200:264]``, without the
+        dataset's ``transform``.
+
+        Args:
+            index: number of the sample, as for ``ds[index]``.
+            column: its name: one of arrays, or of bytes or text.
+            part: integers, slices of step 1 and ``...``, as numpy's ``s_`` gives them; of bytes and text a slice, which
+                counts bytes.
+
+        Returns:
+            An array with memory of its own; of bytes and text, bytes; None for null.
+
+        Raises:
+            SchemaError: there is no such column, or its values have no parts.
+            IndexError: there is no such sample, or an integer lies outside of the value.
+            TypeError, ValueError: ``part`` is no box: a list, a mask, a step.
+        """
+        plan = self.read_cursor.plan
+        ordinal = plan.data.parts.schema.ordinal(column)
+        return part_of_value(plan.data.parts, ordinal, self._samples.row(as_integer(index)), part)
 
     def __getitems__(self, indices: Sequence[int] | Sequence[tuple[int, int]]) -> list[Given]:
         """The samples at ``indices``, read with one call; with ``on_corrupt="skip"`` without those that are corrupt.

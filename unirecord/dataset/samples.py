@@ -219,15 +219,16 @@ class Samples:
     def __reduce__(self) -> tuple[Any, ...]:
         return Samples, (self._cursor, self._transform, "skip" if self._skip else "raise")
 
+    def row(self, index: int) -> int:
+        """The row of sample ``index``."""
+        if self._cursor.exclusions.entries:
+            return int(self._rows([index])[0])
+        epoch = self._cursor.position.epoch if self._shuffled else 0  # without a shuffle all epochs are alike
+        return self._order.row(index, epoch)
+
     def one(self, index: int) -> Any:
         """Sample ``index``."""
-        if self._cursor.exclusions.entries:
-            row = int(self._rows([index])[0])
-        else:
-            epoch = (
-                self._cursor.position.epoch if self._shuffled else 0
-            )  # without a shuffle all epochs are alike
-            row = self._order.row(index, epoch)
+        row = self.row(index)
         if (index == 0 or index == self._final) and "torch.utils.data" in sys.modules:
             self._reads.one(index, self._order)
         sample = self._read_one(row)

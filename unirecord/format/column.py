@@ -14,10 +14,10 @@ import msgpack
 import numpy as np
 import numpy.typing as npt
 
-from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD
+from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, cached_property
 from ..errors import ColumnError, FormatError, SchemaError, did_you_mean
 from ..sizes import many
-from .layout import MAX_EXPANSION_BITS
+from .layout import CODEC_CHUNKED, MAX_EXPANSION_BITS
 from .logical import canonical, is_of_later_version, other_logical, problem_of, shown
 
 __all__ = [
@@ -37,6 +37,7 @@ ARROW_KEY: Final = (
     b"unirecord.annotations"  # of the metadata of an Arrow field: the column's annotations, as JSON
 )
 LOGICAL_KEY: Final = "logical"  # of the annotations: what the values stand for
+CHUNKS_KEY: Final = "chunks"  # likewise: how the values are cut where they are stored
 MAX_DEPTH: Final = 16
 # Of the keys with a meaning (docs/schema.md) those that say what a value stands for.
 _MEANINGS: Final = ("classes", "box_format", "unit", "origin", "color_space", "scale_factor", "add_offset")
@@ -280,6 +281,39 @@ class Column:
         said = self.annotations.get(LOGICAL_KEY) if self.packed_annotations else None
         return said if isinstance(said, dict) else None
 
+    @cached_property
+    def chunks(self) -> tuple[int, ...] | None:
+        """The shape of the chunks that its values are cut into; of bytes and text, their size alone; None: it is whole.
+
+        An annotation that does not fit the column cuts nothing.
+        """
+        said = self.annotations.get(CHUNKS_KEY) if CHUNKS_KEY.encode() in self.packed_annotations else None
+        if said is None or self.chunks_problem(said) is not None:
+            return None
+        return tuple(said) if isinstance(said, list) else (said,)
+
+    def chunks_problem(self, said: object) -> str | None:
+        """Internal: what keeps values from being cut so, as annotations have it; None for nothing."""
+        if self.shape is None and self.type in ("bytes", "text"):
+            good = type(said) is int and 1 <= said < _MAX_CELL_BYTES
+            return None if good else f"{self} is cut into chunks of so many bytes, at least 1, as in 65536"
+        if self.shape is None or self.free_dims:
+            return f"{self} cannot be cut into chunks: bytes, text and arrays of one shape can"
+        good = (
+            isinstance(said, list)
+            and len(said) == len(self.shape)
+            and all(
+                type(part) is int and 1 <= part <= whole for part, whole in zip(said, self.shape, strict=True)
+            )
+        )
+        return (
+            None
+            if good
+            else (
+                f"{self} is cut into chunks of {many(len(self.shape), 'dimension')}, each from 1 to that of the array"
+            )
+        )
+
     @property
     def wrong_logical(self) -> str | None:
         """Internal: what no version may say of its logical type, or None: what a later one may say is none."""
@@ -385,6 +419,11 @@ class Column:
         return self.codec is not None and self.fixed_bytes == 0
 
     @property
+    def has_chunk_lengths(self) -> bool:
+        """Internal: whether the lengths of the chunks of its cells are stored."""
+        return self.codec is not None and self.chunks is not None
+
+    @property
     def element_bytes(self) -> int:
         """Internal: bytes of an array's element; 1 when not an array."""
         return 1 if self.shape is None else DTYPES[self.type].itemsize
@@ -403,8 +442,9 @@ class Column:
         codec = {} if self.codec is None else {"codec": self.codec.spec_for(self.element_bytes)}
         said = self.annotations
         logical = {LOGICAL_KEY: said.pop(LOGICAL_KEY)} if LOGICAL_KEY in said else {}
+        chunks = {CHUNKS_KEY: said.pop(CHUNKS_KEY)} if CHUNKS_KEY in said else {}
         annotations = {"annotations": said} if said else {}
-        return {"type": self.wire_type, **shape, **logical, **codec, **annotations}
+        return {"type": self.wire_type, **shape, **logical, **chunks, **codec, **annotations}
 
     def __str__(self) -> str:
         """Return e.g. ``float32[-1, 4]`` or ``int32?``, as messages show a type and `Schema.parse` takes it."""
@@ -415,6 +455,8 @@ class Column:
         """Internal: its 32 bytes of the column table of docs/spec/format.md."""
         codec = 0 if self.codec is None else self.codec.code
         value = self.fixed_bytes if codec else 0
+        if self.chunks is not None:
+            codec |= CODEC_CHUNKED
         return TABLE_ENTRY.pack(
             self.code,
             self.dtype_code,
@@ -447,20 +489,26 @@ def parse_column(name: object, spec: object) -> Column:
     type_name: object = spec
     annotations = b""
     if isinstance(spec, Mapping):
-        extra = [k for k in spec if k not in ("type", "shape", "codec", "annotations", LOGICAL_KEY)]
+        extra = [
+            k for k in spec if k not in ("type", "shape", "codec", "annotations", LOGICAL_KEY, CHUNKS_KEY)
+        ]
         if "type" not in spec or extra:
             wrong = f"unknown key {extra[0]!r}" if extra else "'type' is missing"
             raise SchemaError(
                 f'column {name!r}: {wrong}; a column is {{"type": …}}, with "shape": […], "logical": …, '
-                '"codec": … and "annotations": {…} where it has them'
+                '"chunks": …, "codec": … and "annotations": {…} where it has them'
             )
         if spec.get("codec") is not None:
             rest = {key: value for key, value in spec.items() if key != "codec"}
             return _compressed(parse_column(name, rest), spec["codec"])
-        if (logical := _logical_of(name, spec)) is not None:
+        if (logical := _said(name, spec, LOGICAL_KEY, "logical types")) is not None:
             said = {k: v for k, v in (spec.get("annotations") or {}).items() if k != LOGICAL_KEY}
             rest = {key: value for key, value in spec.items() if key != LOGICAL_KEY}
             return _of_logical_type(parse_column(name, {**rest, "annotations": said}), logical)
+        if (chunks := _said(name, spec, CHUNKS_KEY, "ways to cut it into chunks")) is not None:
+            said = {k: v for k, v in (spec.get("annotations") or {}).items() if k != CHUNKS_KEY}
+            rest = {key: value for key, value in spec.items() if key != CHUNKS_KEY}
+            return _in_chunks(parse_column(name, {**rest, "annotations": said}), chunks)
         type_name, shape = spec["type"], spec.get("shape")
         annotations = pack_annotations(name, spec.get("annotations"))
     if not isinstance(type_name, str):
@@ -518,16 +566,29 @@ def _compressed(column: Column, codec: object) -> Column:
     return replace(column, codec=found)
 
 
-def _logical_of(name: str, spec: Mapping[Any, Any]) -> object:
-    """The logical type that a user gives, beside the type or among the annotations; None for none."""
+def _said(name: str, spec: Mapping[Any, Any], key: str, what: str) -> object:
+    """What a user gives under a key, beside the type or among the annotations; None for nothing."""
     said = spec.get("annotations")
-    among = said.get(LOGICAL_KEY) if isinstance(said, Mapping) else None
-    beside = spec.get(LOGICAL_KEY)
+    among = said.get(key) if isinstance(said, Mapping) else None
+    beside = spec.get(key)
     if among is not None and beside is not None and among != beside:
-        raise SchemaError(
-            f"column {name!r}: two logical types, {beside!r} and among the annotations {among!r}"
-        )
+        raise SchemaError(f"column {name!r}: two {what}, {beside!r} and among the annotations {among!r}")
     return among if beside is None else beside
+
+
+def _in_chunks(column: Column, chunks: object) -> Column:
+    """The column cut into chunks, which a user gives as a number or a list of numbers, numpy's too."""
+    said: object = chunks
+    if isinstance(chunks, int | np.integer) and not isinstance(chunks, bool):
+        said = [int(chunks)] if column.is_array else int(chunks)
+    elif isinstance(chunks, Sequence | np.ndarray) and not isinstance(chunks, str | bytes):
+        said = [int(d) if isinstance(d, np.integer) else d for d in chunks]
+    problem = column.chunks_problem(said)
+    if problem is not None:
+        raise SchemaError(f"column {column.name!r}: chunks {chunks!r}: {problem}")
+    return replace(
+        column, packed_annotations=pack_annotations(column.name, {**column.annotations, CHUNKS_KEY: said})
+    )
 
 
 # What annotations say that is said by a logical type.
@@ -633,10 +694,20 @@ def column_from_wire(i: int, entry: object) -> Column:
     if shape is None:
         if base not in _PLAIN_TYPES and _later(base) is None:
             raise FormatError(f"the stored schema's column {name!r} has the unknown type {type_name!r}")
-        return Column(name, base, None, nullable, annotations)
+        return _with_checked_chunks(Column(name, base, None, nullable, annotations))
     dims_ok = isinstance(shape, list) and all(type(d) is int for d in shape)
     if base not in ELEMENTS or not dims_ok or not _shape_ok(shape, base):
         raise FormatError(
             f"the stored schema's column {name!r} has the unknown array type {type_name!r} of shape {shape!r}"
         )
-    return Column(name, base, tuple(shape), nullable, annotations)
+    return _with_checked_chunks(Column(name, base, tuple(shape), nullable, annotations))
+
+
+def _with_checked_chunks(column: Column) -> Column:
+    if CHUNKS_KEY.encode() in column.packed_annotations and CHUNKS_KEY in column.annotations:
+        problem = column.chunks_problem(column.annotations[CHUNKS_KEY])
+        if problem is not None:
+            raise FormatError(
+                f"the stored schema's column {column.name!r} has chunks that are none: {problem}"
+            )
+    return column

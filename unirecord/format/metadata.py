@@ -84,7 +84,8 @@ def _most_sections(column: Column) -> int:
         return 1 + column.nullable
     if column.is_blob:
         compressed = 0 if column.codec is None else column.has_raw_lengths + 1  # and a dictionary
-        return int(not column.stored_bytes) + compressed + column.nullable
+        chunks = 0 if column.chunks is None else 4
+        return int(not column.stored_bytes) + compressed + chunks + column.nullable
     return (5 if column.is_string else 3) + column.nullable  # a dictionary takes more than plain strings
 
 

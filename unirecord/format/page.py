@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..core import CODEC_PLAIN, CODEC_ZSTD, Decoder, Digesting, Encoder, check_c
 from ..errors import ColumnError, CorruptionError
 from ..sizes import many
 from . import layout
+from .chunks import chunk_counts, chunk_digests, chunked_blobs, per_row
 from .column import Column
 from .layout import PageHeader, Shape
 from .schema import Schema
@@ -21,10 +23,15 @@ from .values import ColumnBatch, ColumnData, PackedStrings, joined_strings
 __all__ = [
     "StoredRows",
     "cell_lengths",
+    "chunk_digests_by_row",
+    "chunk_tables",
     "encode_stored_group",
     "padded",
     "page_codec",
     "row_sizes",
+    "stored_cells",
+    "values_sizes",
+    "wrong_chunks",
 ]
 
 
@@ -49,6 +56,35 @@ def cell_lengths(schema: Schema, rows: int, lengths: Sequence[npt.NDArray[Any]])
         else next(given).astype(np.uint64, copy=False)
         for _, column in schema.blobs
     ]
+
+
+def cell_starts(
+    schema: Schema, shape: Shape, rows: int, lengths: Sequence[npt.NDArray[Any]]
+) -> tuple[U64, U64]:
+    """Where each cell starts in the payload of its rows, row after row, and its length."""
+    sizes = np.stack(cell_lengths(schema, rows, lengths), axis=1)
+    room = padded(sizes, shape).ravel()
+    return np.cumsum(room, dtype=np.uint64) - room, sizes.ravel()
+
+
+def stored_cells(
+    schema: Schema,
+    shape: Shape,
+    rows: int,
+    lengths: Sequence[npt.NDArray[Any]],
+    payload: npt.NDArray[np.uint8],
+) -> Callable[[int, int], npt.NDArray[np.uint8]]:
+    """What gives the bytes of the cell of the j-th blob column of a row; places are found when it is first asked."""
+    found: list[tuple[U64, U64]] = []
+
+    def cell(j: int, row: int) -> npt.NDArray[np.uint8]:
+        if not found:
+            found.append(cell_starts(schema, shape, rows, lengths))
+        starts, sizes = found[0]
+        at = row * len(schema.blobs) + j
+        return payload[int(starts[at]) : int(starts[at] + sizes[at])]
+
+    return cell
 
 
 def row_sizes(schema: Schema, shape: Shape, rows: int, lengths: Sequence[npt.NDArray[Any]]) -> U64:
@@ -98,12 +134,16 @@ class GroupPlace:
 
 @dataclass(frozen=True)
 class EncodedCells:
-    """The payload of a blob page in pieces, its size, its digests, and lengths of cells as a scalar page has them."""
+    """The payload of a blob page in pieces, its size, its digests, and lengths of cells as a scalar page has them.
+
+    ``cell`` gives the bytes of the cell of the j-th blob column of a row.
+    """
 
     body: list[Any]
     size: int
     units: Digesting
     lengths: list[bytes]
+    cell: Callable[[int, int], Any]
 
 
 @dataclass(frozen=True)
@@ -216,7 +256,7 @@ def assemble_group(
         return Encoded(part_id, group, rows, scalars, None, page_bytes, [])
     cells = encode_cells(layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group)))
     size = cells.size
-    arrays += _encode_blob_fields(schema, pieces, cells.lengths)
+    arrays += _encode_blob_fields(schema, part_id, group, pieces, cells)
     scalars = _stored_scalars(arrays, codec)
     page_bytes = _scalar_bytes(group, rows, scalars, unit_count(schema, shape, rows))
     start = group.offset + page_bytes
@@ -262,12 +302,12 @@ def _encode_scalars(schema: Schema, pieces: Sequence[ColumnBatch]) -> list[bytes
 
 
 def _encode_blob_fields(
-    schema: Schema, pieces: Sequence[ColumnBatch], lengths: Sequence[bytes]
+    schema: Schema, part_id: bytes, group: GroupPlace, pieces: Sequence[ColumnBatch], stored: EncodedCells
 ) -> list[bytes]:
-    """Validity of nullable blob columns, lengths of cells and of values where they differ, column after column."""
+    """Validity of nullable blob columns, lengths of cells and of values where they differ, tables of chunks."""
     parts: list[bytes] = []
-    variable = iter(lengths)
-    for ordinal, column in schema.blobs:
+    variable = iter(stored.lengths)
+    for j, (ordinal, column) in enumerate(schema.blobs):
         cells = [piece.columns[ordinal] for piece in pieces]
         if column.nullable:
             parts.append(_bits(_validity(cells)))
@@ -275,7 +315,28 @@ def _encode_blob_fields(
             parts.append(_pad8(next(variable)))
         if column.has_raw_lengths:
             parts.append(_pad8(_raw_lengths(column, cells)))
+        if column.chunks is None:
+            continue
+        lengths = [sizes for piece in cells for sizes in piece.chunk_lengths or ()]
+        if column.codec is not None:
+            parts.append(_pad8(np.concatenate(lengths).astype("<u4").tobytes()))
+        raw = _value_sizes(column, cells, partial(stored.cell, j), sum(piece.rows for piece in pieces))
+        of_chunks = None if column.codec is None else lengths
+        parts.append(
+            chunk_digests(
+                schema, part_id, j, group.first_row, raw, of_chunks, partial(stored.cell, j)
+            ).tobytes()
+        )
     return parts
+
+
+def _value_sizes(column: Column, data: Sequence[ColumnData], cell: Callable[[int], Any], rows: int) -> U64:
+    """Bytes of the value of each row."""
+    if column.fixed_bytes:
+        return np.full(rows, column.fixed_bytes, np.uint64)
+    if column.codec is not None:
+        return np.concatenate([piece.raw_lengths for piece in data if piece.raw_lengths is not None])
+    return np.fromiter((len(cell(row)) for row in range(rows)), np.uint64, rows)
 
 
 def _bits(valid: npt.NDArray[np.bool_]) -> bytes:
@@ -312,7 +373,13 @@ def _encode_fixed(
         firsts = np.arange(rows, dtype=np.uint64) * np.uint64(rows_at.row_bytes)
         starts = (firsts[:, None] + np.array(rows_at.offsets, dtype=np.uint64)).ravel()
         lengths = np.tile(np.array(rows_at.widths, dtype=np.uint64), rows)
-    return EncodedCells([stored], size, Digesting.of_ranges(stored, starts, lengths, seed, layout.PHI), [])
+
+    def cell(j: int, row: int) -> Any:
+        start = row * rows_at.row_bytes + rows_at.offsets[j]
+        return stored[start : start + rows_at.widths[j]]
+
+    units = Digesting.of_ranges(stored, starts, lengths, seed, layout.PHI)
+    return EncodedCells([stored], size, units, [], cell)
 
 
 def _interleave(
@@ -344,6 +411,7 @@ def _encode_variable(
     ]
     room = padded(lengths, shape)
     size = int(room.sum())
+    cell = lambda j, row: columns[j][row]  # noqa: E731
     cells = columns[0] if len(columns) == 1 else [cell for row in zip(*columns, strict=True) for cell in row]
     joined = size < rows * _JOIN_BELOW
     if shape.unit_rows == 0 and not joined:
@@ -353,7 +421,7 @@ def _encode_variable(
         each = zip(cells, pads.tolist(), strict=True)
         cells = [part for cell, pad in each for part in (cell, _ZEROS[:pad]) if len(part)]
     if not joined and shape.unit_rows == 0:
-        return EncodedCells(cells, size, units, stored)
+        return EncodedCells(cells, size, units, stored, cell)
     whole = b"".join(cells)
     if shape.unit_rows == 0:
         sizes, ranges = room.ravel(), lengths.ravel()
@@ -361,7 +429,7 @@ def _encode_variable(
         sizes = ranges = np.add.reduceat(room.sum(axis=1), np.arange(0, rows, shape.unit_rows))
     starts = np.cumsum(sizes, dtype=np.uint64) - sizes
     units = Digesting.of_ranges(whole, starts, ranges, seed, layout.PHI)
-    return EncodedCells([whole], size, units, stored)
+    return EncodedCells([whole], size, units, stored, cell)
 
 
 def _cells(column: Column, data: Sequence[ColumnData]) -> list[Any]:
@@ -414,7 +482,8 @@ class ScalarPage:
     """The payload of a scalar page.
 
     Scalar columns; lengths of the cells of each blob column where they differ, and of the values of each compressed one
-    where these do; validity of each blob column, None where it is not nullable; digests of units.
+    where these do; validity of each blob column, None where it is not nullable; digests of units. Of the columns that
+    are cut into chunks: lengths of the chunks, where they are compressed, and digests.
     """
 
     rows: int
@@ -423,6 +492,23 @@ class ScalarPage:
     raw_lengths: list[U64]
     blob_valid: list[npt.NDArray[np.bool_] | None]
     digests: U64
+    chunk_lengths: list[U64]
+    chunk_digests: list[U64]
+
+
+def values_sizes(
+    schema: Schema, rows: int, lengths: Sequence[U64], raw_lengths: Sequence[U64]
+) -> dict[int, U64]:
+    """Bytes of the values of each row, by the ordinal of the column that is cut into chunks."""
+    given, raw = iter(lengths), iter(raw_lengths)
+    found = {}
+    for ordinal, column in schema.blobs:
+        stored = None if column.stored_bytes else next(given)
+        sizes = next(raw) if column.has_raw_lengths else stored
+        if column.chunks is not None:
+            fixed = column.fixed_bytes
+            found[ordinal] = np.full(rows, fixed, np.uint64) if fixed or sizes is None else sizes
+    return found
 
 
 class _Cursor:
@@ -495,6 +581,8 @@ def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryv
             scalars.append(ScalarColumn(cursor.take(rows, column.dtype), valid))
     lengths: list[U64] = []
     raw_lengths: list[U64] = []
+    chunk_lengths: list[U64] = []
+    chunk_digests: list[U64] = []
     blob_valid = []
     for _, column in schema.blobs:
         blob_valid.append(cursor.bits(rows) if column.nullable else None)
@@ -502,12 +590,79 @@ def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryv
             lengths.append(cursor.take(rows, column.lengths_dtype).astype(np.uint64, copy=False))
         if column.has_raw_lengths:
             raw_lengths.append(cursor.take(rows, column.lengths_dtype).astype(np.uint64))
+        if column.chunks is None:
+            continue
+        entries = _entries(column, rows, lengths, raw_lengths, len(payload))
+        if column.codec is not None:
+            chunk_lengths.append(cursor.take(entries, "<u4").astype(np.uint64))
+        chunk_digests.append(cursor.take(entries, "<u8"))
     digests = cursor.take(unit_count(schema, shape, rows), "<u8")
     if cursor.place != len(payload):
         raise CorruptionError(
             f"a scalar page has {many(len(payload), 'byte')} where its rows need {cursor.place}"
         )
-    return ScalarPage(rows, scalars, lengths, raw_lengths, blob_valid, digests)
+    return ScalarPage(rows, scalars, lengths, raw_lengths, blob_valid, digests, chunk_lengths, chunk_digests)
+
+
+def _entries(column: Column, rows: int, lengths: Sequence[U64], raw_lengths: Sequence[U64], size: int) -> int:
+    """How many chunks the tables of a column have, of which each takes some of the ``size`` bytes of the page."""
+    sizes = raw_lengths if column.has_raw_lengths else lengths
+    raw = np.full(rows, column.fixed_bytes, np.uint64) if column.fixed_bytes else sizes[-1]
+    counts = chunk_counts(column, raw)
+    if int(counts.max(initial=0)) > size:
+        raise CorruptionError("a scalar page is shorter than the chunks of its rows need")
+    return int(counts.sum(dtype=np.uint64))
+
+
+def chunk_tables(schema: Schema, page: ScalarPage) -> dict[int, list[U64]]:
+    """Lengths of the chunks of each row's cell, by the ordinal of the column that is cut into chunks and compressed."""
+    lengths = iter(page.chunk_lengths)
+    raw = values_sizes(schema, page.rows, page.lengths, page.raw_lengths)
+    return {
+        ordinal: per_row(next(lengths), chunk_counts(column, raw[ordinal]))
+        for _, ordinal, column in chunked_blobs(schema)
+        if column.has_chunk_lengths
+    }
+
+
+def chunk_digests_by_row(schema: Schema, page: ScalarPage) -> list[list[U64]]:
+    """The digests of the chunks of each row's cell, of each column that is cut into chunks."""
+    raw = values_sizes(schema, page.rows, page.lengths, page.raw_lengths)
+    return [
+        per_row(digests, chunk_counts(column, raw[ordinal]))
+        for (_, ordinal, column), digests in zip(chunked_blobs(schema), page.chunk_digests, strict=True)
+    ]
+
+
+def wrong_chunks(
+    schema: Schema,
+    part_id: bytes,
+    first_row: int,
+    page: ScalarPage,
+    rows: npt.NDArray[np.intp],
+    cell: Callable[[int, int], npt.NDArray[np.uint8]],
+) -> Iterator[tuple[Column, npt.NDArray[np.intp]]]:
+    """Which of these rows of a page, whose cells ``cell`` gives, have chunks that are not as their tables say."""
+    tables = chunk_tables(schema, page)
+    raw = values_sizes(schema, page.rows, page.lengths, page.raw_lengths)
+    by_row = chunk_digests_by_row(schema, page)
+    for (j, ordinal, column), wanted in zip(chunked_blobs(schema), by_row, strict=True):
+        wrong = []
+        for row in rows.tolist():
+            if not len(wanted[row]):
+                continue
+            bytes_of_cell, sizes = cell(j, row), tables[ordinal][row] if ordinal in tables else None
+            if sizes is not None and int(sizes.sum()) != len(bytes_of_cell):
+                wrong.append(row)
+                continue
+            lengths = None if sizes is None else [sizes]
+            one = raw[ordinal][row : row + 1]
+            found = chunk_digests(
+                schema, part_id, j, first_row + row, one, lengths, [bytes_of_cell].__getitem__
+            )
+            if (found != wanted[row]).any():
+                wrong.append(row)
+        yield column, np.array(wrong, np.intp)
 
 
 # Rows as row groups store them: cut, joined and encoded again without a look at a single cell.
@@ -533,28 +688,18 @@ class StoredRows(ColumnBatch):
     @property
     def nbytes(self) -> int:
         """About how many bytes they take in a file."""
-        return len(self.payload) + sum(_nbytes(column) for column in self.columns) + 8 * self.rows
+        chunks = sum(12 * len(each) for column in self.columns for each in column.chunk_lengths or ())
+        return len(self.payload) + sum(_nbytes(column) for column in self.columns) + 8 * self.rows + chunks
 
     def part(self, start: int, stop: int) -> StoredRows:
         """Rows [start, stop), as views."""
         if (start, stop) == (0, self.rows):
             return self
         first, last = int(self.ends[start]), int(self.ends[stop])
-        columns = [
-            ColumnData(
-                column.values[start:stop],
-                _cut(column.valid, start, stop),
-                _cut(column.raw_lengths, start, stop),
-            )
-            for column in self.columns
-        ]
+        columns = [column.part(start, stop) for column in self.columns]
         lengths = [length[start:stop] for length in self.lengths]
         ends = self.ends[start : stop + 1] - np.uint64(first)
         return StoredRows(stop - start, columns, lengths, self.payload[first:last], ends)
-
-
-def _cut(array: npt.NDArray[Any] | None, start: int, stop: int) -> npt.NDArray[Any] | None:
-    return None if array is None else array[start:stop]
 
 
 def _nbytes(column: ColumnData) -> int:
@@ -586,15 +731,14 @@ def encode_stored_group(
             ranges = np.add.reduceat(sizes, np.arange(0, rows, shape.unit_rows))
             starts = np.cumsum(ranges, dtype=np.uint64) - ranges
         else:
-            every = np.stack(cell_lengths(schema, rows, lengths), axis=1)
-            room = padded(every, shape).ravel()
-            starts, ranges = np.cumsum(room, dtype=np.uint64) - room, every.ravel()
+            starts, ranges = cell_starts(schema, shape, rows, lengths)
         variable = (column for _, column in schema.blobs if not column.stored_bytes)
         stored = [
             length.astype(column.lengths_dtype).tobytes()
             for length, column in zip(lengths, variable, strict=True)
         ]
         units = Digesting.of_ranges(payload, starts, ranges, seed, layout.PHI)
-        return EncodedCells([payload], len(payload), units, stored)
+        cell = stored_cells(schema, shape, rows, lengths, payload)
+        return EncodedCells([payload], len(payload), units, stored, cell)
 
     return assemble_group(schema, shape, part_id, group, pieces, codec, cells)

@@ -9,8 +9,10 @@ from typing import Final
 from ..core import cached_property
 from ..errors import FormatError, SchemaError, did_you_mean
 from .column import TABLE_ENTRY, Codec, Column, column_from_wire, parse_column
+from .layout import CODEC_CHUNKED
 
 _MAX_COLUMNS: Final = 65_534
+_AT_CODEC: Final = 4  # of an entry of the column table
 
 
 class Schema:
@@ -96,15 +98,20 @@ class Schema:
         """Return the same columns, none of them compressed."""
         return Schema(replace(c, codec=None) for c in self.columns)
 
-    def with_codecs(self, table: bytes) -> Schema:
-        """Internal: the same columns, compressed as a column table says; `FormatError` when it is not theirs."""
-        codes = table[4 :: TABLE_ENTRY.size]
+    def with_codecs(self, table: bytes, *, chunks_of_another: bool = False) -> Schema:
+        """Internal: the same columns, compressed as a column table says; `FormatError` when it is not theirs.
+
+        ``chunks_of_another``: what these columns say of chunks is said of another part.
+        """
+        codes = table[_AT_CODEC :: TABLE_ENTRY.size]
         same = self if not any(codes) and not any(c.codec for c in self.columns) else None
         found = same or Schema(
-            replace(c, codec=Codec(code) if code else None)
-            for c, code in zip(self.columns, codes, strict=False)
+            replace(c, codec=_codec_of(code)) for c, code in zip(self.columns, codes, strict=False)
         )
-        if found.column_table() != table:
+        own = found.column_table()
+        if chunks_of_another:
+            own, table = _without_chunks(own), _without_chunks(table)
+        if own != table:
             raise FormatError("the column table and the schema in the metadata differ")
         return found
 
@@ -169,6 +176,23 @@ class Schema:
         from ..inspect.notebook import schema_html
 
         return schema_html(self)
+
+
+def _without_chunks(table: bytes) -> bytes:
+    """A column table in which no cell is said to be cut into chunks."""
+    entries = bytearray(table)
+    codes = entries[_AT_CODEC :: TABLE_ENTRY.size]
+    entries[_AT_CODEC :: TABLE_ENTRY.size] = bytes(
+        code - CODEC_CHUNKED if CODEC_CHUNKED <= code < 2 * CODEC_CHUNKED else code for code in codes
+    )
+    return bytes(entries)
+
+
+def _codec_of(code: int) -> Codec | None:
+    """What the column table says of how cells are compressed, whether or not they are cut into chunks."""
+    if CODEC_CHUNKED <= code < 2 * CODEC_CHUNKED:
+        code -= CODEC_CHUNKED
+    return Codec(code) if code else None
 
 
 def _listing(names: Sequence[str], most: int = 20) -> str:

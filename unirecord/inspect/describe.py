@@ -43,6 +43,10 @@ _COLUMN_SECTIONS: Final = (
     layout.SECTION_ORDER,
     layout.SECTION_RAW_LENGTHS,
     layout.SECTION_CODEC_DICTIONARY,
+    layout.SECTION_CHUNK_SHAPE,
+    layout.SECTION_CHUNK_STARTS,
+    layout.SECTION_CHUNK_ENDS,
+    layout.SECTION_CHUNK_DIGESTS,
 )
 
 

@@ -14,9 +14,18 @@ import numpy.typing as npt
 
 from ..errors import BusyError, CorruptionError, ExistsError, FormatError, SchemaError, UniRecordError
 from ..format import layout
+from ..format.chunks import chunk_counts, chunked_blobs, joined_values
 from ..format.column import Column
 from ..format.metadata import pack_user
-from ..format.page import ScalarColumn, ScalarPage, cell_lengths, padded, unit_count
+from ..format.page import (
+    ScalarColumn,
+    ScalarPage,
+    cell_lengths,
+    chunk_tables,
+    padded,
+    unit_count,
+    values_sizes,
+)
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..progress import Progress, Tracker
 from ..snapshot import manifest
@@ -191,13 +200,44 @@ class IndexedGroups:
                 lengths.append(_lengths(index, layout.SECTION_LENGTHS, ordinal, start, stop))
             if column.has_raw_lengths:
                 raw_lengths.append(_lengths(index, layout.SECTION_RAW_LENGTHS, ordinal, start, stop))
+        chunk_lengths, chunk_digests = self._chunks(index, start, stop, lengths, raw_lengths)
         digests = np.zeros(0, np.uint64)
         if schema.blobs:
             first = start // shape.unit_rows if shape.unit_rows else start * len(schema.blobs)
             count = unit_count(schema, shape, stop - start)
             key = (layout.SECTION_DIGESTS, layout.NO_COLUMN)
             digests = index.elements(key, "<u8", first, first + count)
-        return ScalarPage(stop - start, scalars, lengths, raw_lengths, blob_valid, digests)
+        return ScalarPage(
+            stop - start, scalars, lengths, raw_lengths, blob_valid, digests, chunk_lengths, chunk_digests
+        )
+
+    def _chunks(
+        self,
+        index: IndexFile,
+        start: int,
+        stop: int,
+        lengths: Sequence[npt.NDArray[np.uint64]],
+        raw_lengths: Sequence[npt.NDArray[np.uint64]],
+    ) -> tuple[list[npt.NDArray[np.uint64]], list[npt.NDArray[np.uint64]]]:
+        """Lengths and digests of the chunks of rows [start, stop), as a scalar page has them."""
+        sizes, digests = [], []
+        raw = values_sizes(self.head.schema, stop - start, lengths, raw_lengths)
+        for _, ordinal, column in chunked_blobs(self.head.schema):
+            counts = chunk_counts(column, raw[ordinal])
+            if column.fixed_bytes:
+                first = start * int(counts[0])
+            else:
+                key = (layout.SECTION_CHUNK_STARTS, ordinal)
+                first = int(index.elements(key, "<u8", start, start + 1)[0])
+            last = first + int(counts.sum(dtype=np.uint64))
+            digests.append(index.elements((layout.SECTION_CHUNK_DIGESTS, ordinal), "<u8", first, last))
+            if column.has_chunk_lengths:
+                ends = index.elements((layout.SECTION_CHUNK_ENDS, ordinal), "<u4", first, last)
+                fresh = np.diff(ends.astype(np.uint64), prepend=np.uint64(0))
+                begins = (np.cumsum(counts) - counts)[counts > 0].astype(np.int64)
+                fresh[begins] = ends[begins]
+                sizes.append(fresh)
+        return sizes, digests
 
     def _blob_bytes(self, page: ScalarPage) -> int:
         shape = self.head.header.shape
@@ -354,19 +394,21 @@ def _blobs(
     decoders: Decoders,
 ) -> Iterator[ColumnData]:
     places = cell_places(head, group)
-    found = CellValues(head.schema, *places, group.page.raw_lengths, payload, decoders)
+    tables = chunk_tables(head.schema, group.page)
+    found = CellValues(head.schema, *places, group.page.raw_lengths, tables, payload, decoders)
     for j, (_, column) in enumerate(head.schema.blobs):
         present = group.page.blob_valid[j]
         valid = None if present is None else present[keep]
         every = list(found.of(j, keep))
         if column.fixed_bytes:
             width = np.arange(column.fixed_bytes)
-            yield ColumnData(np.concatenate([v.data[v.starts[:, None] + width] for v in every]), valid)
+            values = np.concatenate([v.data[v.starts[:, None] + width] for v in every])
+            yield ColumnData(values if column.chunks is None else joined_values(column, values), valid)
             continue
         cells: list[bytes | memoryview] = []
-        for values in every:
-            view = memoryview(values.data)
-            bounds = zip(values.starts.tolist(), (values.starts + values.sizes).tolist(), strict=True)
+        for some in every:
+            view = memoryview(some.data)
+            bounds = zip(some.starts.tolist(), (some.starts + some.sizes).tolist(), strict=True)
             cells += [view[a:b] for a, b in bounds]
         yield ColumnData(cells, valid)
 

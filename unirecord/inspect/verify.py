@@ -20,7 +20,7 @@ from ..errors import ColumnError, CorruptionError, FormatError, MissingError, Un
 from ..format import layout, metadata
 from ..format.layout import DATA_MAGIC, IndexHeader, PageHeader, Section
 from ..format.metadata import Metadata, Statistics, say_the_same
-from ..format.page import cell_lengths, padded
+from ..format.page import cell_lengths, chunk_tables, padded, stored_cells, wrong_chunks
 from ..format.schema import Schema
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import unpack_object
@@ -575,7 +575,9 @@ def check_blob_values(
     decoders: Decoders,
 ) -> Iterator[Finding]:
     """Cells of the rows that are not ``lost`` can be decompressed and decoded, and nulls are empty or zero."""
-    cells = CellValues(head.schema, *cell_places(head, group), group.page.raw_lengths, payload, decoders)
+    tables = chunk_tables(head.schema, group.page)
+    places = cell_places(head, group)
+    cells = CellValues(head.schema, *places, group.page.raw_lengths, tables, payload, decoders)
     for j, (ordinal, column) in enumerate(head.schema.blobs):
         if ordinal in decoders.lost:
             span = (group.first_row, group.first_row + group.page.rows)
@@ -623,11 +625,24 @@ def check_group(data: DataFile, head: DataHead, group: RowGroup, decoders: Decod
             payload = read_payload(data, group)
             findings += _check_blobs(data, head, group, payload)
             lost = lost_rows(findings, group.first_row, group.page.rows)
+            findings += _check_chunks(head, group, payload, lost)
+            lost = lost_rows(findings, group.first_row, group.page.rows)
             findings += check_blob_values(head, group, payload, lost, decoders)
     except CorruptionError as error:
         rows = (group.first_row, group.first_row + group.page.rows)
         findings = [Finding(error.offset or group.offset, str(error), rows)]
     return findings
+
+
+def _check_chunks(
+    head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8], lost: npt.NDArray[np.bool_]
+) -> Iterator[Finding]:
+    """The chunks of the cells of rows that are not ``lost`` are where their tables say, and have their digests."""
+    cell = stored_cells(head.schema, head.header.shape, group.page.rows, group.page.lengths, payload)
+    rows = np.flatnonzero(~lost)
+    for column, wrong in wrong_chunks(head.schema, head.header.id, group.first_row, group.page, rows, cell):
+        what = "the chunks of the cell are not as their tables say"
+        yield from findings_for(wrong + group.first_row, group.blob_payload, what, column.name)
 
 
 def _check_blobs(
@@ -729,11 +744,16 @@ def _arrays(schema: Schema, group: RowGroup) -> Iterator[tuple[int, str | None]]
         yield found.values.nbytes, None
         if found.strings is not None:
             yield len(found.strings), None
+    lengths, digests = iter(group.page.chunk_lengths), iter(group.page.chunk_digests)
     for (_, column), valid in zip(schema.blobs, group.page.blob_valid, strict=True):
         if valid is not None:
             yield bits, column.name
         for _ in range((not column.stored_bytes) + column.has_raw_lengths):
             yield int(column.lengths_dtype[-1]) * group.page.rows, None
+        if column.has_chunk_lengths:
+            yield 4 * len(next(lengths)), None
+        if column.chunks is not None:
+            yield 8 * len(next(digests)), None
 
 
 # Checks an index whole: its own digests, and every section against one made afresh from the data file.

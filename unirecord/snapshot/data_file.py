@@ -320,6 +320,8 @@ class Block:
     raw_lengths: list[npt.NDArray[np.uint64]]
     blob_valid: list[npt.NDArray[np.bool_] | None]
     digests: npt.NDArray[np.uint64]
+    chunk_lengths: list[npt.NDArray[np.uint64]]
+    chunk_digests: list[npt.NDArray[np.uint64]]
 
 
 def blocks(groups: Iterator[RowGroup]) -> Iterator[Block]:
@@ -329,9 +331,8 @@ def blocks(groups: Iterator[RowGroup]) -> Iterator[Block]:
     for group in groups:
         pending.append(group)
         rows += group.page.rows
-        size += 8 * group.page.digests.size + sum(
-            len(c.strings or ()) + c.values.nbytes for c in group.page.scalars
-        )
+        size += 8 * group.page.digests.size + sum(16 * each.size for each in group.page.chunk_digests)
+        size += sum(len(c.strings or ()) + c.values.nbytes for c in group.page.scalars)
         if rows >= _BLOCK_ROWS or size >= _BLOCK_BYTES:
             yield _join(pending)
             pending, rows, size = [], 0, 0
@@ -354,7 +355,9 @@ def _join(groups: list[RowGroup]) -> Block:
     blob_valid = [_joined(parts) for parts in zip(*(page.blob_valid for page in pages), strict=True)]
     digests = np.concatenate([page.digests for page in pages])
     rows = sum(page.rows for page in pages)
-    return Block(groups[0].first_row, rows, groups, scalars, lengths, raw, blob_valid, digests)
+    sizes = [np.concatenate(parts) for parts in zip(*(page.chunk_lengths for page in pages), strict=True)]
+    chunks = [np.concatenate(parts) for parts in zip(*(page.chunk_digests for page in pages), strict=True)]
+    return Block(groups[0].first_row, rows, groups, scalars, lengths, raw, blob_valid, digests, sizes, chunks)
 
 
 def _joined(parts: Sequence[npt.NDArray[np.bool_] | None]) -> npt.NDArray[np.bool_] | None:

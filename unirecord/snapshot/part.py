@@ -171,7 +171,7 @@ class Part:
     def stored_schema(self) -> Schema:
         """The schema with the codecs of this part; FormatError when the column table is not its own."""
         try:
-            stored = self._stored.with_codecs(self._native.table())
+            stored = self._stored.with_codecs(self._native.table(), chunks_of_another=True)
         except FormatError as error:
             raise _about_index(self.path, error) from error
         return Schema(

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from ..core import (
     check_column,
 )
 from ..errors import ClosedError, ColumnError, CorruptionError, UniRecordError
+from ..format.chunks import chunk_sizes
 from ..format.column import Column, impossible_sizes
 from ..format.schema import Schema
 from ..format.value_rules import (
@@ -166,11 +167,20 @@ def pieces_of(head: DataHead, group: RowGroup, rows: Rows) -> Iterator[Rows]:
         yield rows[cut]
 
 
+class _Pieces(NamedTuple):
+    """Where pieces of cells lie, their lengths, and those of what they become; the first of each row."""
+
+    places: tuple[U64, U64, U64]
+    firsts: Rows
+    several: bool
+
+
 class CellValues:
     """The values of the blob columns of some rows, decompressed where they are compressed.
 
     ``places``, ``sizes``: where each cell lies in ``payload`` and its length, [rows, blob columns]; ``raw_lengths``:
-    bytes of the values of each compressed column of variable width.
+    bytes of the values of each compressed column of variable width; ``tables``: as `chunk_tables` has them. The
+    elements of arrays that are cut into chunks come in the order of the chunks.
     """
 
     def __init__(
@@ -179,10 +189,12 @@ class CellValues:
         places: U64,
         sizes: U64,
         raw_lengths: Sequence[npt.NDArray[Any] | None],
+        tables: Mapping[int, Sequence[U64]],
         payload: npt.NDArray[np.uint8],
         decoders: Decoders,
     ) -> None:
-        self._blobs, self._payload, self._decoders = schema.blobs, payload, decoders
+        self._tables = tables
+        self._schema, self._blobs, self._payload, self._decoders = schema, schema.blobs, payload, decoders
         self._places, self._sizes = places, sizes
         self._raw = _raw_sizes(schema, len(places), raw_lengths)
 
@@ -202,10 +214,31 @@ class CellValues:
         raw = np.where(impossible, np.uint64(0), raw)
         stored = np.where(impossible, np.uint64(0), stored)
         for cut in _cuts(raw):
-            data, good = decoder.decode(self._payload, starts[cut], stored[cut], raw[cut])
+            pieces = self._pieces(ordinal, rows[cut], starts[cut], stored[cut], raw[cut])
+            data, good = decoder.decode(self._payload, *pieces.places)
+            good = np.logical_and.reduceat(good, pieces.firsts) if pieces.several else good
             ends = np.cumsum(raw[cut], dtype=np.int64)
             lengths = raw[cut].astype(np.int64)
             yield Values(rows[cut], data, ends - lengths, lengths, good & ~impossible[cut])
+
+    def _pieces(self, ordinal: int, rows: Rows, starts: U64, stored: U64, raw: U64) -> _Pieces:
+        """What is decompressed one by one: cells, or their chunks."""
+        tables = self._tables.get(ordinal)
+        if tables is None:
+            return _Pieces((starts, stored, raw), np.arange(len(rows)), several=False)
+        column = self._schema[ordinal]
+        every: list[tuple[U64, U64, U64]] = []
+        for i, row in enumerate(rows.tolist()):
+            lengths, sizes = tables[row], chunk_sizes(column, int(raw[i]))
+            if len(sizes) != len(lengths) or not len(sizes) or int(lengths.sum()) != int(stored[i]):
+                every.append((starts[i : i + 1], stored[i : i + 1], raw[i : i + 1]))
+                continue
+            wrong = impossible_sizes(lengths, sizes)
+            given = np.where(wrong, np.uint64(0), lengths)  # which makes no value
+            every.append((starts[i] + np.cumsum(lengths, dtype=np.uint64) - lengths, given, sizes))
+        counts = np.array([len(sizes) for _, _, sizes in every])
+        joined = tuple(np.concatenate(parts) for parts in zip(*every, strict=True))
+        return _Pieces((joined[0], joined[1], joined[2]), np.cumsum(counts) - counts, several=True)
 
     def problems(
         self, j: int, valid: npt.NDArray[np.bool_] | None, among: npt.NDArray[np.bool_] | None = None
@@ -426,6 +459,29 @@ class PartSet:
     def read(self, rows: NDArray[np.int64], columns: Sequence[int]) -> list[ColumnResult]:
         """Columns of rows [0, rows), in the order given. IndexError names a row that does not exist."""
         return self.reader(columns).read(np.ascontiguousarray(rows, np.int64))
+
+    def read_boxes(
+        self, ordinal: int, rows: NDArray[np.int64], sizes: Sequence[int], starts: NDArray[np.int64]
+    ) -> ColumnResult:
+        """A box of the value of each row (int64, contiguous) in a column of arrays of one shape, of bytes or of text.
+
+        ``sizes`` are those of a box, and ``starts`` [n, dimensions] where it begins in each value, in which it lies. Of
+        a column in chunks, the chunks that boxes touch are read alone.
+        """
+        column = self.schema.columns[ordinal]
+        data = np.empty((len(rows), *sizes), np.uint8 if column.dtype is None else column.dtype)
+        valid = np.empty(len(rows), np.bool_) if column.nullable else None
+        self._native.read_boxes(ordinal, rows, column.shape, sizes, starts, data, valid)
+        return ColumnResult(data, None, valid)
+
+    def value_size(self, ordinal: int, row: int) -> int | None:
+        """Bytes of the value of a row in a column of variable width, of which nothing is read; None for null."""
+        column = self.schema.columns[ordinal]
+        if column.nullable:
+            rows, none = np.array([row], np.int64), np.zeros((1, 1), np.int64)
+            if not self.read_boxes(ordinal, rows, (0,), none).valid[0]:  # type: ignore[index]
+                return None
+        return self._native.value_size(ordinal, row)
 
     def advise(self, rows: NDArray[np.int64]) -> int:
         """Says that the blobs of these rows will be read soon: to the kernel, or, once each, of an object store.

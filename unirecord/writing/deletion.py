@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..core import xxh3_64
 from ..errors import BusyError, CorruptionError, UniRecordError
 from ..format.column import Column
-from ..format.page import cell_lengths, padded
+from ..format.page import cell_lengths, chunk_digests_by_row, padded
 from ..order.selection import Selection, each_once, row_numbers
 from ..progress import Progress
 from ..sizes import many, parse_size
@@ -482,7 +482,12 @@ def _trace_group(
     data: DataFile, head: DataHead, group: RowGroup, rows: Sequence[int], traces: Traces
 ) -> None:
     shape, blobs = head.header.shape, head.schema.blobs
-    compressed = [i for i, (_, column) in enumerate(blobs) if column.codec is not None]
+    other = [  # cells that are not their values
+        i
+        for i, (_, column) in enumerate(blobs)
+        if column.codec is not None or (column.chunks is not None and column.is_array)
+    ]
+    chunks = chunk_digests_by_row(head.schema, group.page)
     sizes = np.stack(cell_lengths(head.schema, group.page.rows, group.page.lengths), axis=1)
     room, ends = padded(sizes, shape), row_ends(data, head, group)
     for row in rows:
@@ -491,7 +496,10 @@ def _trace_group(
         else:
             for digest in group.page.digests[row * len(blobs) : (row + 1) * len(blobs)]:
                 traces.add_digest(int(digest))
-        for i in compressed:
+        for of_rows in chunks:
+            for digest in of_rows[row].tolist():
+                traces.add_digest(digest)
+        for i in other:
             start = group.blob_payload + int(ends[row]) + int(room[row, :i].sum())
             traces.add(data.read(start, int(sizes[row, i])))
 

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from ..core import DistinctStrings, digest_ranges, extreme_strings
 from ..errors import CorruptionError
 from ..format import layout, metadata
+from ..format.chunks import chunk_counts, chunk_ends, chunked_blobs, stored_shape_of_chunks
 from ..format.column import Column
 from ..format.layout import IndexHeader, Section
-from ..format.page import row_sizes, unit_count
+from ..format.page import cell_lengths, row_sizes, unit_count, values_sizes
 from ..sizes import many
 from ..snapshot.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
 from ..storage.staged import StagedFile
@@ -540,7 +541,53 @@ def _block_bytes(block: Block) -> int:
         c.strings.content.nbytes + c.strings.ends.nbytes for c in block.scalars if c.strings is not None
     )
     arrays = [column.values for column in block.scalars] + block.lengths + block.raw_lengths + [block.digests]
+    arrays += block.chunk_lengths + block.chunk_digests
     return strings + sum(array.nbytes for array in arrays) + 1_000 * len(block.groups)
+
+
+class ChunkTables:
+    """A column that is cut into chunks: where the chunks of each row begin, where each ends, and the digests."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self._chunks = 0  # so far
+
+    def observe(self, raw: Array) -> None:
+        """Counts the chunks of values of so many bytes."""
+        self._chunks += int(chunk_counts(self.column, raw).sum())
+
+    def sections(self, rows: int) -> Sections:
+        shape = stored_shape_of_chunks(self.column)
+        sections: Sections = {
+            layout.SECTION_CHUNK_SHAPE: (8, len(shape), 0),
+            layout.SECTION_CHUNK_DIGESTS: (8, self._chunks, 0),
+        }
+        if self.column.has_chunk_lengths:
+            sections[layout.SECTION_CHUNK_ENDS] = (4, self._chunks, 0)
+        if not self.column.fixed_bytes:
+            sections[layout.SECTION_CHUNK_STARTS] = (8, rows, 0)
+        return sections
+
+    def start(self, sink: Sink) -> None:
+        sink(layout.SECTION_CHUNK_SHAPE, stored_shape_of_chunks(self.column).astype("<u8"))
+        self._chunks = 0
+
+    def write(self, raw: Array, cells: Array, lengths: Array | None, digests: Array, sink: Sink) -> bool:
+        """Takes in a block; False where the chunks of a cell do not make it up."""
+        counts = chunk_counts(self.column, raw)
+        sink(layout.SECTION_CHUNK_DIGESTS, digests)
+        if not self.column.fixed_bytes:
+            sink(
+                layout.SECTION_CHUNK_STARTS,
+                (np.cumsum(counts) - counts + np.uint64(self._chunks)).astype("<u8"),
+            )
+        self._chunks += int(counts.sum())
+        if lengths is None:
+            return True
+        ends = chunk_ends(counts, lengths, cells)
+        if ends is not None:
+            sink(layout.SECTION_CHUNK_ENDS, ends.astype("<u4"))
+        return ends is not None
 
 
 class _Builder:
@@ -557,6 +604,7 @@ class _Builder:
         self.blobs = {
             ordinal: BlobValidity() if column.nullable else None for ordinal, column in self.schema.blobs
         }
+        self.chunked = {ordinal: ChunkTables(column) for _, ordinal, column in chunked_blobs(self.schema)}
         self.variable = [ordinal for ordinal, column in self.schema.blobs if not column.stored_bytes]
         self.raw = [ordinal for ordinal, column in self.schema.blobs if column.has_raw_lengths]
         self.longest: dict[tuple[int, int], int] = {}  # by kind of section and column
@@ -587,6 +635,8 @@ class _Builder:
         self.page_digests += np.array([group.digest for group in block.groups], "<u8").tobytes()
         for key, lengths in self._lengths(block):
             self.longest[key] = max(self.longest.get(key, 0), int(lengths.max()))
+        for ordinal, raw in values_sizes(self.schema, block.rows, block.lengths, block.raw_lengths).items():
+            self.chunked[ordinal].observe(raw)
         for column, values in zip(self.columns.values(), block.scalars, strict=True):
             column.observe(values)
         for blob, valid in zip(self.blobs.values(), block.blob_valid, strict=True):
@@ -607,6 +657,9 @@ class _Builder:
                 self._declare(kind, ordinal, width, self.rows)
         for page in self.dictionaries:
             self._declare(layout.SECTION_CODEC_DICTIONARY, page.column, 1, len(page.content))
+        for ordinal, tables in self.chunked.items():
+            for kind, (width, count, extra) in tables.sections(self.rows).items():
+                self._declare(kind, ordinal, width, count, extra)
         described = self._described()
         for ordinal, column in described.items():
             for kind, (width, count, extra) in column.sections(self.rows).items():
@@ -666,6 +719,8 @@ class _Builder:
     def _write_sections(self) -> None:
         for ordinal, column in self.columns.items():
             column.start(self._sink(ordinal))
+        for ordinal, tables in self.chunked.items():
+            tables.start(self._sink(ordinal))
         self._put(layout.SECTION_STATISTICS, layout.NO_COLUMN, self.statistics)
         for page in self.dictionaries:
             self._put(layout.SECTION_CODEC_DICTIONARY, page.column, page.content)
@@ -680,6 +735,7 @@ class _Builder:
                     self._put(layout.SECTION_ROW_STARTS, layout.NO_COLUMN, self._row_starts(block))
                 else:
                     self._check_even(block)
+                self._write_chunks(block)
             for (ordinal, column), values in zip(self.columns.items(), block.scalars, strict=True):
                 column.write(values, self._sink(ordinal), last)
             for (ordinal, blob), valid in zip(self.blobs.items(), block.blob_valid, strict=True):
@@ -689,6 +745,22 @@ class _Builder:
             if self.written[key] != entry.bytes and entry.kind != layout.SECTION_ORDER:
                 raise CorruptionError(
                     f"{self.data.path}: it changed while it was indexed", path=self.data.path
+                )
+
+    def _write_chunks(self, block: Block) -> None:
+        if not self.chunked:
+            return
+        raw = values_sizes(self.schema, block.rows, block.lengths, block.raw_lengths)
+        cells = cell_lengths(self.schema, block.rows, block.lengths)
+        lengths, digests = iter(block.chunk_lengths), iter(block.chunk_digests)
+        for j, ordinal, column in chunked_blobs(self.schema):
+            own = next(lengths) if column.has_chunk_lengths else None
+            if not self.chunked[ordinal].write(
+                raw[ordinal], cells[j], own, next(digests), self._sink(ordinal)
+            ):
+                raise CorruptionError(
+                    f"{self.data.path}: column {column.name!r}: the chunks of a cell do not make up its length",
+                    path=self.data.path,
                 )
 
     def _row_starts(self, block: Block) -> Array:

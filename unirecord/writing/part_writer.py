@@ -23,6 +23,7 @@ from ..core import (
 )
 from ..errors import ColumnError, SchemaError
 from ..format import layout, metadata
+from ..format.chunks import cut_values, pieces_of_cells
 from ..format.column import Codec, Column
 from ..format.layout import Shape, file_kind
 from ..format.page import (
@@ -97,7 +98,7 @@ def stored_as(schema: Schema, batch: ColumnBatch, shape: Shape) -> StoredRows:
         cells.append(every)
         if not column.stored_bytes:
             lengths.append(np.fromiter(map(len, every), np.uint64, batch.rows))
-        columns.append(ColumnData([], data.valid, data.raw_lengths))
+        columns.append(ColumnData([], data.valid, data.raw_lengths, data.chunk_lengths))
     if not cells:
         return StoredRows(batch.rows, columns, [], np.empty(0, np.uint8), np.zeros(batch.rows + 1, np.uint64))
     sizes = np.stack(cell_lengths(schema, batch.rows, lengths), axis=1)
@@ -197,10 +198,8 @@ def _data(column: Column, found: ColumnResult) -> ColumnData:
     return ColumnData([memory[start:stop] for start, stop in pairwise(found.offsets.tolist())], found.valid)
 
 
-# Compresses the cells of columns that have a codec: which are worth it, by what dictionaries.
-
-
-# Compresses the cells of columns that have a codec, with dictionaries trained on the first rows.
+# Makes cells of the values of blob columns: cuts them into chunks, and compresses them, with dictionaries trained on
+# the first rows.
 
 
 _FIRST_BYTES: Final = (
@@ -219,7 +218,9 @@ Dictionaries = tuple[tuple[int, bytes], ...]
 
 
 class Compressor:
-    """Holds the first batches back until dictionaries have been trained on them; later ones it compresses at once.
+    """Makes cells of values that are compressed or cut into chunks.
+
+    It holds the first batches back until dictionaries have been trained on them; later ones it compresses at once.
 
     ``dictionaries``: (ordinal of the column, content) for those columns that have one, once the first batch is out.
     """
@@ -227,6 +228,9 @@ class Compressor:
     def __init__(self, schema: Schema, dictionaries: Dictionaries | None = None) -> None:
         """``dictionaries``: those that an earlier run has trained; nothing is held back then."""
         self._columns = [(i, column) for i, column in schema.blobs if column.codec is not None]
+        self._arrays = [
+            (i, column) for i, column in schema.blobs if column.chunks is not None and column.is_array
+        ]
         for column in schema:
             try:
                 check_column(column.code, CODEC_PLAIN if column.codec is None else column.codec.code)
@@ -242,6 +246,7 @@ class Compressor:
 
     def add(self, batch: ColumnBatch, *, owned: bool) -> list[tuple[ColumnBatch, bool]]:
         """Batches that are compressed, and whether their memory is the writer's own."""
+        batch = self._cut(batch)
         if not self._columns or self._encoders is not None:
             return [(self._compress(batch), owned)]
         self._waiting.append(batch if owned else own_batch(batch))
@@ -259,12 +264,21 @@ class Compressor:
     def _train(self) -> None:
         dictionaries, self._encoders = [], {}
         for i, column in self._columns:
-            cells = [cell for batch in self._waiting for cell in cells_of(column, batch.columns[i])]
+            cells = [cell for batch in self._waiting for cell in _pieces_of(column, batch.columns[i])[0]]
             dictionary = choose_dictionary(column, cells)
             self._encoders[i] = encoder_of(column, dictionary)
             if dictionary:
                 dictionaries.append((i, dictionary))
         self.dictionaries = tuple(dictionaries)
+
+    def _cut(self, batch: ColumnBatch) -> ColumnBatch:
+        """The elements of arrays in the order of their chunks."""
+        if not self._arrays:
+            return batch
+        columns = list(batch.columns)
+        for i, column in self._arrays:
+            columns[i] = ColumnData(cut_values(column, np.asarray(columns[i].values)), columns[i].valid)
+        return ColumnBatch(batch.rows, columns)
 
     def _compress(self, batch: ColumnBatch) -> ColumnBatch:
         if not self._encoders:
@@ -272,8 +286,9 @@ class Compressor:
         columns = list(batch.columns)
         for i, column in self._columns:
             data = columns[i]
-            cells = cells_of(column, data)
-            joined, stored, raw = self._encoders[i].encode(cells)
+            pieces, counts = _pieces_of(column, data)
+            joined, lengths, sizes = self._encoders[i].encode(pieces)
+            stored, raw = _sums(lengths, counts), _sums(sizes, counts)
             if len(raw) and int(raw.max()) >= _MOST_VALUE:
                 raise SchemaError(
                     f"column {column.name!r}: a value has {many(int(raw.max()), 'byte')}; those of a "
@@ -282,13 +297,33 @@ class Compressor:
                 )
             ends = np.cumsum(stored).tolist()
             starts = [0, *ends[:-1]]
-            packed: Cells = [joined[a:b] for a, b in zip(starts, ends, strict=True)] if cells else []
-            columns[i] = ColumnData(packed, data.valid, raw)
+            packed: Cells = [joined[a:b] for a, b in zip(starts, ends, strict=True)]
+            chunks = None if column.chunks is None else _tables(lengths, counts)
+            columns[i] = ColumnData(packed, data.valid, raw, chunks)
         return ColumnBatch(batch.rows, columns)
 
 
 def _value_bytes(data: ColumnData) -> int:
     return data.values.nbytes if isinstance(data.values, np.ndarray) else sum(map(len, data.values))
+
+
+def _pieces_of(column: Column, data: ColumnData) -> tuple[Cells, list[int]]:
+    """What is compressed by itself: values, or their chunks; and how many of these each value has."""
+    cells = cells_of(column, data)
+    return (cells, [1] * len(cells)) if column.chunks is None else pieces_of_cells(column, cells)
+
+
+def _sums(of_pieces: NDArray[np.uint64], counts: list[int]) -> NDArray[np.uint64]:
+    if len(of_pieces) == len(counts):
+        return of_pieces
+    ends = np.cumsum(counts, dtype=np.int64)
+    return np.add.reduceat(of_pieces, ends - np.array(counts, np.int64))
+
+
+def _tables(lengths: NDArray[np.uint64], counts: list[int]) -> list[NDArray[np.uint64]]:
+    """The lengths of the chunks of each value, none where it is one."""
+    ends = np.cumsum(counts).tolist()
+    return [lengths[end - n : end] if n > 1 else lengths[:0] for end, n in zip(ends, counts, strict=True)]
 
 
 def cells_of(column: Column, data: ColumnData) -> Cells:

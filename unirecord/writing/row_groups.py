@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ..format.chunks import chunked_blobs, chunks_in
 from ..format.layout import MEMORY_PAGE, PAGE_ALIGN, PAGE_HEADER_BYTES, Shape
 from ..format.page import StoredRows, fixed_rows
 from ..format.schema import Schema
@@ -48,17 +48,7 @@ def slice_batch(batch: ColumnBatch, start: int, stop: int) -> ColumnBatch:
     """Rows [start, stop), as views."""
     if start == 0 and stop == batch.rows:
         return batch
-    columns = [
-        ColumnData(
-            data.values[start:stop], _cut(data.valid, start, stop), _cut(data.raw_lengths, start, stop)
-        )
-        for data in batch.columns
-    ]
-    return ColumnBatch(stop - start, columns)
-
-
-def _cut(array: npt.NDArray[Any] | None, start: int, stop: int) -> npt.NDArray[Any] | None:
-    return None if array is None else array[start:stop]
+    return ColumnBatch(stop - start, [data.part(start, stop) for data in batch.columns])
 
 
 def own_batch(batch: ColumnBatch) -> ColumnBatch:
@@ -70,7 +60,8 @@ def _own(data: ColumnData) -> ColumnData:
     valid = None if data.valid is None else data.valid.copy()
     if isinstance(data.values, np.ndarray | PackedStrings):
         return ColumnData(data.values.copy(), valid)
-    return ColumnData([v if _is_fixed(v) else bytes(v) for v in data.values], valid, data.raw_lengths)
+    values = [v if _is_fixed(v) else bytes(v) for v in data.values]
+    return ColumnData(values, valid, data.raw_lengths, data.chunk_lengths)
 
 
 def _is_fixed(cell: bytes | memoryview) -> bool:
@@ -318,6 +309,9 @@ def group_size(schema: Schema, shape: Shape, pieces: Sequence[ColumnBatch]) -> i
     values = sum(int(row_weights(schema, piece).sum()) for piece in pieces)
     cells = rows * len(schema.blobs)
     beside = rows * (2 * len(schema.scalars)) + 24 * cells + 16 * len(schema) + cells * (shape.blob_align - 1)
+    for _, i, column in chunked_blobs(schema):
+        for piece in pieces:
+            beside += 12 * chunks_in(column, piece.columns[i])
     return (
         values
         + beside

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout
-from ..format.page import StoredRows, cell_lengths, padded
+from ..format.page import StoredRows, cell_lengths, chunk_tables, padded, stored_cells, wrong_chunks
 from ..format.schema import Schema
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import ColumnData, PackedStrings
@@ -86,7 +86,12 @@ def _check_cells(
     room = padded(sizes, head.header.shape)
     places = rows.ends[:-1, None] + np.cumsum(room, axis=1, dtype=np.uint64) - room
     raw = [one.raw_lengths for one in columns if one.raw_lengths is not None]
-    cells = CellValues(head.schema, places, sizes, raw, rows.payload, decoders)
+    tables = {
+        ordinal: one.chunk_lengths
+        for (ordinal, _), one in zip(head.schema.blobs, columns, strict=True)
+        if one.chunk_lengths is not None
+    }
+    cells = CellValues(head.schema, places, sizes, raw, tables, rows.payload, decoders)
     for j, ((_, column), one) in enumerate(zip(head.schema.blobs, columns, strict=True)):
         for what, wrong in cells.problems(j, one.valid):
             if len(wrong):
@@ -110,6 +115,7 @@ def _rows(data: DataFile, head: DataHead, group: RowGroup, decoders: Decoders) -
         some.payload = np.empty(int(ends[stop] - ends[start]), np.uint8)
         data.read_into(some.payload, group.blob_payload + int(ends[start]))
         _check_units(data, head, some, group.first_row + start, group.page.digests, start)
+        _check_chunks(data, head, some, group, start)
         _check_cells(data, head, some, group.first_row + start, decoders)
         yield some
         start = stop
@@ -146,10 +152,12 @@ def row_ends(data: DataFile, head: DataHead, group: RowGroup) -> U64:
 def _columns(head: DataHead, group: RowGroup) -> list[ColumnData]:
     page = group.page
     scalars, valid, raw = iter(page.scalars), iter(page.blob_valid), iter(page.raw_lengths)
+    tables = chunk_tables(head.schema, page)
     columns = []
-    for column in head.schema:
+    for ordinal, column in enumerate(head.schema):
         if column.is_blob:
-            columns.append(ColumnData([], next(valid), next(raw) if column.has_raw_lengths else None))
+            sizes = next(raw) if column.has_raw_lengths else None
+            columns.append(ColumnData([], next(valid), sizes, tables.get(ordinal)))
             continue
         found = next(scalars)
         if found.strings is None:
@@ -188,6 +196,17 @@ def _check_units(
             path=data.path,
             row=row,
         )
+
+
+def _check_chunks(data: DataFile, head: DataHead, some: StoredRows, group: RowGroup, start: int) -> None:
+    cells = stored_cells(head.schema, head.header.shape, some.rows, some.lengths, some.payload)
+    rows = np.arange(start, start + some.rows)
+    for column, wrong in wrong_chunks(
+        head.schema, head.header.id, group.first_row, group.page, rows, lambda j, row: cells(j, row - start)
+    ):
+        if len(wrong):
+            what = "its chunks are not as their tables say"
+            raise refuse_value(data.path, group.first_row + int(wrong[0]), column.name, what)
 
 
 # How the columns of a part are stored, wherever its files are: which codec each of them has.

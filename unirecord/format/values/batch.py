@@ -181,11 +181,23 @@ class ColumnData:
             width, a list of bytes-like cells. Of compressed columns, a list of the cells as they are stored.
         valid: bool [B] for nullable columns, else None.
         raw_lengths: uint64 [B], bytes of each value before it was compressed; None until it is.
+        chunk_lengths: of columns that are cut into chunks and compressed, for each row uint64, the bytes that the
+            chunks of its cell take, none where it is one; None until it is.
     """
 
     values: Array | PackedStrings | Cells
     valid: Array | None = None
     raw_lengths: Array | None = None
+    chunk_lengths: list[Array] | None = None
+
+    def part(self, start: int, stop: int) -> ColumnData:
+        """Rows [start, stop), as views."""
+        return ColumnData(
+            self.values[start:stop],
+            None if self.valid is None else self.valid[start:stop],
+            None if self.raw_lengths is None else self.raw_lengths[start:stop],
+            None if self.chunk_lengths is None else self.chunk_lengths[start:stop],
+        )
 
 
 @dataclass

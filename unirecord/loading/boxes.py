@@ -1,0 +1,129 @@
+"""Parts of values, a box of an array or a run of bytes: spelled as numpy indexes, and read without the rest."""
+
+from __future__ import annotations
+
+from operator import index as as_integer
+from types import EllipsisType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SchemaError
+from ..format.column import Column
+from ..format.values import array_in_cell
+from ..snapshot.part_set import PartSet
+
+__all__ = ["part_of_value"]
+
+Key = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
+
+
+class Box(NamedTuple):
+    """Where a box begins and how many elements it has along each dimension; ``shape``: that of what numpy gives."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+def box_of(key: object, shape: tuple[int, ...], name: str) -> Box:
+    """The box that an index names in an array of this shape.
+
+    IndexError for what lies outside, TypeError and ValueError for indexes that are no box.
+    """
+    given = list(key) if isinstance(key, tuple) else [key]
+    ellipses = [i for i, one in enumerate(given) if one is Ellipsis]
+    if len(ellipses) > 1:
+        raise IndexError(f"column {name!r}: an index has one ellipsis, '...', at most")
+    missing = len(shape) - (len(given) - len(ellipses))
+    if missing < 0:
+        raise IndexError(
+            f"column {name!r}: too many indexes: its values have {len(shape)} dimensions, and "
+            f"{len(given) - len(ellipses)} were given"
+        )
+    at = ellipses[0] if ellipses else len(given)
+    given[at : at + len(ellipses)] = [slice(None)] * missing
+    starts, sizes, kept = [], [], []
+    for dimension, (one, whole) in enumerate(zip(given, shape, strict=True)):
+        if isinstance(one, slice):
+            start, stop, step = one.indices(whole)
+            if step != 1:
+                raise ValueError(
+                    f"column {name!r}: the slice {one} has step {step}; a part of a value has step 1: take the step "
+                    "of what is read"
+                )
+            starts.append(start if stop > start else 0)
+            sizes.append(max(stop - start, 0))
+            kept.append(sizes[-1])
+            continue
+        place = _integer(one, name)
+        if not -whole <= place < whole:
+            raise IndexError(
+                f"column {name!r}: index {place} is out of bounds for dimension {dimension} of size {whole}"
+            )
+        starts.append(place % whole)
+        sizes.append(1)
+    return Box(tuple(starts), tuple(sizes), tuple(kept))
+
+
+def _integer(one: object, name: str) -> int:
+    try:
+        is_one = not isinstance(one, bool | np.bool_) and not (isinstance(one, np.ndarray) and one.ndim)
+        return as_integer(one if is_one else None)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(
+            f"column {name!r}: a part of a value is named by integers, slices and '...', as in "
+            f"numpy.s_[0, 100:164, 200:264]; got {one!r:.100}"
+        ) from None
+
+
+def part_of_value(parts: PartSet, ordinal: int, row: int, key: Any) -> Any:
+    """The part of the value of a row that ``key`` names, None for null: of arrays an array, of bytes and text bytes.
+
+    Raises:
+        SchemaError: the column has no values with parts.
+        IndexError, TypeError, ValueError: as `box_of` says.
+    """
+    column = parts.schema.columns[ordinal]
+    if not column.is_array:
+        return _run_of_bytes(parts, ordinal, column, row, key)
+    if not column.fixed_bytes:
+        return _of_whole(parts, ordinal, column, row, key)
+    assert column.shape is not None
+    assert column.dtype is not None
+    box = box_of(key, column.shape, column.name)
+    found = parts.read_boxes(ordinal, np.array([row], np.int64), box.sizes, np.array([box.starts], np.int64))
+    if found.valid is not None and not found.valid[0]:
+        return None
+    array: NDArray[Any] = found.data.reshape(box.shape)
+    return array
+
+
+def _run_of_bytes(parts: PartSet, ordinal: int, column: Column, row: int, key: Any) -> bytes | None:
+    if column.type not in ("bytes", "text"):
+        raise SchemaError(
+            f"column {column.name!r} is {column}: arrays have parts, and bytes and text; read the value with ds[i]"
+        )
+    if not isinstance(key, slice):
+        raise TypeError(
+            f"column {column.name!r}: a part of {column.type} is a slice of its bytes, as in numpy.s_[100:200]; "
+            f"got {key!r:.100}"
+        )
+    rows = np.array([row], np.int64)
+    size = parts.value_size(ordinal, row)
+    if size is None:
+        return None
+    box = box_of(key, (size,), column.name)
+    return parts.read_boxes(ordinal, rows, box.sizes, np.array([box.starts], np.int64)).data.tobytes()
+
+
+def _of_whole(parts: PartSet, ordinal: int, column: Column, row: int, key: Any) -> Any:
+    """Of an array with free dimensions, which is read whole: it says its shape at its end."""
+    found = parts.read(np.array([row], np.int64), [ordinal])[0]
+    if found.valid is not None and not found.valid[0]:
+        return None
+    array = array_in_cell(column, memoryview(found.data))
+    box = box_of(key, array.shape, column.name)
+    chosen = tuple(slice(start, start + size) for start, size in zip(box.starts, box.sizes, strict=True))
+    return array[chosen].reshape(box.shape).copy()
