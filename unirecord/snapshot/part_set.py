@@ -282,6 +282,7 @@ Array = NDArray[Any]
 Empty = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 _SPARE = 4  # argument structures kept by a reader; more are made when more threads read at once
 _STRING_BYTES = 64  # of a string, when a guess has to do
+_LEAST_STRING_BYTES = 16  # of one that nothing is known of
 _FIRST_GUESS = 1 << 16  # bytes of values of variable width that a first read makes room for
 
 
@@ -540,15 +541,20 @@ class PartSet:
         return 1
 
     def mean_row_bytes(self, columns: Sequence[int] | None = None) -> float:
-        """Bytes of the data files for each row; 0 without rows. Of some columns (ordinals in the schema): about.
+        """Bytes of the values of a row, about; 0 without rows. Of some columns (ordinals in the schema) or all.
 
-        What columns of fixed width do not account for is taken to belong to each blob of variable width: too much
-        where there are several.
+        That is what data files hold for each row, or more where their scalars are compressed: by their widths, and by
+        the indexes, which hold strings as they are. What columns of fixed width do not account for is taken to belong
+        to each blob of variable width: too much where there are several.
         """
-        mean = self._data_bytes / self.rows if self.rows else 0.0
+        if not self.rows:
+            return 0.0
+        stored, every = self._data_bytes / self.rows, self.schema.columns
+        scalars = [column for _, column in self.schema.scalars]
+        least = sum(column.fixed_bytes or _LEAST_STRING_BYTES for column in scalars)
+        mean = max(stored, least, self._index_bytes / self.rows)
         if columns is None:
             return mean
-        every = self.schema.columns
         chosen = [every[ordinal] for ordinal in columns]
         rest = mean - sum(column.fixed_bytes for column in every)
         variable = [column for column in chosen if not column.fixed_bytes]
@@ -577,6 +583,13 @@ class PartSet:
                 for part in self.snapshot.parts
                 for file in (part, *part.files)
             )
+
+    @cached_property
+    def _index_bytes(self) -> int:
+        """Of the indexes whose sizes are known without a look at them."""
+        if isinstance(self.snapshot.parts, ListedRefs):
+            return sum(self.snapshot.parts.fields.index_bytes.tolist())
+        return sum(max(file.index_bytes, 0) for part in self.snapshot.parts for file in (part, *part.files))
 
     def open_loader(self, **options: Any) -> NativeLoader:
         """The C loader over these parts."""
