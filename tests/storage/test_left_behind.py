@@ -347,11 +347,13 @@ def numbers(head: tuple[int, int, int], rows: list[int]) -> bytes:
         (4, [1, 129, 130], 3, "are not all rows"),
         (4, [1, 5, 5], 3, "do not ascend"),
         (4, [5, 1, 129], 3, "do not ascend"),
-        (0, [1, 130], 2, "the part does not have"),
-        (0, [1, 5, 129], 2, "names 3 rows, and says 2"),
-        (0, [1, 5], 3, "names 2 rows, and says 3"),
+        (0, [*range(5), 130], 6, "the part does not have"),
+        (0, [*range(6), 129], 6, "names 7 rows, and says 6"),
+        (0, [*range(6)], 7, "names 6 rows, and says 7"),
+        (0, [1, 5, 129], 3, "is not the form for so many rows"),
+        (4, [*range(6)], 6, "is not the form for so many rows"),
         (4, [1, 5, 129], 3, ""),
-        (0, [1, 5, 129], 3, ""),
+        (0, [*range(5), 129], 6, ""),
     ],
 )
 def test_a_deletion_file_of_other_rows_is_refused(
