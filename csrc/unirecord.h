@@ -345,6 +345,15 @@ UR_API ur_status ur_pool_lend(ur_pool *pool, void *memory, uint64_t bytes, ur_er
 typedef struct ur_bitmap ur_bitmap; /* unirecord_internal.h has these two */
 typedef struct ur_stream ur_stream;
 
+/* A crop of each value of a column: a box of one size, whose place is drawn for each sample as docs/spec/order.md says, "Crops". */
+typedef struct {
+  int32_t rank;         /* dimensions of its arrays, which have one shape; 0: whole values */
+  int32_t reserved;     /* 0 */
+  const int64_t *shape; /* of the arrays; borrowed until the loader is released, like `sizes` */
+  const int64_t *sizes; /* of the crop along each dimension, no larger */
+  uint64_t name;        /* XXH3-64 of the column's name */
+} ur_drawn_box;
+
 typedef struct {
   ur_order *order;          /* the loader holds a reference of its own */
   const int64_t *selection; /* NULL, or row of the set for each row of the order; borrowed until the loader is released */
@@ -370,6 +379,10 @@ typedef struct {
   int32_t threads_near;     /* ur_set_options.fetch: what a cache has is not spread over more memory than it needs */
   const ur_stream *stream;  /* NULL, or samples of it in place of rows of the set: `columns` are ur_stream_output, rows of the
                                order (or of `bitmap` or `selection`) are samples; borrowed until the loader is released */
+  const ur_drawn_box *crops;     /* NULL, or one for each output; borrowed likewise */
+  uint64_t crop_base;       /* what the keys of samples are made of beside row and draw: f(g + (f(g + seed) xor epoch)) */
+  const int64_t *crop_draws; /* NULL, or for each of `samples` the draw that its key is made of, -1 for none; borrowed likewise */
+  int64_t crop_period;      /* without `crop_draws`: 0 for no draws, else the draw is the position modulo this */
 } ur_loader_options;
 
 /* Places are byte offsets from the start of the batch's memory, multiples of 64; UINT64_MAX: there is no such array. */
@@ -378,6 +391,7 @@ typedef struct {
   uint64_t data_bytes;
   uint64_t offsets_at;     /* int64[rows + 1], for columns of variable width */
   uint64_t valid_at;       /* uint8[rows], for nullable columns */
+  uint64_t starts_at;      /* int64[rows][rank], for columns of which crops are taken: where each begins */
 } ur_column_view;
 
 typedef struct {

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .inspect.repair import repair
     from .inspect.verify import Problem, RepairReport, Report, Salvaged, verify
     from .loading.batch import RaggedArray
+    from .loading.boxes import Crop
     from .loading.stats import LoaderStats
     from .order.coverage import PositionRange
     from .order.windows import cu_seqlens
@@ -79,6 +80,7 @@ __all__ = [
     "BatchLoader",
     "LoaderStats",
     "RaggedArray",
+    "Crop",
     "Pipeline",
     "PipelinePlan",
     "PipelineStats",
@@ -177,6 +179,7 @@ _HOMES = {
     "BatchLoader": "dataset.batch_loader",
     "LoaderStats": "loading.stats",
     "RaggedArray": "loading.batch",
+    "Crop": "loading.boxes",
     "Pipeline": "pipeline.pipeline",
     "PipelinePlan": "pipeline.tuner",
     "PipelineStats": "pipeline.stats",

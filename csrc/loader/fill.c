@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/fail.h"
+#include "base/layout.h"
 #include "batch/read.h"
 #include "unirecord_internal.h"
 
@@ -68,6 +69,27 @@ static ur_status check_batch_ends(const ur_loader_options *o, ur_error *error) {
   return UR_OK;
 }
 
+/* The crop of an output; NULL where it has whole values. */
+static const ur_drawn_box *crop_of(const ur_filler *filler, int32_t output) {
+  const ur_drawn_box *crops = filler->options.crops;
+  return crops == NULL || crops[output].rank == 0 ? NULL : &crops[output];
+}
+
+/* Crops are of arrays of one shape; the rest is found wrong when they are measured. */
+static ur_status check_crops(const ur_filler *filler, ur_error *error) {
+  const ur_loader_options *o = &filler->options;
+  for (int32_t c = 0; o->crops != NULL && c < o->output_count; c++) {
+    const ur_drawn_box *crop = crop_of(filler, c);
+    if (crop == NULL) continue;
+    bool good = o->stream == NULL && crop->rank > 0 && crop->rank <= (int32_t)UR_MAX_RANK &&
+                filler->infos[c].type == UR_TYPE_ARRAY && filler->infos[c].fixed_bytes > 0;
+    for (int32_t d = 0; good && d < crop->rank; d++) good = crop->sizes[d] >= 0 && crop->sizes[d] <= crop->shape[d];
+    if (!good) return ur_fail(error, UR_ARGUMENT, "crops of column %" PRId32 " do not fit its values", filler->columns[c]);
+  }
+  if (o->crops != NULL && o->crop_period < 0) return ur_fail(error, UR_ARGUMENT, "crop_period must be >= 0");
+  return UR_OK;
+}
+
 static ur_status copy_columns(ur_filler *filler, const ur_loader_options *options, ur_error *error) {
   size_t outputs = (size_t)options->output_count;
   filler->columns = calloc(outputs + 1, sizeof *filler->columns);
@@ -80,7 +102,7 @@ static ur_status copy_columns(ur_filler *filler, const ur_loader_options *option
     if (status != UR_OK) return status;
   }
   filler->options.columns = filler->columns;
-  return UR_OK;
+  return check_crops(filler, error);
 }
 
 ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur_loader_options *options,
@@ -127,6 +149,8 @@ void ur_scratch_free(ur_scratch *s) {
   free(s->rows);
   free(s->skipped);
   free(s->ahead);
+  free(s->draws);
+  free(s->boxes);
   free(s->offsets);
   free(s->outputs);
   free(s->views);
@@ -151,10 +175,12 @@ int ur_scratch_make(const ur_filler *filler, ur_scratch *s) {
   s->rows = calloc(rows + 1, sizeof *s->rows);
   s->skipped = calloc(rows + 1, sizeof *s->skipped);
   s->ahead = calloc(rows + 1, sizeof *s->ahead);
+  s->draws = calloc(rows + 1, sizeof *s->draws);
+  s->boxes = calloc(outputs + 1, sizeof *s->boxes);
   s->offsets = room_for_offsets(filler, rows);
   s->outputs = calloc(outputs + 1, sizeof *s->outputs);
   s->views = calloc(outputs + 1, sizeof *s->views);
-  if (s->rows && s->skipped && s->ahead && s->offsets && s->outputs && s->views) return 1;
+  if (s->rows && s->skipped && s->ahead && s->draws && s->boxes && s->offsets && s->outputs && s->views) return 1;
   ur_scratch_free(s);
   memset(s, 0, sizeof *s);
   return 0;
@@ -205,6 +231,17 @@ static ur_status row_ids_of_batch(const ur_filler *filler, int64_t number, int64
                                      : ur_bitmap_select(o->bitmap, rows, count, rows);
 }
 
+/* What tells samples of one row apart, which may come again; -1 where none does. */
+static void draws_of_batch(const ur_filler *filler, int64_t number, int64_t count, int64_t *draws) {
+  const ur_loader_options *o = &filler->options;
+  int64_t first = first_sample(filler, number);
+  for (int64_t i = 0; i < count; i++) {
+    /* exact: check_options() has checked the last sample's position */
+    int64_t position = o->first + (first + i) * o->stride;
+    draws[i] = o->crop_draws != NULL ? o->crop_draws[first + i] : o->crop_period > 0 ? position % o->crop_period : -1;
+  }
+}
+
 /* Places of the arrays of a batch of `rows` rows and `skipped` others, given s->outputs[c].used bytes for each output;
  * false when they exceed 2^64. */
 static bool lay_out(const ur_filler *filler, const ur_scratch *s, int64_t rows, int64_t skipped, ur_batch *head,
@@ -215,8 +252,11 @@ static bool lay_out(const ur_filler *filler, const ur_scratch *s, int64_t rows, 
               ur_append_array(&at, n, sizeof(int64_t), ALIGNMENT, &head->row_ids_at);
   for (int32_t c = 0; c < filler->options.output_count && good; c++) {
     ur_column_view *view = &s->views[c];
-    *view = (ur_column_view){.data_bytes = s->outputs[c].used, .offsets_at = UINT64_MAX, .valid_at = UINT64_MAX};
-    if (filler->infos[c].fixed_bytes == 0)
+    *view = (ur_column_view){.data_bytes = s->outputs[c].used, .offsets_at = UINT64_MAX, .valid_at = UINT64_MAX,
+                             .starts_at = UINT64_MAX};
+    const ur_drawn_box *crop = crop_of(filler, c);
+    if (crop != NULL) good = ur_append_array(&at, n, (uint64_t)crop->rank * sizeof(int64_t), ALIGNMENT, &view->starts_at);
+    if (good && filler->infos[c].fixed_bytes == 0)
       good = ur_append_array(&at, n + 1, sizeof(int64_t), ALIGNMENT, &view->offsets_at);
     if (good && filler->infos[c].nullable) good = ur_append_array(&at, n, 1, ALIGNMENT, &view->valid_at);
     good = good && ur_append_array(&at, view->data_bytes, 1, ALIGNMENT, &view->data_at);
@@ -230,10 +270,35 @@ static bool lay_out(const ur_filler *filler, const ur_scratch *s, int64_t rows, 
 static void outputs_to_measure(const ur_filler *filler, const ur_scratch *s, int64_t rows) {
   int64_t *offsets = s->offsets;
   for (int32_t c = 0; c < filler->options.output_count; c++) {
-    s->outputs[c] = (ur_output){.column = filler->columns[c]};
+    const ur_drawn_box *crop = crop_of(filler, c);
+    s->outputs[c] = (ur_output){.column = filler->columns[c], .boxes = crop == NULL ? NULL : &s->boxes[c]};
+    if (crop != NULL) s->boxes[c] = (ur_boxes){.rank = crop->rank, .shape = crop->shape, .sizes = crop->sizes};
     if (filler->infos[c].fixed_bytes != 0) continue;
     s->outputs[c].offsets = offsets;
     offsets += rows + 1;
+  }
+}
+
+__extension__ typedef unsigned __int128 wide;
+
+/* f of docs/spec/order.md: one step of SplitMix64 from a state that has been raised. */
+static uint64_t finished(uint64_t z) {
+  z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
+  return z ^ (z >> 31);
+}
+
+/* Where the crop of each row begins: by the key of its sample and the name of the column alone. */
+static void draw_places(const ur_filler *filler, const ur_scratch *s, int64_t rows, const ur_drawn_box *crop, int64_t *starts) {
+  for (int64_t i = 0; i < rows; i++) {
+    uint64_t key = finished((uint64_t)s->rows[i] * UR_PHI + filler->options.crop_base); /* modulo 2^64, here and below */
+    if (s->draws[i] >= 0) key = finished(key ^ finished(((uint64_t)s->draws[i] + 1) * UR_PHI));
+    uint64_t state = finished((key ^ crop->name) + UR_PHI);
+    for (int32_t d = 0; d < crop->rank; d++) {
+      uint64_t places = (uint64_t)(crop->shape[d] - crop->sizes[d]) + 1;
+      state += UR_PHI;
+      *starts++ = (int64_t)(uint64_t)(((wide)finished(state) * places) >> 64);
+    }
   }
 }
 
@@ -242,6 +307,12 @@ static void outputs_to_fill(const ur_filler *filler, const ur_scratch *s, int64_
   for (int32_t c = 0; c < filler->options.output_count; c++) {
     const ur_column_view *view = &s->views[c];
     ur_output *output = &s->outputs[c];
+    const ur_drawn_box *crop = crop_of(filler, c);
+    if (crop != NULL) {
+      int64_t *starts = (int64_t *)(void *)(memory + view->starts_at);
+      draw_places(filler, s, rows, crop, starts);
+      s->boxes[c].starts = starts;
+    }
     output->data = memory + view->data_at;
     output->capacity = view->data_bytes;
     output->valid = view->valid_at == UINT64_MAX ? NULL : memory + view->valid_at;
@@ -279,7 +350,9 @@ static void count_bytes(const ur_filler *filler, const ur_scratch *s, const ur_p
     for (int32_t c = 0; c < filler->options.output_count; c++) {
       const int64_t *offsets = s->outputs[c].offsets;
       /* exact: the batch was measured */
-      if (offsets == NULL) timing->of[g].bytes += (uint64_t)run->count * (uint64_t)filler->infos[c].fixed_bytes;
+      if (crop_of(filler, c) != NULL) timing->of[g].bytes += s->outputs[c].used / (uint64_t)s->batch_rows * (uint64_t)run->count;
+      /* exact: likewise */
+      else if (offsets == NULL) timing->of[g].bytes += (uint64_t)run->count * (uint64_t)filler->infos[c].fixed_bytes;
       for (int64_t i = run->first; offsets != NULL && i < run->first + run->count; i++) {
         int64_t place = plan->places == NULL ? i : plan->places[i];
         timing->of[g].bytes += (uint64_t)(offsets[place + 1] - offsets[place]); /* exact: likewise */
@@ -358,6 +431,7 @@ static int leave_out(const ur_filler *filler, ur_scratch *s, int64_t *rows, int6
     if (is_in(filler, s, i, error)) {
       s->skipped[(*skipped)++] = s->rows[i];
     } else {
+      s->draws[kept] = s->draws[i];
       s->rows[kept++] = s->rows[i];
     }
   }
@@ -370,7 +444,9 @@ ur_status ur_filler_fill(const ur_filler *filler, ur_scratch *s, int64_t number,
   int64_t skipped = 0;
   ur_status status = row_ids_of_batch(filler, number, s->rows);
   if (status != UR_OK) return ur_fail(error, status, "the order does not fit the loader");
+  if (filler->options.crops != NULL) draws_of_batch(filler, number, rows, s->draws);
   for (;;) {
+    s->batch_rows = rows;
     status = read_into_batch(filler, s, number, rows, skipped, batch, error);
     if (status != UR_CORRUPT || filler->options.on_corrupt == 0) return status;
     if (!leave_out(filler, s, &rows, &skipped, error)) return status;
@@ -378,6 +454,7 @@ ur_status ur_filler_fill(const ur_filler *filler, ur_scratch *s, int64_t number,
 }
 
 int64_t ur_filler_glance(const ur_filler *filler, ur_scratch *s) {
+  if (filler->options.crops != NULL) return 0; /* whole cells are more than it needs */
   int64_t rows = filler->batches == 0 ? 0 : ur_filler_rows(filler, 0);
   return rows > 0 && row_ids_of_batch(filler, 0, s->ahead) == UR_OK ? rows : 0;
 }
@@ -395,6 +472,7 @@ static void advise_batch(const ur_filler *filler, ur_scratch *s, int64_t number)
 
 void ur_filler_advise(const ur_filler *filler, ur_scratch *s, int64_t number) {
   if (filler->set->options.fetch != NULL) return; /* batches on their way are asked for already */
+  if (filler->options.crops != NULL) return;      /* whole cells are more than it needs */
   if (number == 0) {
     for (int64_t first = 0; first < filler->options.prefetch; first++) advise_batch(filler, s, first);
   }

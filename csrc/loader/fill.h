@@ -33,6 +33,9 @@ typedef struct {
   int64_t *rows;     /* the batch's row ids, in order */
   int64_t *skipped;
   int64_t *ahead;    /* row ids of a batch to come */
+  int64_t *draws;    /* of the batch's samples, where crops are taken */
+  ur_boxes *boxes;   /* of each output, likewise */
+  int64_t batch_rows; /* samples of the batch that are not left out so far */
   int64_t *offsets;  /* of all outputs of variable width, as measured */
   ur_output *outputs;
   ur_column_view *views;

@@ -7,6 +7,7 @@ from .batches import PACKED as PACKED
 from .batches import POSITIONS as POSITIONS
 from .batches import WHOLE as WHOLE
 from .batches import BatchPool as BatchPool
+from .batches import Crops as Crops
 from .batches import JoinedSet as JoinedSet
 from .batches import NativeBatch as NativeBatch
 from .batches import NativeLoader as NativeLoader

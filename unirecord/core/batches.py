@@ -14,6 +14,7 @@ from ..sizes import many
 from .fetch import Fetching
 from .library import Handle, ffi, keeping, lib
 from .order import Order
+from .output import xxh3_64
 from .parts import NativePart, NativeSet
 from .scan import Bitmap
 
@@ -369,6 +370,11 @@ class NativeBatch:
         view = ffi.cast("ur_column_view *", self._views)[output]
         return view.data_at, view.data_bytes, view.offsets_at, view.valid_at
 
+    def starts(self, output: int, rank: int) -> npt.NDArray[np.int64]:
+        """Where the crop of each row begins, int64[rows, rank], of an output of crops."""
+        view = ffi.cast("ur_column_view *", self._views)[output]
+        return np.ndarray((self.rows, rank), np.int64, self.memory, view.starts_at)
+
     def row_ids(self) -> npt.NDArray[np.int64]:
         """Row of the set for each row of the batch, int64[rows]."""
         return np.ndarray((self.rows,), np.int64, self.memory, self.row_ids_at)
@@ -380,6 +386,36 @@ class NativeBatch:
     def skipped_rows(self) -> npt.NDArray[np.int64]:
         """Rows of the set that were left out because they are corrupt, int64[skipped]."""
         return np.ndarray((self.skipped,), np.int64, self.memory, self.skipped_at)
+
+
+class Crops(NamedTuple):
+    """Crops of the outputs of a loader: name, shape of the values and sizes of each, None for whole values.
+
+    ``base``, and ``draws`` of all samples or else ``period``, make the keys of samples, as ur_loader_options says.
+    """
+
+    outputs: Sequence[tuple[str, Sequence[int], Sequence[int]] | None]
+    base: int
+    draws: npt.NDArray[np.int64] | None = None
+    period: int = 0
+
+
+def _give_crops(options: Any, crops: Crops) -> list[Any]:
+    """Fills the options of a loader; returns what must stay as long as it."""
+    given = ffi.new("ur_drawn_box[]", max(len(crops.outputs), 1))
+    held = [given, crops.draws]
+    for one, output in zip(given, crops.outputs, strict=False):
+        if output is None:
+            continue
+        name, shape, sizes = output
+        arrays = ffi.new("int64_t[]", list(shape)), ffi.new("int64_t[]", list(sizes))
+        held += arrays
+        one.rank, one.name = len(sizes), xxh3_64(name.encode())
+        one.shape, one.sizes = arrays
+    options.crops, options.crop_base, options.crop_period = given, crops.base, crops.period
+    if crops.draws is not None:
+        options.crop_draws = ffi.from_buffer("int64_t[]", crops.draws)
+    return held
 
 
 class NativeLoader:
@@ -408,6 +444,7 @@ class NativeLoader:
         near: tuple[int, int] = (0, 0),
         stream: NativeStream | None = None,
         batch_ends: npt.NDArray[np.int64] | None = None,
+        crops: Crops | None = None,
     ) -> None:
         """``batch_ends``: for batches of different sizes, ``batch_size`` at most, the sample before which each ends.
 
@@ -433,6 +470,9 @@ class NativeLoader:
         options.on_corrupt = skip_corrupt
         if stream is not None:
             options.stream = stream.pointer
+        held: list[Any] = []
+        if crops is not None:
+            held = _give_crops(options, crops)
         if batch_ends is not None:
             options.batch_ends, options.batches = ffi.from_buffer("int64_t[]", batch_ends), len(batch_ends)
         out = ffi.new("ur_loader **")
@@ -444,7 +484,7 @@ class NativeLoader:
         self._pointer = out[0]
         self.paths: Sequence[str] = parts.paths  # by the number of the part
         self.handle: Handle = Handle(
-            out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream
+            out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream, held
         )
         self._info = ffi.new("ur_batch_info *")
         self._fields = ffi.buffer(self._info)

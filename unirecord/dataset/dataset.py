@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 
 from ..errors import UniRecordError
 from ..format.schema import Schema
-from ..loading.boxes import part_of_value
-from ..loading.loader import UNCHANGED, LoaderOptions, ReadAhead, Unchanged, check_callable, check_on_corrupt
+from ..loading.boxes import Crop, cropped_columns, part_of_value
+from ..loading.loader import (
+    UNCHANGED,
+    BatchOptions,
+    LoaderOptions,
+    Unchanged,
+    check_callable,
+    check_on_corrupt,
+)
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
 from ..migration_hints import OF_DATASETS, no_attribute
@@ -484,7 +491,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Callable[[Sample], Any] | Unchanged | None = ...,
         collate_fn: Callable[[list[Any]], Any] | None = ...,
         batch_transform: Callable[[Any], New],
-        **read_ahead: Unpack[ReadAhead],
+        **read_ahead: Unpack[BatchOptions],
     ) -> BatchLoader[New]: ...
     @overload
     def batches(
@@ -494,7 +501,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Callable[[Sample], Any] | Unchanged | None = ...,
         collate_fn: Callable[[list[Any]], New],
         batch_transform: None = ...,
-        **read_ahead: Unpack[ReadAhead],
+        **read_ahead: Unpack[BatchOptions],
     ) -> BatchLoader[New]: ...
     @overload
     def batches(
@@ -504,7 +511,7 @@ class UniRecordDataset(Generic[Given]):
         transform: None,
         collate_fn: None = ...,
         batch_transform: None = ...,
-        **read_ahead: Unpack[ReadAhead],
+        **read_ahead: Unpack[BatchOptions],
     ) -> BatchLoader[dict[str, Any]]: ...
     @overload
     def batches(
@@ -514,7 +521,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Unchanged = ...,
         collate_fn: None = ...,
         batch_transform: None = ...,
-        **read_ahead: Unpack[ReadAhead],
+        **read_ahead: Unpack[BatchOptions],
     ) -> BatchLoader[dict[str, Any]]: ...
     @overload
     def batches(
@@ -524,7 +531,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Callable[[Sample], Any] | Unchanged = ...,
         collate_fn: None = ...,
         batch_transform: None = ...,
-        **read_ahead: Unpack[ReadAhead],
+        **read_ahead: Unpack[BatchOptions],
     ) -> BatchLoader[Any]: ...
     def batches(
         self,
@@ -539,6 +546,8 @@ class UniRecordDataset(Generic[Given]):
         num_workers: int | None = None,
         receipts: str | os.PathLike[str] | None = None,
         random: bool = False,
+        crops: Mapping[str, Crop] | None = None,
+        return_places: bool = False,
     ) -> BatchLoader[Any]:
         """Batches of this shard as dicts of arrays, read ahead by C threads (docs/loading.md).
 
@@ -561,7 +570,13 @@ class UniRecordDataset(Generic[Given]):
             random: ``transform`` gets a ``numpy.random.Generator`` as its second argument, keyed by seed, epoch and
                 row: the same for a sample on any number of threads or ranks, and after any resume. Each draw of a row
                 that may come again in an epoch has one of its own.
+            crops: by the name of a column of arrays of one shape a ``unirecord.Crop``: of each value, a box of that
+                size is read, and no more of a column in chunks than it touches. Its place is drawn by seed, epoch, row
+                and column: the same on any number of threads or ranks, and after any resume.
+            return_places: batches have where each crop begins, int64 [batch, dimensions], under the name of the column
+                and ``_place``.
         """
+        cropped_columns([column for _, column in self.read_cursor.plan.columns], crops or {})
         return BatchLoader(
             self,
             LoaderOptions(
@@ -576,6 +591,8 @@ class UniRecordDataset(Generic[Given]):
                 on_corrupt=self._on_corrupt,
                 receipts=receipts,
                 random=random,
+                crops=crops,
+                return_places=return_places,
             ),
         )
 

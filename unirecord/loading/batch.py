@@ -243,9 +243,15 @@ class BatchBuilder:
     piece of memory, which stays as long as any of them; masks are copies.
     """
 
-    def __init__(self, columns: Sequence[Column]) -> None:
+    def __init__(
+        self, columns: Sequence[Column], places: Mapping[int, tuple[str, int]] | None = None
+    ) -> None:
+        """``places``: of columns of which crops are taken, by number: the name of the places, and dimensions."""
         self._columns = tuple(columns)
-        self._plain = all(column.fixed_bytes > 0 and not column.nullable for column in columns)
+        self._places = places or {}
+        self._plain = not self._places and all(
+            column.fixed_bytes > 0 and not column.nullable for column in columns
+        )
         self._layouts: dict[int, list[tuple[str, tuple[int, ...], np.dtype[Any], int]]] = {}
 
     @property
@@ -257,7 +263,10 @@ class BatchBuilder:
         return self._build_plain if self._plain else self._build_any
 
     def _build_any(self, native: NativeBatch) -> dict[str, Any]:
-        return {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
+        built = {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
+        for c, (name, rank) in self._places.items():
+            built[name] = native.starts(c, rank)
+        return built
 
     def _build_plain(self, native: NativeBatch) -> dict[str, Any]:
         """For columns of fixed width: the places depend on the number of rows alone, and are found once."""

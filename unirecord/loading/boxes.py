@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import index as as_integer
 from types import EllipsisType
 from typing import Any, NamedTuple
@@ -12,11 +14,59 @@ from numpy.typing import NDArray
 from ..errors import SchemaError
 from ..format.column import Column
 from ..format.values import array_in_cell
+from ..order.spec import check_integer
 from ..snapshot.part_set import PartSet
 
-__all__ = ["part_of_value"]
+__all__ = ["Crop", "cropped_columns", "part_of_value"]
 
 Key = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
+
+
+@dataclass(frozen=True)
+class Crop:
+    """A box of so many elements along each dimension, taken of every value of a column at a place that is drawn.
+
+    Attributes:
+        shape: its size along each dimension of the arrays.
+    """
+
+    shape: tuple[int, ...]
+
+    def __init__(self, shape: Sequence[int]) -> None:
+        """Take a size for each dimension of the arrays, as in ``Crop((1, 64, 64))``."""
+        if isinstance(shape, str | bytes) or not isinstance(shape, Sequence | np.ndarray):
+            raise TypeError(
+                f"a crop has a size for each dimension, as in Crop((1, 64, 64)); got {shape!r:.100}"
+            )
+        object.__setattr__(self, "shape", tuple(check_integer("a size of a crop", d, 1) for d in shape))
+
+
+def cropped_columns(columns: Sequence[Column], crops: Mapping[str, Crop]) -> list[Column]:
+    """The columns as batches have them, with the shape of its crop where there is one.
+
+    Raises:
+        SchemaError: there is no such column, or it does not have arrays of one shape.
+        ValueError: a crop has other dimensions than the arrays, or is larger.
+        TypeError: it is no `Crop`.
+    """
+    names = {column.name for column in columns}
+    for name, crop in crops.items():
+        if name not in names:
+            raise SchemaError(
+                f"crops: there is no column {name!r} in these batches: {', '.join(sorted(names))}"
+            )
+        if not isinstance(crop, Crop):
+            raise TypeError(f"crops: column {name!r} takes a unirecord.Crop, got {crop!r:.100}")
+    return [_cropped(column, crops[column.name]) if column.name in crops else column for column in columns]
+
+
+def _cropped(column: Column, crop: Crop) -> Column:
+    if column.shape is None or not column.fixed_bytes:
+        raise SchemaError(f"column {column.name!r} is {column}: crops are taken of arrays of one shape")
+    fits = len(crop.shape) == len(column.shape)
+    if not fits or any(size > whole for size, whole in zip(crop.shape, column.shape, strict=True)):
+        raise ValueError(f"column {column.name!r}: a crop of {crop.shape} does not fit {column}")
+    return replace(column, shape=crop.shape, packed_annotations=b"")
 
 
 class Box(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import BatchPool, NativeBatch, NativeLoader, Order, WeakObjects, usable_cores, xxh3_64
-from ..errors import CorruptionError, TransformError
+from ..errors import CorruptionError, SchemaError, TransformError
+from ..format.column import Column
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.randomness import generator, sample_keys
@@ -27,6 +28,7 @@ from ..order.sampling import SampledOrder
 from ..order.spec import check_integer
 from ..snapshot.prefetch import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
 from .batch import BatchBuilder, collate, split_batch
+from .boxes import Crop, cropped_columns
 from .plan import Batches, Plan
 from .stats import PartTimes, StatsRecorder
 
@@ -81,6 +83,13 @@ class ReadAhead(TypedDict, total=False):
     random: bool
 
 
+class BatchOptions(ReadAhead, total=False):
+    """The options of ``UniRecordDataset.batches``, those of ``ReadAhead`` among them."""
+
+    crops: Mapping[str, Crop] | None
+    return_places: bool
+
+
 MOST_PREFETCH = 4096  # batches that the C core reads ahead
 _READ_AHEAD_BYTES = 32 << 20
 _USUAL_PREFETCH = 16
@@ -111,6 +120,8 @@ class LoaderOptions:
     on_corrupt: OnCorrupt = "raise"
     receipts: str | PathLike[str] | None = None
     random: bool = False
+    crops: Mapping[str, Crop] | None = None
+    return_places: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "batch_size", check_integer("batch_size", self.batch_size, 1, 1 << 62))
@@ -124,13 +135,15 @@ class LoaderOptions:
                 object.__setattr__(self, name, check_integer(name, value, least, most))
         for name in ("transform", "collate_fn", "batch_transform"):
             check_callable(name, getattr(self, name))
-        for name in ("drop_last", "random"):
+        for name in ("drop_last", "random", "return_places"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.random and self.transform is None:
             raise ValueError(
                 "random=True gives a generator to the transform, and there is none: give transform="
             )
+        if self.return_places and not self.crops:
+            raise ValueError("return_places=True gives the places of crops, and there are none: give crops=")
         check_on_corrupt(self.on_corrupt)
 
     @property
@@ -511,6 +524,21 @@ class BatchMemory:
         return BatchMemory, (self._get,)
 
 
+def _places(columns: Sequence[Column], options: LoaderOptions) -> dict[int, tuple[str, int]]:
+    """Where batches have the places of crops: by the number of the column a name, and how many dimensions."""
+    found: dict[int, tuple[str, int]] = {}
+    if not options.return_places or options.crops is None:
+        return found
+    names = {column.name for column in columns}
+    for c, column in enumerate(columns):
+        if column.name in options.crops:
+            name = f"{column.name}_place"
+            if name in names:
+                raise SchemaError(f"there is a column {name!r} already, where places of crops would stand")
+            found[c] = (name, len(column.item_shape))
+    return found
+
+
 class BatchReader:
     """Reads a pass.
 
@@ -538,7 +566,11 @@ class BatchReader:
         self._skip = options.on_corrupt == "skip"
         self._digests = options.receipts is not None
         self._reader = plan.data.reader
-        self._builder = BatchBuilder([column for _, column in plan.columns])
+        columns = [column for _, column in plan.columns]
+        wanted = options.crops or {}
+        shown = cropped_columns(columns, wanted)
+        self._cropped = bool(wanted)
+        self._builder = BatchBuilder(shown, _places(shown, options))
         self._where_from = plan.data.where_from
         self._natives: Iterator[tuple[NativeLoader, Batches | None]] = iter(())
         self._windows: WindowsAhead | None = None
@@ -553,8 +585,14 @@ class BatchReader:
                 "near": (min(most, options.prefetch_for(plan.row_bytes)), min(threads, options.threads())),
                 "skip_corrupt": self._skip,
             }
+            if wanted:
+                given["crops"] = [
+                    (column.name, column.shape, crop.shape) if (crop := wanted.get(column.name)) else None
+                    for column in columns
+                ]
             if exclusion_mask is None:
-                self._windows = WindowsAhead(plan, run, options.batch_size)
+                if not wanted:  # else they would bring whole rows
+                    self._windows = WindowsAhead(plan, run, options.batch_size)
                 self._ahead = given["prefetch"] + 2
                 self._natives = ((n, None) for n in plan.open_loaders(run, options.batch_size, **given))
             else:
@@ -667,4 +705,6 @@ class BatchReader:
                 left_out.append(row)
         if not left_out:
             raise found
+        if self._cropped:  # rows are read anew whole
+            self._reader.one(left_out[0])
         return self._reader.batch(np.array(kept, np.int64)), len(kept), tuple(left_out)

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import NativeLoader, Order
+from ..core import Crops, NativeLoader, Order
 from ..format.column import Column
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import BatchOrder, EpochRun, Rule, ShardOrder
+from ..order.randomness import sample_base
 from ..order.sampling import SampledOrder
 from ..order.selection import Selection
 from ..order.spec import OrderSpec, Sharding
@@ -116,6 +117,8 @@ class Plan:
     def open_loaders(self, run: EpochRun, batch_size: int, **options: Any) -> Iterator[NativeLoader]:
         """The C loaders of a pass, one after the other: one alone, where the core computes its order."""
         if isinstance(run.order, Order):
+            period = self.order.samples if self.order.repeats else 0
+            options = self._with_crops(options, run, period=period)
             yield self._open_loader(run, run.order, batch_size=batch_size, **options)
             return
         if isinstance(run.order, SampledOrder):
@@ -126,8 +129,19 @@ class Plan:
             return
         stretch = batch_size * max(1, _STRETCH // batch_size)
         for start in range(0, run.samples, stretch):
-            rows = self.rows_of(run, start, min(start + stretch, run.samples))
-            yield self._open_listed(rows, batch_size=batch_size, **options)
+            stop = min(start + stretch, run.samples)
+            rows, draws = self.rows_of(run, start, stop), self.draws_of(run, start, stop)
+            yield self._open_listed(rows, batch_size=batch_size, **self._with_crops(options, run, draws))
+
+    @staticmethod
+    def _with_crops(
+        options: dict[str, Any], run: EpochRun, draws: NDArray[np.int64] | None = None, period: int = 0
+    ) -> dict[str, Any]:
+        """The options of a C loader, its crops with what places are drawn by."""
+        if options.get("crops") is None:
+            return options
+        base = sample_base(run.order.spec.seed, run.epoch)
+        return {**options, "crops": Crops(options["crops"], base, draws, period)}
 
     def _open_drawn(self, run: EpochRun, order: BatchOrder, **options: Any) -> Iterator[NativeLoader]:
         """The C loaders of a pass whose batches a rule makes."""
@@ -185,7 +199,8 @@ class Plan:
             draws = self.order.draws_at(positions[found.there], drawn)
             listed = Batches(ends[some], row_ends[some], rows, drawn, draws)
             options["batch_size"] = batch_size
-            yield self._open_listed(rows, batch_ends=listed.row_ends, drop_last=False, **options), listed
+            given = self._with_crops(options, run, draws)
+            yield self._open_listed(rows, batch_ends=listed.row_ends, drop_last=False, **given), listed
 
     def rows_before(
         self, run: EpochRun, end: int, count: int

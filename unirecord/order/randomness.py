@@ -19,6 +19,7 @@ __all__ = [
     "mixed",
     "operator_key",
     "pass_key",
+    "sample_base",
     "sample_keys",
     "scaled",
     "seed_globals",
@@ -75,6 +76,11 @@ def _mixed_number(x: int) -> int:
     return x ^ (x >> 31)
 
 
+def sample_base(seed: int, epoch: int) -> int:
+    """What the keys of all samples of an epoch are made of, beside row and draw."""
+    return _mixed_number(_mixed_number(seed) ^ epoch)
+
+
 def sample_keys(
     seed: int, epoch: int, rows: NDArray[np.int64], draws: NDArray[np.int64] | None = None
 ) -> list[int]:
@@ -82,7 +88,7 @@ def sample_keys(
 
     ``draws`` tell samples of one row apart, where it may come again in the epoch; −1 and None: it comes once.
     """
-    base = np.uint64(_mixed_number(_mixed_number(seed) ^ epoch))
+    base = np.uint64(sample_base(seed, epoch))
     keys = _finished(rows.astype(np.uint64) * np.uint64(_GAMMA) + base)
     if draws is not None:
         of_draws = _finished(keys ^ _finished((draws.astype(np.uint64) + np.uint64(1)) * np.uint64(_GAMMA)))
