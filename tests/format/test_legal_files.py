@@ -136,17 +136,6 @@ CHANGES: list[Callable[[Path, Rows], Rows]] = [
 ]
 
 
-def test_layouts_whose_files_have_other_annotations_stay_two(tmp_path: Path) -> None:
-    """Seed 10 has two layouts that differ in the annotations of a file alone."""
-    made = generate_directory(10, tmp_path / "d")
-    first, other = [
-        [[entry[:3] for entry in file] for file in layout["files"]] for layout in made.manifest["layouts"][1:]
-    ]
-    assert first == other
-    check(made.path, column_added(made.path, expected(made)))
-    assert len(json.loads((made.path / "manifest.json").read_bytes())["layouts"]) == 4
-
-
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_legal_directory_can_be_changed(tmp_path: Path, change: Callable[[Path, Rows], Rows]) -> None:
     for seed in SEEDS:

@@ -38,10 +38,19 @@ def make(number: int, folder: Path) -> tuple[Case, str]:
 def _directory(path: Path, pick: random.Random) -> str:
     """A directory whose manifest is changed."""
     with unirecord.Writer(
-        path, {"n": "int64", "name": "string?", "b": "bytes?"}, id=bytes(16), index=["n"]
+        path,
+        {
+            "n": {"type": "int64", "logical": {"type": "timestamp", "unit": "us", "zone": "UTC"}},
+            "name": "string?",
+            "b": {"type": "bytes?", "logical": {"type": "media", "media": "image/*"}},
+        },
+        id=bytes(16),
+        index=["n"],
     ) as writer:
         for n in range(5):
             writer.write({"n": n, "name": None if n == 2 else "a" * n, "b": bytes(n) if n else None})
+    if pick.random() < 0.5:
+        unirecord.delete(path, rows=[1, 3])
     manifest = path / "manifest.json"
     text = mutated_manifest(
         manifest.read_bytes(), pick, lambda packed: f"{xxhash.xxh3_64_intdigest(packed):016x}"

@@ -54,6 +54,12 @@ THINGS = [
         b"\xff",
     ),
     *([], [[]], {}, {"type": "float32", "shape": [-1, 4]}, {"": {}}, [1] * 70, "n" * 5000),
+    *(
+        {"type": "timestamp", "unit": "us", "zone": "UTC"},
+        {"type": "class", "names": ["a", "a"]},
+        {"type": "later"},
+    ),
+    *(msgpack.Timestamp(-1, 5), msgpack.ExtType(5, b"x")),
 ]
 
 
@@ -143,7 +149,7 @@ def other_tree(tree: Any, pick: random.Random) -> Any:
         if kind < 0.1:
             return {name: node for name, node in tree.items() if name != key}
         if kind < 0.2:
-            return {**tree, pick.choice(["x", "", "schema", 1, b"k"]): tree[key]}
+            return {**tree, pick.choice(["x", "", "schema", "logical", 1, b"k"]): tree[key]}
         return {**tree, key: other_tree(tree[key], pick)}
     if isinstance(tree, list) and tree and pick.random() < 0.85:
         at = pick.randrange(len(tree))

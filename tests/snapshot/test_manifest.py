@@ -20,6 +20,7 @@ import unirecord
 from unirecord.errors import CorruptionError, FormatError, UniRecordError
 from unirecord.format.schema import Schema
 from unirecord.snapshot import manifest
+from unirecord.snapshot.layouts import Layout, PartColumns
 from unirecord.snapshot.manifest import Manifest, PartEntry
 from unirecord.snapshot.part_list import PartList, decode_piece, encode_piece
 from unirecord.snapshot.snapshot import ListedRefs
@@ -306,3 +307,18 @@ def test_a_part_whose_columns_have_other_names_is_refused(tmp_path: Path, io: An
             read()
         assert caught.value.path == str(data)
     assert unirecord.UniRecordDataset(str(data))[0]["y"] > 0  # alone it says what it is
+
+
+def test_layouts_whose_files_have_other_annotations_stay_two_when_columns_change() -> None:
+    """Each part keeps the schema that its own file was written with."""
+    files = [Schema.parse({"m": {"type": "int64", "annotations": {"unit": unit}}}) for unit in ("s", "ms")]
+    digest = manifest.schema_digest(files[0])
+    laid_out = [
+        entry(number)._replace(schema=digest, columns=PartColumns(number, ())) for number in range(len(files))
+    ]
+    schema = Schema.parse({"n": "int64"})
+    layouts = tuple(Layout((file,), ((0, 0),)) for file in files)
+    before = Manifest(bytes(16), 1, 2, schema, (), parts=tuple(laid_out), layouts=layouts)
+    after = manifest.rearranged(before, Schema.parse({"k": "int64"}), [0])
+    assert [layout.files[0].columns[0].annotations["unit"] for layout in after.layouts] == ["s", "ms"]
+    assert [part.columns for part in after.parts] == [part.columns for part in laid_out]

@@ -146,6 +146,28 @@ def column(r: random.Random, i: int, kind: str) -> Col:
     return Col(name, r.choice([n for n in CODES if CODES[n] <= 15]), shape(r, True), r.random() < 0.3)
 
 
+def logical(r: random.Random, c: Col) -> dict[str, Any]:
+    """A logical type that may lie over a column, or one of a later version."""
+    unit, last = r.choice(["us", "ns"]), (c.shape or [0])[-1]
+    found: list[dict[str, Any]] = [{"type": "of a later version", "how": [None, 1.5]}]
+    if c.base == "int64":
+        found += [
+            {"type": "timestamp", "unit": unit},
+            {"type": "timestamp", "unit": "s", "zone": "Europe/Paris"},
+        ]
+        found += [{"type": "time", "unit": unit}, {"type": "duration", "unit": unit}]
+        found += [{"type": "decimal", "precision": 18, "scale": 3}] if c.shape is None else []
+    if c.base == "int32":
+        found += [{"type": "date"}, {"type": "time", "unit": "ms"}]
+    if c.base.removeprefix("u").startswith("int"):
+        found.append({"type": "class", "names": ["é", "", "\U0001f600"]})
+    if c.base == "bytes":
+        found.append({"type": "media", "media": r.choice(["image/jpeg", "image/*"])})
+    if last == 4 and c.base not in ("bool", "complex64", "complex128"):
+        found.append({"type": "boxes", "form": r.choice(["xywh", "xyxy", "cxcywh"])})
+    return r.choice(found)
+
+
 def specification(r: random.Random, rows: int) -> Spec:
     """Columns, and how they are stored."""
     style = r.choice(["scalar", "fixed", "variable", "fixed", "variable", "mixed"])
@@ -160,6 +182,8 @@ def specification(r: random.Random, rows: int) -> Spec:
                 "classes": [s for s in WORDS if s.isprintable()],
                 "range": [0, 0.5, None, {"a": True}],
             }
+        elif r.random() < 0.2:
+            c.annotations = {**r.choice([{}, {"unit": "ms"}]), "logical": logical(r, c)}
     spec = Spec(r.randbytes(16), columns)
     spec.index = [c.name for c in columns if not c.is_blob and r.random() < 0.4]
     spec.user = r.choice([None, thing(r), {"note": "made by partgen"}])

@@ -12,8 +12,10 @@ from typing import Any
 
 import faults
 import numpy as np
+import partgen
 import pytest
 from changed_datasets import SCHEMAS, make, named_by, parts_of, row, seen, seen_versions
+from partgen_bytes import Col, Spec
 from reference import decode
 from reference_directory import read_directory
 from writing import files, same, write
@@ -365,3 +367,23 @@ def test_a_call_that_fails_in_a_compaction_leaves_nothing_behind(tmp_path: Path)
             assert {name for name in files(path) if ".urec" in name} <= set(there) or at < 4, at
         check_whole(path, at)
         shutil.rmtree(path)
+
+
+@pytest.mark.parametrize(
+    "rewrite", [lambda path: unirecord.reshard(path, 2), lambda path: unirecord.sort(path, "n")]
+)
+def test_bytes_between_cells_that_no_digest_covers_are_zero_in_what_is_written(
+    tmp_path: Path, rewrite: Callable[[Path], object]
+) -> None:
+    spec = Spec(b"p" * 16, [Col("n", "int32"), Col("b", "bytes")], align=8, groups=[2])
+    made = partgen.write(
+        partgen.MadePart(tmp_path / "a.urec", spec, [[b"\1" * 4, b"abc"], [bytes(4), b"defgh"]])
+    )
+    damaged = bytearray(made.data)
+    damaged[made.data.index(b"abc") + 3] = 7
+    made.path.write_bytes(damaged)
+    unirecord.merge([made.path], tmp_path / "d")
+    assert "padding bytes between cells are not zero" in str(unirecord.verify(tmp_path / "d").problems[0])
+    rewrite(tmp_path / "d")
+    assert unirecord.verify(tmp_path / "d").ok
+    assert {row["b"] for row in unirecord.UniRecordDataset(tmp_path / "d")} == {b"abc", b"defgh"}

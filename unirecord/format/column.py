@@ -485,6 +485,9 @@ def parse_column(name: object, spec: object) -> Column:
     problem = _name_problem(name)
     if problem is not None or not isinstance(name, str):
         raise SchemaError(f"column name {name!r} is not allowed: {problem}")
+    if isinstance(spec, Column):  # as it is stored elsewhere: a logical type of a later version is kept
+        spec.check_known()
+        return replace(spec, name=name)
     shape: object = None
     type_name: object = spec
     annotations = b""

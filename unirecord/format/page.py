@@ -47,6 +47,26 @@ def padded(lengths: U64, shape: Shape) -> U64:
     return (lengths + mask) & ~mask
 
 
+def padding_places(sizes: U64, shape: Shape) -> Iterator[npt.NDArray[np.int64]]:
+    """Where in a blob payload the bytes between cells of these sizes, [rows, columns], lie: a few at a time.
+
+    Each takes more memory than it has bytes.
+    """
+    cells = sizes.ravel()
+    pads = padded(cells, shape) - cells
+    total = int(pads.sum())
+    if not total:
+        return
+    starts = np.cumsum(cells + pads, dtype=np.uint64) - pads
+    cuts = np.searchsorted(np.cumsum(pads), np.arange(_PADS, total + _PADS, _PADS, dtype=np.uint64)) + 1
+    first = 0
+    for cut in cuts.tolist():
+        some = pads[first:cut].astype(np.int64)
+        inside = np.arange(int(some.sum())) - np.repeat(np.cumsum(some) - some, some)
+        yield np.repeat(starts[first:cut].astype(np.int64), some) + inside
+        first = cut
+
+
 def cell_lengths(schema: Schema, rows: int, lengths: Sequence[npt.NDArray[Any]]) -> list[U64]:
     """Length of every cell as uint64[rows], blob column by blob column; ``lengths``: those of variable columns."""
     given = iter(lengths)
@@ -99,6 +119,7 @@ _LEVEL = 3  # of zstd
 _LEAST_SAVED = 512  # bytes, and at least an eighth: below, a scalar page stays as it is
 _JOIN_BELOW = 32_768  # mean bytes of a row up to which one copy is cheaper than handing the kernel each piece
 _ZEROS = bytes(layout.MEMORY_PAGE)
+_PADS = 1 << 20  # padding bytes that are looked at in one step
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Schema:
         """Return the schema that ``spec`` describes.
 
         ``spec`` maps names to a type name (``"int32"``, ``"string?"``) or to ``{"type": …, "shape": […],
-        "annotations": {…}}``, of which all but the type may be left out. Raises `SchemaError`.
+        "annotations": {…}}``, of which all but the type may be left out, or to a `Column`. Raises `SchemaError`.
         """
         if isinstance(spec, Schema):
             return spec

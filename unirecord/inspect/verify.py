@@ -20,7 +20,14 @@ from ..errors import ColumnError, CorruptionError, FormatError, MissingError, Un
 from ..format import layout, metadata
 from ..format.layout import DATA_MAGIC, IndexHeader, PageHeader, Section
 from ..format.metadata import Metadata, Statistics, say_the_same
-from ..format.page import cell_lengths, chunk_tables, padded, stored_cells, wrong_chunks
+from ..format.page import (
+    cell_lengths,
+    chunk_tables,
+    padded,
+    padding_places,
+    stored_cells,
+    wrong_chunks,
+)
 from ..format.schema import Schema
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import unpack_object
@@ -587,9 +594,6 @@ def check_blob_values(
             yield from findings_for(rows + group.first_row, group.blob_payload, what, column.name)
 
 
-_PADS = 1 << 20  # padding bytes that are looked at in one step
-
-
 def read_payload(data: DataFile, group: RowGroup) -> npt.NDArray[np.uint8]:
     """The payload of the group's blob page."""
     payload = np.empty(group.blob_bytes, np.uint8)
@@ -681,24 +685,12 @@ def _check_blobs(
 
 def _check_padding(head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]) -> Iterator[Finding]:
     """Bytes between cells are zero."""
-    sizes = cell_sizes(head, group).ravel()
-    pads = padded(sizes, head.header.shape) - sizes
-    total = int(pads.sum())
-    if not total:
-        return
-    ends = np.cumsum(sizes + pads, dtype=np.uint64)
-    starts = ends - pads
-    cuts = np.searchsorted(np.cumsum(pads), np.arange(_PADS, total + _PADS, _PADS, dtype=np.uint64)) + 1
-    first, bad, at = 0, 0, -1
-    for cut in cuts.tolist():  # a few at a time: each takes more memory than it has bytes
-        some = pads[first:cut].astype(np.int64)
-        inside = np.arange(int(some.sum())) - np.repeat(np.cumsum(some) - some, some)
-        places = np.repeat(starts[first:cut].astype(np.int64), some) + inside
+    bad, at = 0, -1
+    for places in padding_places(cell_sizes(head, group), head.header.shape):
         wrong = places[payload[places] != 0]
         if len(wrong):
             at = int(wrong[0]) if at < 0 else at
             bad += len(wrong)
-        first = cut
     if bad:
         at += group.blob_payload
         yield Finding(at, f"{bad} padding bytes between cells are not zero, the first one at {at}")

@@ -13,7 +13,15 @@ import numpy.typing as npt
 from ..core import digest_ranges
 from ..errors import CorruptionError
 from ..format import layout
-from ..format.page import StoredRows, cell_lengths, chunk_tables, padded, stored_cells, wrong_chunks
+from ..format.page import (
+    StoredRows,
+    cell_lengths,
+    chunk_tables,
+    padded,
+    padding_places,
+    stored_cells,
+    wrong_chunks,
+)
 from ..format.schema import Schema
 from ..format.value_rules import BROKEN, NO_TEXT, broken_scalars, no_texts
 from ..format.values import ColumnData, PackedStrings
@@ -84,6 +92,8 @@ def _check_cells(
     columns = [rows.columns[ordinal] for ordinal, _ in head.schema.blobs]
     sizes = np.stack(cell_lengths(head.schema, rows.rows, rows.lengths), axis=1)
     room = padded(sizes, head.header.shape)
+    for padding in padding_places(sizes, head.header.shape):
+        rows.payload[padding] = 0  # no digest may cover it, and what is written has zeros there
     places = rows.ends[:-1, None] + np.cumsum(room, axis=1, dtype=np.uint64) - room
     raw = [one.raw_lengths for one in columns if one.raw_lengths is not None]
     tables = {

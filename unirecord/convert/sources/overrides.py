@@ -126,6 +126,8 @@ def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -
 
 def _annotated(spec: Any, inferred: Any) -> Any:
     """Another type of the same column: what is known of its values stays, unless other things are said of them."""
+    if isinstance(inferred, Column):
+        inferred = inferred.spec
     of_it = inferred if isinstance(inferred, Mapping) else {}
     known = {key: of_it[key] for key in ("logical", "annotations") if of_it.get(key)}
     if not known:

@@ -67,7 +67,7 @@ class StoredDataset(Source):
         self._identity = found.identity
         self.metadata: Any = found.metadata
         self.indexed = found.index
-        self.schema = options.schema(_with_codecs(parts).to_spec())
+        self.schema = options.schema({column.name: column for column in _with_codecs(parts)})
         step, rows = rows_at_once(parts, _UNIT_BYTES), found.rows - found.deleted
         self.units = [
             Unit(f"{self.path}, rows from {start:,}", (start, found.identity), min(step, rows - start))
