@@ -84,7 +84,7 @@ def later_part(path: Path, *, part_id: bytes = b"l" * 16, seed: int = 7, unit_ro
     """Scalars and blobs of types of a later version, some compressed, beside columns of this one."""
     columns = [Col("n", "int32"), Col("big", "type70:16"), Col("blob", "type130"), Col("word", "string")]
     columns += [Col("tiny", "type127:1", None, True), Col("packed", "type191", None, True, codec=1)]
-    columns += [Col("bytes", "bytes"), Col("other", "text", codec=77), Col("last", "float32")]
+    columns += [Col("bytes", "bytes"), Col("other", "text", codec=33), Col("last", "float32")]
     spec = Spec(part_id, columns, ["n"], None, unit_rows=unit_rows)
     spec.groups = [4, 3]
     return _fill(path, spec, 7, seed)
