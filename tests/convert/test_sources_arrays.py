@@ -373,3 +373,37 @@ def test_arrays_that_nobody_asked_for_refuse_nothing(
             unirecord.write_dataset(path, out, columns=["time", "lat"], overwrite=True)
         with pytest.raises(SchemaError, match="which no column type holds"):
             unirecord.write_dataset(path, out, columns=["time", "odd"], overwrite=True)
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "zarr"])
+def test_large_arrays_keep_the_chunks_of_their_source(tmp_path: Path, kind: str) -> None:
+    """Unless other ones are asked for; small ones, and those of which a row is one chunk, are stored whole."""
+    values = np.random.default_rng(0).standard_normal((2, 600, 600)).astype(np.float32)
+    if kind == "hdf5":
+        path = tmp_path / "a.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("large", data=values, chunks=(1, 100, 250))
+            file.create_dataset("rows", data=values, chunks=(1, 600, 600))
+            file.create_dataset("small", data=values[:, :50, :50], chunks=(1, 10, 10))
+    else:
+        import zarr
+
+        path = tmp_path / "a.zarr"
+        group = zarr.open_group(path, mode="w")
+        for name, data, chunks in (
+            ("large", values, (1, 100, 250)),
+            ("rows", values, (1, 600, 600)),
+            ("small", values[:, :50, :50], (1, 10, 10)),
+        ):
+            made = group.create_array(name, shape=data.shape, chunks=chunks, dtype="f4")
+            made[:] = data
+    unirecord.write_dataset(path, tmp_path / "out.urec")
+    with unirecord.UniRecordDataset(tmp_path / "out.urec") as ds:
+        assert ds.schema["large"].chunks == (100, 250)
+        assert ds.schema["rows"].chunks is None
+        assert ds.schema["small"].chunks is None
+        assert np.array_equal(ds.read_part(1, "large", np.s_[90:110, 7]), values[1, 90:110, 7])
+    whole = {"large": {"type": "float32", "shape": [600, 600]}}
+    unirecord.write_dataset(path, tmp_path / "whole.urec", schema=whole)
+    with unirecord.UniRecordDataset(tmp_path / "whole.urec") as ds:
+        assert ds.schema["large"].chunks is None

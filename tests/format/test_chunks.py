@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -395,3 +396,12 @@ def test_of_an_object_store_the_chunks_alone_are_fetched_that_a_part_touches(
         assert (
             server.bytes - before <= 6 * 32 * 32 * 8
         )  # of four chunks at most, and what lies between neighbours
+
+
+def test_a_column_forgets_chunks_that_do_not_fit_it() -> None:
+    """One that another has been made of, as by steps that change pictures; of a stored one they are an error."""
+    column = unirecord.Schema.parse({"x": {"type": "uint8", "shape": [8, 9], "chunks": [2, 9]}})["x"]
+    other = replace(column, shape=(4, 4, 4))
+    assert (other.chunks, other.annotations) == (None, {})
+    with pytest.raises(unirecord.FormatError, match="chunks that are none"):
+        unirecord.Schema.from_wire([["x", "uint8", [4, 4, 4], {"chunks": [2, 9]}]])

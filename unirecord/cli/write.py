@@ -397,6 +397,8 @@ def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -
 
 def _shown_type(column: Column, index: Sequence[str], tried: Mapping[str, str]) -> str:
     text = str(column) + (", indexed" if column.name in index else "")
+    if column.chunks is not None:
+        text += f", in chunks of {list(column.chunks) if column.is_array else column.chunks[0]}"
     if column.codec is not None:
         text += f", {column.codec.spec_for(column.element_bytes)}"
     return text + (f" ({tried[column.name]})" if column.name in tried else "")

@@ -267,6 +267,15 @@ class Column:
     packed_annotations: bytes = field(default=b"", compare=False, repr=False)
     codec: Codec | None = field(default=None, compare=False)
 
+    def __post_init__(self) -> None:
+        """Forget chunks that do not fit: those of a column that another has been made of, with another shape."""
+        if CHUNKS_KEY.encode() not in self.packed_annotations:
+            return
+        said = self.annotations
+        if CHUNKS_KEY in said and self.chunks_problem(said[CHUNKS_KEY]) is not None:
+            left = {key: value for key, value in said.items() if key != CHUNKS_KEY}
+            object.__setattr__(self, "packed_annotations", _packed(left))
+
     @property
     def annotations(self) -> dict[str, Any]:
         """What the writer said of it beside its type (docs/schema.md), or nothing; a dict of the caller's own."""
@@ -697,20 +706,18 @@ def column_from_wire(i: int, entry: object) -> Column:
     if shape is None:
         if base not in _PLAIN_TYPES and _later(base) is None:
             raise FormatError(f"the stored schema's column {name!r} has the unknown type {type_name!r}")
-        return _with_checked_chunks(Column(name, base, None, nullable, annotations))
+        return _with_checked_chunks(Column(name, base, None, nullable, annotations), annotations)
     dims_ok = isinstance(shape, list) and all(type(d) is int for d in shape)
     if base not in ELEMENTS or not dims_ok or not _shape_ok(shape, base):
         raise FormatError(
             f"the stored schema's column {name!r} has the unknown array type {type_name!r} of shape {shape!r}"
         )
-    return _with_checked_chunks(Column(name, base, tuple(shape), nullable, annotations))
+    return _with_checked_chunks(Column(name, base, tuple(shape), nullable, annotations), annotations)
 
 
-def _with_checked_chunks(column: Column) -> Column:
-    if CHUNKS_KEY.encode() in column.packed_annotations and CHUNKS_KEY in column.annotations:
-        problem = column.chunks_problem(column.annotations[CHUNKS_KEY])
-        if problem is not None:
-            raise FormatError(
-                f"the stored schema's column {column.name!r} has chunks that are none: {problem}"
-            )
+def _with_checked_chunks(column: Column, annotations: bytes) -> Column:
+    """A column made of these; FormatError where it has forgotten chunks that do not fit it."""
+    if column.packed_annotations != annotations:
+        problem = column.chunks_problem(unpack_annotations(annotations).get(CHUNKS_KEY))
+        raise FormatError(f"the stored schema's column {column.name!r} has chunks that are none: {problem}")
     return column

@@ -16,6 +16,7 @@ from .source import LeftOut, Options, reduced
 __all__ = [
     "annotations_of_attributes",
     "equally_long",
+    "in_own_chunks",
     "plain_attributes",
     "said_of_attributes",
     "wanted_types",
@@ -139,3 +140,26 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(type(value).__name__)
+
+
+# Large arrays are cut into chunks as their source cuts them.
+
+
+_LARGE: Final = 1 << 20  # bytes of a value from which on it is cut as its source cuts it …
+_LEAST_CHUNK: Final = 4096  # … into chunks of so many bytes at least
+
+
+def in_own_chunks(spec: Any, chunks: Sequence[int] | None) -> Any:
+    """The type of a column of large arrays with the chunks of its source, where rows lie along the first dimension."""
+    if (
+        not isinstance(spec, dict)
+        or "shape" not in spec
+        or not chunks
+        or len(chunks) != len(spec["shape"]) + 1
+    ):
+        return spec
+    shape, width = spec["shape"], np.dtype(spec["type"]).itemsize
+    own = [min(int(part), whole) for part, whole in zip(chunks[1:], shape, strict=True)]
+    if own == shape or width * math.prod(shape) < _LARGE or width * math.prod(own) < _LEAST_CHUNK:
+        return spec
+    return {**spec, "chunks": own}

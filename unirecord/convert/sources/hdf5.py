@@ -13,6 +13,7 @@ from ...progress import Progress
 from .array_attributes import (
     annotations_of_attributes,
     equally_long,
+    in_own_chunks,
     plain_attributes,
     said_of_attributes,
     wanted_types,
@@ -110,11 +111,13 @@ class Hdf5File(Source):
                 found.append((name, one.dtype, one.shape or (), h5py.check_string_dtype(one.dtype)))
 
         attributes: dict[str, tuple[dict[str, Any], list[str]]] = {}
+        chunks: dict[str, Any] = {}
         with self._opened(number) as file:
             self._guard(lambda: file.visititems(take), path)
             self.left_out += self._guard(lambda: _links(h5py, file), path)
             of_file = self._guard(lambda: plain_attributes(file.attrs), path)
             for name, *_ in found:
+                chunks[name] = self._guard(lambda name=name: file[name].chunks, path)
                 attributes[name] = self._guard(
                     lambda name=name: annotations_of_attributes(file[name].attrs), path
                 )
@@ -138,7 +141,9 @@ class Hdf5File(Source):
         if number == 0:
             self._names = {column: one[0] for column, one in arrays.items()}
             self._said_by_first = {
-                column: annotated(spec, **attributes[self._names[column]][0])
+                column: annotated(
+                    in_own_chunks(spec, chunks[self._names[column]]), **attributes[self._names[column]][0]
+                )
                 for column, spec in types.items()
             }
             self.left_out += changed

@@ -15,6 +15,7 @@ from ...progress import Progress
 from .array_attributes import (
     annotations_of_attributes,
     equally_long,
+    in_own_chunks,
     plain_attributes,
     said_of_attributes,
     wanted_types,
@@ -89,7 +90,10 @@ class ZarrGroup(Source):
         self._names = {column: named[column] for column in types}
         kept = list(self._names.values())
         attributes = {column: _attributes(found[name]) for column, name in self._names.items()}
-        types = {column: annotated(spec, **attributes[column][0]) for column, spec in types.items()}
+        types = {
+            column: annotated(in_own_chunks(spec, found[self._names[column]].chunks), **attributes[column][0])
+            for column, spec in types.items()
+        }
         of_group = plain_attributes({} if self._alone else self._of_group)
         self.metadata = {"attributes": of_group[0]} if of_group[0] else None
         self.left_out += said_of_attributes({**attributes, "the group": ({}, of_group[1])})
