@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgpack
 import numpy as np
+from msgpack_encodings import packed_otherwise
 from partgen import MadePart, write
 from partgen_bytes import Col, Spec
 
@@ -34,7 +34,7 @@ def write_otherwise(
     spec.plain = {c.name for c in columns if c.base == "string" and pick.random() < 0.5}
     spec.zone_rows = {c.name: pick.choice([1, 3, 10**12]) for c in columns if pick.random() < 0.5}
     _add_later_things(spec, pick)
-    raw = [[_stored(c, record[c.name]) for c in columns] for record in records]
+    raw = [[_stored(c, record[c.name], pick) for c in columns] for record in records]
     write(MadePart(path, spec, raw))
 
 
@@ -54,17 +54,18 @@ def _column(name: str, spec: Any, pick: random.Random) -> Col:
     base = given["type"].removesuffix("?")
     codec = CODECS[given["codec"].split(":")[0]] if "codec" in given else 0
     dictionary = b"xyz\0zzzz" * 9 if codec and pick.random() < 0.5 else b""
-    said = {"unit": "ms"} if pick.random() < 0.2 else {}
+    said: dict[str, Any] = {"unit": "ms"} if pick.random() < 0.2 else {}
+    if pick.random() < 0.2:
+        said["logical"] = {"type": "of a later version", "how": [1.5, None]}
     return Col(name, base, given.get("shape"), given["type"] != base, said, codec, dictionary)
 
 
-def _stored(column: Col, value: Any) -> bytes | None:
+def _stored(column: Col, value: Any, pick: random.Random) -> bytes | None:
     """A value as a cell holds it before it is compressed."""
     if value is None and column.nullable:
         return None
     if column.base == "object":
-        packed: bytes = msgpack.packb(value)
-        return packed
+        return packed_otherwise(value, pick)
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):
