@@ -224,7 +224,8 @@ static void a_compressed_page_says_its_codec_and_how_much_it_holds(void) {
                  {UR_PAGE_SCALAR, 1, 0, UR_CORRUPT}, {UR_PAGE_SCALAR, 1, 1, UR_OK},
                  {UR_PAGE_SCALAR, 1, UR_MAX_RAW - 1, UR_OK}, {UR_PAGE_SCALAR, 1, UR_MAX_RAW, UR_CORRUPT},
                  {UR_PAGE_SCALAR, 1, UINT64_MAX, UR_CORRUPT}, {UR_PAGE_SCALAR, 65535, 1000, UR_OK},
-                 {UR_PAGE_BLOB, 0, 64, UR_CORRUPT},  {UR_PAGE_BLOB, 1, 64, UR_CORRUPT},
+                 {UR_PAGE_BLOB, 0, 0, UR_OK},        {UR_PAGE_BLOB, 0, 64, UR_CORRUPT},
+                 {UR_PAGE_BLOB, 1, 64, UR_CORRUPT},
                  {UR_PAGE_DICTIONARY, 1, 64, UR_CORRUPT}, {UR_PAGE_END, 1, 64, UR_CORRUPT},
                  {(int)UR_ANCILLARY, 1, 64, UR_CORRUPT}};
   for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
