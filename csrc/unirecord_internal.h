@@ -304,6 +304,32 @@ ur_status ur_stream_read(ur_set *set, const ur_stream *stream, const int64_t *sa
 ur_status ur_pack(const int64_t *lengths, int64_t count, int64_t size, int64_t *places, int64_t *used,
                   ur_error *error);
 
+/* ---- whole numbers of a few bits each -------------------------------------------------------------------------------- */
+
+/* Element i is the bits [i x bits, (i + 1) x bits) of little-endian words, and the base added to them. After the last word
+ * with any comes another one, so that eight bytes can be loaded from where an element begins. */
+typedef struct {
+  const uint8_t *data;
+  uint64_t bytes; /* all of them: ur_packed_bytes() */
+  uint64_t base;
+  uint32_t bits;  /* 1 .. 56 */
+} ur_packed_numbers;
+
+/* Bytes of `count` elements of `bits` bits; false, and *bytes untouched, on overflow. */
+int32_t ur_packed_size(uint64_t count, uint32_t bits, uint64_t *bytes);
+
+/* Elements [first, first + n), which are there, as numbers of `width` bytes: 1, 2, 4 or 8. */
+void ur_packed_range(const ur_packed_numbers *packed, uint64_t first, int64_t n, uint32_t width, uint8_t *out);
+
+/* Element i, which is there. */
+uint64_t ur_packed_one(const ur_packed_numbers *packed, uint64_t i);
+
+/* The elements at these places, likewise. */
+void ur_packed_places(const ur_packed_numbers *packed, const int64_t *places, int64_t n, uint32_t width, uint8_t *out);
+
+/* Packs n numbers of `width` bytes, each less `base`, to `out`: as many bytes as ur_packed_size() says, all of them. */
+void ur_packed_make(const uint8_t *numbers, uint32_t width, int64_t n, uint64_t base, uint32_t bits, uint8_t *out);
+
 /* ---- one opened part ------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -311,7 +337,8 @@ typedef struct {
   uint64_t offset;     /* in the index file */
   uint64_t bytes;
   int64_t count;
-  int32_t width;       /* bytes an element */
+  int32_t width;       /* bytes an element, once it is unpacked */
+  int32_t bits;        /* of a packed section: bits an element, to which `extra` is added; else 0 */
   int64_t extra;
 } ur_section;
 
@@ -385,6 +412,7 @@ typedef struct {
   int32_t op;       /* ur_number_op */
   int32_t type;     /* of LOAD: type code of the values, whole numbers */
   const void *data; /* of LOAD: flat little-endian array from row 0 on, no alignment needed */
+  const ur_packed_numbers *packed; /* in its place, where the column is packed; else NULL */
   int64_t value;
 } ur_scan_number;
 
@@ -397,7 +425,8 @@ typedef struct {
   int32_t target;   /* 0 .. UR_SCAN_MASKS - 1 */
   int32_t mask;   /* likewise */
   const void *data; /* flat little-endian array, no alignment needed */
-  int64_t first;    /* row that the first element of `data` belongs to */
+  const ur_packed_numbers *packed; /* in its place, of RANGE and TABLE, where the column is packed; else NULL */
+  int64_t first;    /* row that the first element of either belongs to */
   uint64_t low;     /* bounds as the bits of a value of `type`: integers as int64 or uint64 */
   uint64_t high;
   const uint8_t *table;

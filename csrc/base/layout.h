@@ -19,6 +19,7 @@
 #define UR_MAX_RAW (UINT64_C(1) << 32) /* what a compressed scalar page holds is less */
 #define UR_MEMORY_PAGE 4096u
 #define UR_BIG_PAYLOAD 65536u /* payloads of blob pages from here on start at multiples of UR_MEMORY_PAGE */
+#define UR_MAX_PACKED_BITS 56u /* eight bytes hold an element wherever in the first of them it begins */
 #define UR_MAX_RANK 32u
 #define UR_MAX_LATER_SCALAR 64u /* bytes of a scalar of a later version */
 /* Rows of differing size that share a digest and a start. */
@@ -79,6 +80,9 @@
 #define UR_CODEC_CHUNKED 0x40u
 #define UR_AT_COLUMN_FIXED 8
 #define UR_AT_COLUMN_VALUE 16
+
+/* Section directory. */
+#define UR_AT_SECTION_BITS 40
 
 /* Page header. */
 #define UR_AT_PAGE_KIND 4

@@ -11,7 +11,7 @@
 #define BLOCK 256                              /* rows whose places are worked out before the first is copied */
 #define AHEAD 32                               /* rows between touching a value and copying it … */
 #define AHEAD_BYTES (UINT64_C(128) << 10)      /* … as long as what is copied meanwhile does not push it out of the cache */
-#define MOST_TABLE (UINT64_C(64) << 20)        /* bytes of a table: of 100,000 parts it has room for 80 columns */
+#define MOST_TABLE (UINT64_C(64) << 20)        /* bytes of a table: of 100,000 parts it has room for 26 columns */
 #define MOST_VALUES (UINT64_C(4) << 20)        /* bytes of a column in an index that are digested at once */
 #define MOST_GROUPS 65536                      /* of a part, which are all looked at */
 #define FEW_PARTS 8            /* that a batch looks at each time; of a batch with rows of more … */
@@ -21,13 +21,20 @@
 
 enum { UNKNOWN = 0, BEING_NOTED = -1 };
 
+/* Where the values of a column begin. */
+typedef struct {
+  const uint8_t *data; /* the first row's value */
+  uint64_t base;       /* of packed ones, which have … */
+  uint64_t bits;       /* … so many bits each; else 0 */
+} direct_slot;
+
 /* What is known of a part; the rest is written once, before `looked`. */
 struct ur_direct_part {
   _Atomic(int64_t) looked; /* when its files were last found unchanged, by ur_file_clock(); or one of the two above */
   uint64_t row_bytes;      /* from a cell to the next row's … */
   uint64_t group_rows;     /* … after so many of which comes another row group: */
   uint64_t gap;            /* so many bytes more, which are the same after each */
-  const uint8_t *base[];   /* the first row's value of each column that has a slot */
+  direct_slot slot[];      /* of each column that has one */
 };
 
 static struct ur_direct_part *part_at(const ur_direct *direct, int64_t number) {
@@ -53,7 +60,7 @@ static ur_direct *make(const ur_set *set, const ur_set_columns *columns) {
   if (direct == NULL) return NULL;
   direct->slots = 0;
   for (uint32_t i = 0; i < columns->count; i++) direct->slot[i] = has_slot(&columns->info[i]) ? direct->slots++ : -1;
-  direct->part_bytes = sizeof(struct ur_direct_part) + (size_t)direct->slots * sizeof(uint8_t *);
+  direct->part_bytes = sizeof(struct ur_direct_part) + (size_t)direct->slots * sizeof(direct_slot);
   direct->parts_of_row = (double)set->parts / (double)(ur_set_rows(set) > 0 ? ur_set_rows(set) : 1);
   uint64_t bytes = 0;
   bool fits = direct->slots > 0 && ur_multiply((uint64_t)set->parts, direct->part_bytes, &bytes) && bytes <= MOST_TABLE;
@@ -83,13 +90,15 @@ static bool is_settled(const ur_part *part) {
          atomic_load_explicit(&part->units_left, memory_order_acquire) == 0;
 }
 
-/* Where the values of a scalar column begin; NULL when they are wrong, or too many to say so at once. */
-static const uint8_t *values_of(ur_part *part, const ur_column *column) {
+/* Where the values of a scalar column begin; nowhere when they are wrong, or too many to say so at once. */
+static direct_slot values_of(ur_part *part, const ur_column *column) {
   ur_vector values = ur_vector_of(part, column->section[UR_SECTION_VALUES]);
-  uint64_t bytes = 0;
-  if (!ur_multiply(values.count, values.width, &bytes) || bytes > MOST_VALUES || values.count != part->header.rows) return NULL;
-  if (values.width != (uint64_t)column->info.fixed_bytes) return NULL;
-  return ur_index_check(part, values.offset, bytes, NULL) == UR_OK ? values.data : NULL;
+  uint64_t bytes = part->sections[column->section[UR_SECTION_VALUES] - 1].bytes;
+  direct_slot none = {NULL, 0, 0};
+  if (bytes > MOST_VALUES || values.count != part->header.rows) return none;
+  if (values.width != (uint64_t)column->info.fixed_bytes) return none;
+  if (ur_index_check(part, values.offset, bytes, NULL) != UR_OK) return none;
+  return (direct_slot){values.data, values.base, values.bits};
 }
 
 /* Finds where the rows begin, and the gap between groups; false unless all groups follow each other evenly. */
@@ -127,9 +136,11 @@ static bool note(const ur_direct *direct, ur_part *part, struct ur_direct_part *
   for (uint32_t i = 0; i < part->shown; i++) {
     const ur_column *column = &part->columns[i];
     if (direct->slot[i] < 0) continue;
-    const uint8_t *base = column->info.is_blob ? cells_of(part, column, start) : values_of(part, column);
-    if (base == NULL) return false;
-    noted->base[direct->slot[i]] = base;
+    direct_slot slot = {NULL, 0, 0};
+    if (column->info.is_blob) slot.data = cells_of(part, column, start);
+    else slot = values_of(part, column);
+    if (slot.data == NULL) return false;
+    noted->slot[direct->slot[i]] = slot;
   }
   return true;
 }
@@ -238,15 +249,35 @@ static inline void copy_value(const ur_output *output, uint8_t *to, const uint8_
   }
 }
 
-/* Where the values of some rows lie; exact, since the rows of a part were found inside its files when it was noted. */
-static void place_values(const struct ur_direct_row *found, int64_t n, int32_t slot, uint64_t bytes, const uint8_t **from) {
-  for (int64_t i = 0; i < n; i++) from[i] = found[i].part->base[slot] + found[i].row * bytes; /* exact: see above */
+/* Where the values of some rows lie, and of how many of these they are packed; exact, since the rows of a part were found
+ * inside its files when it was noted. */
+static int64_t place_values(const struct ur_direct_row *found, int64_t n, int32_t slot, uint64_t bytes, const uint8_t **from) {
+  int64_t packed = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const direct_slot *of = &found[i].part->slot[slot];
+    uint64_t bits = of->bits != 0 ? of->bits : 8 * bytes;
+    from[i] = of->data + found[i].row * bits / 8; /* exact: see above */
+    packed += of->bits != 0;
+  }
+  return packed;
+}
+
+/* Copies values of which some are packed. */
+static void gather_packed(const struct ur_direct_row *found, int64_t n, int32_t slot, uint64_t bytes, const uint8_t **from,
+                          uint8_t *to) {
+  for (int64_t i = 0; i < n && i < AHEAD; i++) __builtin_prefetch(from[i]);
+  for (int64_t i = 0; i < n; i++, to += bytes) { /* exact: the output was measured */
+    const direct_slot *of = &found[i].part->slot[slot];
+    if (i + AHEAD < n) __builtin_prefetch(from[i + AHEAD]);
+    if (of->bits == 0) memcpy(to, from[i], bytes);
+    else ur_store_low(to, (uint32_t)bytes, of->base + ur_packed_bits(of->data, (uint32_t)of->bits, found[i].row));
+  }
 }
 
 static void place_cells(const struct ur_direct_row *found, int64_t n, int32_t slot, const uint8_t **from) {
   for (int64_t i = 0; i < n; i++) {
     const struct ur_direct_part *part = found[i].part;
-    from[i] = part->base[slot] + found[i].row * part->row_bytes; /* exact: see above */
+    from[i] = part->slot[slot].data + found[i].row * part->row_bytes; /* exact: see above */
     if (found[i].row >= part->group_rows) from[i] += found[i].row / part->group_rows * part->gap; /* exact: likewise */
   }
 }
@@ -256,8 +287,12 @@ static void gather_block(const struct ur_direct_row *found, int64_t n, int32_t s
   const uint8_t *from[BLOCK];
   int64_t lead = bytes >= AHEAD_BYTES ? 1 : (int64_t)(AHEAD_BYTES / bytes);
   if (lead > AHEAD) lead = AHEAD;
-  if (is_blob) place_cells(found, n, slot, from);
-  else place_values(found, n, slot, bytes, from);
+  if (is_blob) {
+    place_cells(found, n, slot, from);
+  } else if (place_values(found, n, slot, bytes, from) > 0) {
+    gather_packed(found, n, slot, bytes, from, to);
+    return;
+  }
   for (int64_t i = 0; i < n && i < lead; i++) ur_touch_cell(from[i], bytes);
   for (int64_t i = 0; i < n; i++) {
     if (i + lead < n) ur_touch_cell(from[i + lead], bytes);

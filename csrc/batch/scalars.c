@@ -24,6 +24,17 @@ static ur_status check_rows(const ur_group *group, const ur_vector *vector, int3
     memcpy(to + (uint64_t)ur_place(group, i) * (width), from + (uint64_t)rows[i] * (width), width);        \
   }
 
+/* The same of packed values. */
+static void gather_packed(const ur_group *group, const ur_vector *values, uint8_t *to) {
+  for (int64_t i = 0; i < group->count; i++) { /* exact: as in GATHER */
+    if (i + AHEAD < group->count)
+      __builtin_prefetch(values->data + ur_packed_place(values->bits, (uint64_t)group->rows[i + AHEAD]));
+    /* exact: likewise */
+    ur_store_low(to + (uint64_t)ur_place(group, i) * values->width, values->width,
+                 ur_vector_load(values, (uint64_t)group->rows[i]));
+  }
+}
+
 ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_error *error) {
   const ur_column *column = column_of(group, output->column);
   ur_vector values = ur_vector_of(group->part, column->section[UR_SECTION_VALUES]);
@@ -33,6 +44,10 @@ ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_er
   const int64_t *rows = group->rows;
   uint8_t *to = output->data;
   int64_t n = group->count;
+  if (values.bits != 0) {
+    gather_packed(group, &values, to);
+    return UR_OK;
+  }
   switch (values.width) {
     case 1: GATHER(1) break;
     case 2: GATHER(2) break;

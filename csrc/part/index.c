@@ -64,6 +64,19 @@ static ur_status count_units(ur_part *part, uint64_t row_bytes, ur_error *error)
   return UR_OK;
 }
 
+/* Whether base and bits of packed values or codes lead to no number that the type does not have. */
+static bool packing_fits(const ur_section_entry *entry, const ur_column_info *info) {
+  static const uint8_t digits[] = {0, 1, 7, 8, 15, 16, 31, 32, 63, 64}; /* of bool to uint64, in bits */
+  uint64_t most = (UINT64_C(1) << entry->bits) - 1, last = 0;
+  if (entry->kind == UR_SECTION_CODES) return entry->extra == 0;
+  if (info->type < UR_TYPE_BOOL || info->type > UR_TYPE_UINT64) return false;
+  bool is_signed = info->type != UR_TYPE_BOOL && info->type % 2 == 0;
+  uint64_t greatest = UINT64_MAX >> (64 - digits[info->type]);
+  if (!is_signed) return ur_add(entry->extra, most, &last) && last <= greatest;
+  int64_t base = (int64_t)entry->extra, end = 0;
+  return base >= -(int64_t)greatest - 1 && !__builtin_add_overflow(base, (int64_t)most, &end) && end <= (int64_t)greatest;
+}
+
 /* Whether the width and count of a section fit the part; sections of a column are only asked about real columns. */
 static bool section_fits(const ur_part *part, const ur_section_entry *entry, const ur_column *column) {
   uint64_t rows = part->header.rows, width = entry->width, count = entry->count;
@@ -74,7 +87,11 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
   bool global = entry->kind <= UR_SECTION_ROW_STARTS || entry->kind == UR_SECTION_DIGESTS ||
                 entry->kind == UR_SECTION_STATISTICS;
   if (global != (column == NULL)) return false;
-  if (entry->extra != 0 && entry->kind != UR_SECTION_ZONES && entry->kind != UR_SECTION_ZONE_FLAGS) return false;
+  if (entry->bits != 0) {
+    if (info == NULL || !packing_fits(entry, info)) return false;
+  } else if (entry->extra != 0 && entry->kind != UR_SECTION_ZONES && entry->kind != UR_SECTION_ZONE_FLAGS) {
+    return false;
+  }
   switch (entry->kind) {
     case UR_SECTION_GROUPS: return width == 32 && count == part->header.groups;
     case UR_SECTION_ROW_STARTS:

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "base/check.h"
+#include "base/packed.h"
 #include "base/fail.h"
 #include "base/layout.h"
 
@@ -326,17 +327,24 @@ ur_status ur_parse_section(const uint8_t *entry, const ur_index_header *header, 
       .bytes = ur_load64(entry + 16),
       .count = ur_load64(entry + 24),
       .extra = ur_load64(entry + 32),
+      .bits = ur_load16(entry + UR_AT_SECTION_BITS),
   };
   uint64_t bytes = 0;
   bool known = fields.kind != 0 && fields.kind < UR_SECTION_KINDS;
-  bool reserved = header->optional_features == 0 && ur_load64(entry + 40) != 0;
+  bool reserved = header->optional_features == 0 && !all_zero(entry + UR_AT_SECTION_BITS + 2, 6);
   if ((!known && fields.kind < UR_ANCILLARY) || reserved)
     return ur_fail(error, UR_CORRUPT, "section %u of column %u is of no known kind, or its reserved bytes are not zero",
                    fields.kind, fields.column);
-  if (fields.width == 0 || !ur_multiply(fields.width, fields.count, &bytes) || bytes != fields.bytes)
+  bool packs = fields.kind == UR_SECTION_VALUES || fields.kind == UR_SECTION_CODES;
+  if (fields.bits != 0 && (!packs || fields.bits > UR_MAX_PACKED_BITS || fields.bits >= 8 * (uint64_t)fields.width))
+    return ur_fail(error, UR_CORRUPT, "section %u of column %u cannot have elements of %u bits", fields.kind, fields.column,
+                   fields.bits);
+  bool sized = fields.bits == 0 ? ur_multiply(fields.width, fields.count, &bytes)
+                                : ur_packed_bytes(fields.count, fields.bits, &bytes);
+  if (fields.width == 0 || !sized || bytes != fields.bytes)
     return ur_fail(error, UR_CORRUPT,
-                   "section %u of column %u: %" PRIu64 " elements of %" PRIu32 " bytes are not %" PRIu64 " bytes",
-                   fields.kind, fields.column, fields.count, fields.width, fields.bytes);
+                   "section %u of column %u: %" PRIu64 " elements of %" PRIu32 " bytes (or %u bits) are not %" PRIu64
+                   " bytes", fields.kind, fields.column, fields.count, fields.width, fields.bits, fields.bytes);
   if (fields.offset % UR_ALIGN != 0 || fields.offset < header->header_bytes ||
       !ur_inside(fields.offset, fields.bytes, header->digests_offset))
     return ur_fail(error, UR_CORRUPT,

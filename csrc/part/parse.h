@@ -64,6 +64,7 @@ typedef struct {
   uint64_t bytes;
   uint64_t count;
   uint64_t extra;
+  uint16_t bits; /* of a packed section, else 0 */
 } ur_section_entry;
 
 /* The seed of a digest (docs/spec/format.md, "Digests"). */

@@ -390,6 +390,7 @@ ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_
                           .bytes = entry->bytes,
                           .count = (int64_t)entry->count,
                           .width = (int32_t)entry->width,
+                          .bits = entry->bits,
                           .extra = (int64_t)entry->extra};
   return UR_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "base/fail.h"
 #include "base/layout.h"
+#include "base/packed.h"
 #include "io/io.h"
 #include "part/grid.h"
 #include "part/parse.h"
@@ -152,16 +153,26 @@ typedef struct {
   uint64_t offset;
   uint64_t count;
   uint32_t width;
+  uint32_t bits; /* of a packed one, to whose elements `base` is added; else 0 */
+  uint64_t base;
 } ur_vector;
 
 static inline ur_vector ur_vector_of(const ur_part *part, uint32_t section) {
   const ur_section_entry *entry = &part->sections[section - 1];
   /* exact: ur_parse_section() has checked it */
-  return (ur_vector){part->index + entry->offset, entry->offset, entry->count, entry->width};
+  return (ur_vector){part->index + entry->offset, entry->offset, entry->count, entry->width, entry->bits, entry->extra};
 }
 
-/* Checks the block under element i (elements never lie across blocks: widths are powers of two, starts multiples of 64). */
+/* Checks the block under element i (elements never lie across blocks: widths are powers of two, starts multiples of 64), or,
+ * of a packed one, those under the eight bytes that are loaded for it. */
 static inline ur_status ur_vector_check(ur_part *part, const ur_vector *vector, uint64_t i, ur_error *error) {
+  if (vector->bits != 0) {
+    /* exact: inside the section, which a word ends that no element needs */
+    uint64_t at = vector->offset + ur_packed_place(vector->bits, i), in_body = at - part->header.header_bytes;
+    bool one = in_body % UR_BLOCK_BYTES <= UR_BLOCK_BYTES - 8;
+    if (__builtin_expect(one && ur_index_is_checked(part, in_body / UR_BLOCK_BYTES), 1)) return UR_OK;
+    return ur_index_check(part, at, 8, error);
+  }
   /* exact: i < count, and width x count was checked */
   uint64_t block = (vector->offset + i * vector->width - part->header.header_bytes) / UR_BLOCK_BYTES;
   if (__builtin_expect(ur_index_is_checked(part, block), 1)) return UR_OK;
@@ -170,6 +181,7 @@ static inline ur_status ur_vector_check(ur_part *part, const ur_vector *vector, 
 
 /* Element i as a number; the caller has checked i < count and the block. */
 static inline uint64_t ur_vector_load(const ur_vector *vector, uint64_t i) {
+  if (vector->bits != 0) return vector->base + ur_packed_bits(vector->data, vector->bits, i);
   const uint8_t *at = vector->data + i * vector->width; /* exact: i < count, and width x count was checked */
   switch (vector->width) {
     case 1: return at[0];

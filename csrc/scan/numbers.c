@@ -6,6 +6,7 @@
 
 #include "scan/numbers.h"
 #include "base/layout.h"
+#include "base/packed.h"
 #include "base/wide.h"
 #include "unirecord_internal.h"
 
@@ -67,8 +68,11 @@ enum { PIECE = 256 };
       const ur_scan_number *number = &s->numbers[k];                                                                    \
       switch (number->op) {                                                                                             \
         case UR_NUMBER_LOAD:                                                                                            \
-          load_##bits((const uint8_t *)number->data + (size_t)row * ur_number_width(number->type), number->type, n,     \
-                      stack[++top]);                                                                                    \
+          if (number->packed != NULL) /* what does not fit wraps, as it does where it is loaded */                      \
+            ur_packed_range(number->packed, (uint64_t)row, n, sizeof(T), (uint8_t *)stack[++top]);                      \
+          else                                                                                                          \
+            load_##bits((const uint8_t *)number->data + (size_t)row * ur_number_width(number->type), number->type, n,   \
+                        stack[++top]);                                                                                  \
           break;                                                                                                        \
         case UR_NUMBER_CONSTANT: top++; EACH(stack[top][i] = (T)number->value); break;                                  \
         case UR_NUMBER_MINUS: EACH(stack[top][i] = (T)(0 - (U)stack[top][i])); break;                                   \
@@ -108,7 +112,10 @@ size_t ur_number_width(int32_t type) {
 /* How many numbers an operation takes from the stack, and leaves there. */
 static int is_sound(const ur_scan_number *number, int last, int *depth) {
   switch (number->op) {
-    case UR_NUMBER_LOAD: (*depth)++; return !last && *depth <= UR_NUMBER_DEPTH && ur_number_width(number->type) != 0;
+    case UR_NUMBER_LOAD:
+      (*depth)++;
+      if (number->packed != NULL && (number->packed->bits == 0 || number->packed->bits > UR_MAX_PACKED_BITS)) return 0;
+      return !last && *depth <= UR_NUMBER_DEPTH && ur_number_width(number->type) != 0;
     case UR_NUMBER_CONSTANT: (*depth)++; return !last && *depth <= UR_NUMBER_DEPTH;
     case UR_NUMBER_MINUS: return !last && *depth >= 1;
     case UR_NUMBER_ADD: case UR_NUMBER_SUBTRACT: case UR_NUMBER_MULTIPLY: return !last && --*depth >= 1;

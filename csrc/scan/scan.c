@@ -1,7 +1,7 @@
 /* scan/scan.c - tries conditions on flat columns: chunks of rows, each condition over the whole chunk, masks in L1 cache.
  *
  * The loops over values are branch-free, so that the compiler can vectorise them. A chunk's masks hold one byte a row,
- * 0 or 1; 16 masks of 1,024 rows are 16 KiB of stack, which small threads have.
+ * 0 or 1; 16 masks of 1,024 rows are 16 KiB of stack, which small threads have, and 8 KiB what is unpacked of one.
  */
 #include <string.h>
 #ifdef __SSE2__
@@ -9,6 +9,7 @@
 #endif
 
 #include "base/layout.h"
+#include "base/packed.h"
 #include "base/wide.h"
 #include "scan/numbers.h"
 #include "scan/words.h"
@@ -96,6 +97,51 @@ static void try_range(const ur_scan_step *s, const uint8_t *data, int64_t n, uin
   }
 }
 
+/* A range of packed numbers is one of what they are without their base. */
+typedef struct {
+  uint64_t low, high; /* what passes; nothing if low > high */
+} packed_range;
+
+static packed_range range_of(const ur_scan_step *s) {
+  uint64_t base = s->packed->base, most = (UINT64_C(1) << s->packed->bits) - 1, low = 0, high = 0;
+  bool is_signed = s->type % 2 == 0; /* int8 to int64 */
+  bool over = is_signed ? (int64_t)s->high < (int64_t)base : s->high < base;
+  if (over) return (packed_range){1, 0};
+  bool under = is_signed ? (int64_t)s->low < (int64_t)base : s->low < base;
+  low = under ? 0 : s->low - base;
+  high = s->high - base;
+  return (packed_range){low, high < most ? high : most};
+}
+
+/* What the last step of a chunk has unpacked, for the next one. */
+typedef struct {
+  const ur_packed_numbers *of; /* or NULL */
+  uint64_t first;
+  uint8_t room[TRIED_ROWS * 8];
+} unpacked;
+
+/* Unpacked no wider than needed, and without their base. */
+static void try_packed_range(const ur_scan_step *s, uint64_t first, int64_t n, uint8_t flip, unpacked *last, uint8_t *out) {
+  ur_packed_numbers raw = *s->packed;
+  uint8_t *room = last->room;
+  packed_range range = range_of(s);
+  uint32_t width = raw.bits <= 8 ? 1 : raw.bits <= 16 ? 2 : raw.bits <= 32 ? 4 : 8;
+  raw.base = 0;
+  if (range.low > range.high) {
+    memset(out, flip, (size_t)n);
+    return;
+  }
+  if (last->of != s->packed || last->first != first) ur_packed_range(&raw, first, n, width, room);
+  last->of = s->packed;
+  last->first = first;
+  switch (width) {
+    case 1: range_u8(room, n, (uint8_t)range.low, (uint8_t)range.high, flip, out); break;
+    case 2: range_u16(room, n, (uint16_t)range.low, (uint16_t)range.high, flip, out); break;
+    case 4: range_u32(room, n, (uint32_t)range.low, (uint32_t)range.high, flip, out); break;
+    default: range_u64(room, n, range.low, range.high, flip, out); break;
+  }
+}
+
 /* ---- tables of codes */
 
 #define DEFINE_TABLE(name, T)                                                                               \
@@ -120,6 +166,12 @@ static int64_t try_table(const ur_scan_step *s, const uint8_t *data, int64_t n, 
   if (s->type == UR_TYPE_UINT8) return table_u8(data, n, s->table, s->table_entries, flip, out);
   if (s->type == UR_TYPE_UINT16) return table_u16(data, n, s->table, s->table_entries, flip, out);
   return table_u32(data, n, s->table, s->table_entries, flip, out);
+}
+
+static int64_t try_packed_table(const ur_scan_step *s, uint64_t first, int64_t n, uint8_t *out) {
+  uint8_t room[TRIED_ROWS * 4];
+  ur_packed_range(s->packed, first, n, (uint32_t)width_of(s->type), room);
+  return try_table(s, room, n, out);
 }
 
 /* ---- the other conditions */
@@ -163,14 +215,20 @@ WIDE static void merge(int32_t combine, const uint8_t *from, int64_t n, uint8_t 
 }
 
 /* Tries one step over rows [row, row + n); returns n, or the place where the data is corrupt. */
-static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (*masks)[TRIED_ROWS]) {
+static int64_t try_step(const ur_scan_step *s, int64_t row, int64_t n, uint8_t (*masks)[TRIED_ROWS], unpacked *last) {
   uint8_t outcome[TRIED_ROWS];
   uint8_t *out = s->combine == UR_SCAN_SET ? masks[s->target] : outcome;
   const uint8_t *data = s->data;
   int64_t place = n;
   switch (s->op) {
-    case UR_SCAN_RANGE: try_range(s, data + (size_t)(row - s->first) * width_of(s->type), n, out); break;
-    case UR_SCAN_TABLE: place = try_table(s, data + (size_t)(row - s->first) * width_of(s->type), n, out); break;
+    case UR_SCAN_RANGE:
+      if (s->packed != NULL) try_packed_range(s, (uint64_t)(row - s->first), n, s->negated != 0, last, out);
+      else try_range(s, data + (size_t)(row - s->first) * width_of(s->type), n, out);
+      break;
+    case UR_SCAN_TABLE:
+      if (s->packed != NULL) place = try_packed_table(s, (uint64_t)(row - s->first), n, out);
+      else place = try_table(s, data + (size_t)(row - s->first) * width_of(s->type), n, out);
+      break;
     case UR_SCAN_BITS: try_bits(s, row, n, out); break;
     case UR_SCAN_BYTES: try_bytes(data + (row - s->first), n, s->negated != 0, out); break;
     case UR_SCAN_ROWS: try_rows(s, row, n, out); break;
@@ -226,9 +284,15 @@ static void mark_true(const uint8_t *mask, int64_t n, uint64_t *marks) {
   for (int64_t j = i; j < n; j++) marks[i / 64] |= (uint64_t)mask[j] << (j - i);
 }
 
+static int packing_is_sound(const ur_packed_numbers *packed, int32_t type) {
+  bool whole = type >= UR_TYPE_BOOL && type <= UR_TYPE_UINT64;
+  return packed == NULL || (whole && packed->bits > 0 && packed->bits <= UR_MAX_PACKED_BITS);
+}
+
 static int step_is_sound(const ur_scan_step *s) {
   if (s->target < 0 || s->target >= UR_SCAN_MASKS || s->mask < 0 || s->mask >= UR_SCAN_MASKS) return 0;
   if (s->combine < UR_SCAN_SET || s->combine > UR_SCAN_OR) return 0;
+  if ((s->op == UR_SCAN_RANGE || s->op == UR_SCAN_TABLE) && !packing_is_sound(s->packed, s->type)) return 0;
   if (s->op == UR_SCAN_RANGE) return width_of(s->type) != 0;
   if (s->op == UR_SCAN_TABLE) return s->type == UR_TYPE_UINT8 || s->type == UR_TYPE_UINT16 || s->type == UR_TYPE_UINT32;
   if (s->op == UR_SCAN_NUMBERS) return ur_numbers_are_sound(s);
@@ -239,11 +303,19 @@ static int step_is_sound(const ur_scan_step *s) {
 static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t start, int64_t stop, uint64_t *marks,
                        int64_t *broken) {
   uint8_t masks[UR_SCAN_MASKS][TRIED_ROWS];
-  int64_t found = 0, tried = step_count == 1 ? ur_try_words(&steps[0], start, stop - start, marks, &found) : 0;
+  int64_t found = 0, tried = 0;
+  unpacked last;
+  last.of = NULL;
+  if (step_count == 1 && steps[0].op == UR_SCAN_RANGE && steps[0].packed != NULL) {
+    packed_range range = range_of(&steps[0]);
+    tried = ur_try_packed_words(&steps[0], range.low, range.high, start, stop - start, marks, &found);
+  } else if (step_count == 1) {
+    tried = ur_try_words(&steps[0], start, stop - start, marks, &found);
+  }
   for (int64_t row = start + tried; row < stop; row += TRIED_ROWS) { /* exact: rows of the run */
     int64_t n = stop - row < TRIED_ROWS ? stop - row : TRIED_ROWS;
     for (int32_t s = 0; s < step_count; s++) {
-      int64_t place = try_step(&steps[s], row, n, masks);
+      int64_t place = try_step(&steps[s], row, n, masks, &last);
       if (place < n) {
         *broken = row + place; /* exact: a row of the run */
         return -1;

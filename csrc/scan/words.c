@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "base/layout.h"
+#include "base/unpack_wide.h"
 #include "unirecord_internal.h"
 
 #define AVX2 __attribute__((target("avx2,popcnt")))
@@ -70,7 +71,89 @@ int64_t ur_try_words(const ur_scan_step *s, int64_t row, int64_t n, uint64_t *ma
   *found += try_words(s, data, n / 64, marks);
   return n / 64 * 64;
 }
+
+/* Elements have 25 bits at most, so that they compare as signed numbers of 32. */
+AVX2 static int64_t packed_words(const ur_eight *eight, const uint8_t *at, int64_t words, uint64_t low, uint64_t high,
+                                 uint64_t flip, uint64_t *marks) {
+  __m256i lows = _mm256_set1_epi32((int32_t)low), highs = _mm256_set1_epi32((int32_t)high);
+  int64_t found = 0;
+  for (int64_t w = 0; w < words; w++) {
+    uint64_t word = 0;
+    for (int j = 0; j < 64; j += 8) {
+      __m256i values = ur_eight_at(eight, at);
+      __m256i fails = _mm256_or_si256(_mm256_cmpgt_epi32(lows, values), _mm256_cmpgt_epi32(values, highs));
+      word |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(fails)) << j;
+      at += eight->bits; /* exact: the words are of rows that the caller has */
+    }
+    word ^= flip;
+    found += __builtin_popcountll(word); /* exact: at most 64 a word */
+    if (marks) marks[w] = word;
+  }
+  return found;
+}
+
+/* Elements have 56 bits at most, so that they compare as signed numbers of 64. */
+AVX2 static int64_t pair_words(const ur_pairs *pairs, const uint8_t *at, int64_t words, uint64_t low, uint64_t high,
+                               uint64_t flip, uint64_t *marks) {
+  __m256i lows = _mm256_set1_epi64x((int64_t)low), highs = _mm256_set1_epi64x((int64_t)high);
+  int64_t found = 0;
+  for (int64_t w = 0; w < words; w++) {
+    uint64_t word = 0;
+    for (int j = 0; j < 64; j += 8) {
+      for (int four = 0; four < 2; four++) {
+        __m256i values = ur_pairs_at(pairs, at, four);
+        __m256i fails = _mm256_or_si256(_mm256_cmpgt_epi64(lows, values), _mm256_cmpgt_epi64(values, highs));
+        word |= (uint64_t)(uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(fails)) << (j + 4 * four);
+      }
+      at += pairs->bits; /* exact: the words are of rows that the caller has */
+    }
+    word ^= flip;
+    found += __builtin_popcountll(word); /* exact: at most 64 a word */
+    if (marks) marks[w] = word;
+  }
+  return found;
+}
+
+/* Single bits are the marks themselves, or their opposite, or all alike. */
+AVX2 static int64_t bit_words(const uint8_t *at, int64_t words, uint64_t low, uint64_t high, uint64_t flip, uint64_t *marks) {
+  uint64_t zeros = low == 0 ? UINT64_MAX : 0, ones = high >= 1 ? UINT64_MAX : 0;
+  int64_t found = 0;
+  for (int64_t w = 0; w < words; w++) {
+    uint64_t bits = ur_load64(at + 8 * w), word = ((bits & ones) | (~bits & zeros)) ^ flip; /* exact: as above */
+    found += __builtin_popcountll(word); /* exact: likewise */
+    if (marks) marks[w] = word;
+  }
+  return found;
+}
+
+int64_t ur_try_packed_words(const ur_scan_step *s, uint64_t low, uint64_t high, int64_t row, int64_t n, uint64_t *marks,
+                            int64_t *found) {
+  uint64_t first = (uint64_t)(row - s->first);
+  uint32_t bits = s->packed->bits;
+  if (low > high || first % 8 != 0 || !ur_can_unpack_wide()) return 0;
+  const uint8_t *at = s->packed->data + first / 8 * bits; /* exact: an element's place */
+  uint64_t flip = s->negated != 0 ? 0 : UINT64_MAX;       /* what is compared are those that fail */
+  if (bits == 1) {
+    *found += bit_words(at, n / 64, low, high, ~flip, marks);
+    return n / 64 * 64;
+  }
+  int64_t words = ur_eights(s->packed, first, n) / 64;
+  if (bits <= UR_WIDE_BITS) {
+    ur_eight eight = ur_eight_of(bits);
+    *found += packed_words(&eight, at, words, low, high, flip, marks);
+  } else {
+    ur_pairs pairs = ur_pairs_of(bits);
+    *found += pair_words(&pairs, at, words, low, high, flip, marks);
+  }
+  return words * 64;
+}
 #else
+int64_t ur_try_packed_words(const ur_scan_step *s, uint64_t low, uint64_t high, int64_t row, int64_t n, uint64_t *marks,
+                            int64_t *found) {
+  (void)s, (void)low, (void)high, (void)row, (void)n, (void)marks, (void)found;
+  return 0;
+}
+
 int64_t ur_try_words(const ur_scan_step *s, int64_t row, int64_t n, uint64_t *marks, int64_t *found) {
   (void)s, (void)row, (void)n, (void)marks, (void)found;
   return 0;

@@ -10,7 +10,12 @@ typedef struct {
   uint16_t kind, column;
   uint32_t width;
   uint64_t count, extra;
+  uint32_t bits;
 } section;
+
+static uint64_t bytes_of(const section *s) {
+  return s->bits == 0 ? s->width * s->count : (s->count * s->bits + 63) / 64 * 8 + 8;
+}
 
 /* What a directory has to fit: the columns, and the numbers of the headers. */
 typedef struct {
@@ -24,13 +29,13 @@ typedef struct {
 static uint64_t opened, refused;
 
 static void add(directory *made, int kind, int column, uint32_t width, uint64_t count, uint64_t extra) {
-  made->sections[made->count++] = (section){(uint16_t)kind, (uint16_t)column, width, count, extra};
+  made->sections[made->count++] = (section){(uint16_t)kind, (uint16_t)column, width, count, extra, 0};
 }
 
 /* Before the statistics, which come last. */
 static void add_order(directory *made, int column, uint32_t width, uint64_t count) {
   made->sections[made->count] = made->sections[made->count - 1];
-  made->sections[made->count++ - 1] = (section){UR_SECTION_ORDER, (uint16_t)column, width, count, 0};
+  made->sections[made->count++ - 1] = (section){UR_SECTION_ORDER, (uint16_t)column, width, count, 0, 0};
 }
 
 /* int32?, a string by codes, array uint8[24], bytes: a part with rows of all sizes. */
@@ -151,10 +156,11 @@ static ur_status read_directory(const directory *d, int verify, ur_error *error)
     put(head + entry + 2, s->column, 2);
     put(head + entry + 4, s->width, 4);
     put(head + entry + 8, at, 8);
-    put(head + entry + 16, s->width * s->count, 8);
+    put(head + entry + 16, bytes_of(s), 8);
     put(head + entry + 24, s->count, 8);
     put(head + entry + 32, s->extra, 8);
-    at = up(at + s->width * s->count, 64);
+    put(head + entry + UR_AT_SECTION_BITS, s->bits, 2);
+    at = up(at + bytes_of(s), 64);
   }
   ur_part part = {.verify = verify, .head = head, .index_fd = -1};
   part.header = (ur_index_header){.header_bytes = HEAD_BYTES, .data_bytes = d->data_bytes, .rows = d->rows,
@@ -207,7 +213,7 @@ static void every_changed_field_is_refused(const directory *right) {
               directory changed = *right;
               section *s = &changed.sections[i];
               *s = (section){(uint16_t)kind, (uint16_t)(column > right->columns ? NONE : column), widths[w], counts[c],
-                             extras[e]};
+                             extras[e], 0};
               ur_error error = {0};
               ur_status status = read_directory(&changed, UR_VERIFY_NEVER, &error);
               int same = memcmp(s, &right->sections[i], sizeof *s) == 0 || is_legal_change(right, i, s);
@@ -298,6 +304,62 @@ static void an_ancillary_section_is_ignored(const directory *right) {
   }
 }
 
+/* int64 has the type's number in its table, and its zones have twice its width. */
+static directory scalar_of(int type, uint32_t width) {
+  directory d = scalar_part();
+  put_column(d.table, type, 0, 0, 0, width);
+  d.sections[1].width = width;
+  d.sections[2].width = 2 * width;
+  return d;
+}
+
+/* Elements of so many bits from a base on, none of which may be a number that the type does not have. */
+static void packed_values_stay_in_their_type(void) {
+  static const struct {
+    int type;
+    uint32_t width, bits;
+    uint64_t base;
+    ur_status status;
+  } packings[] = {
+      {UR_TYPE_INT64, 8, 1, 0, UR_OK}, {UR_TYPE_INT64, 8, 56, 0, UR_OK}, {UR_TYPE_INT64, 8, 57, 0, UR_CORRUPT},
+      {UR_TYPE_INT64, 8, 64, 0, UR_CORRUPT}, {UR_TYPE_INT64, 8, 65, 0, UR_CORRUPT}, {UR_TYPE_INT64, 8, 65535, 0, UR_CORRUPT},
+      {UR_TYPE_INT64, 8, 10, (uint64_t)INT64_MIN, UR_OK}, {UR_TYPE_INT64, 8, 10, INT64_MAX - 1023, UR_OK},
+      {UR_TYPE_INT64, 8, 10, INT64_MAX - 1022, UR_CORRUPT}, {UR_TYPE_INT64, 8, 10, (uint64_t)-1, UR_OK},
+      {UR_TYPE_UINT64, 8, 10, UINT64_MAX - 1023, UR_OK}, {UR_TYPE_UINT64, 8, 10, UINT64_MAX - 1022, UR_CORRUPT},
+      {UR_TYPE_INT32, 4, 10, (uint64_t)INT64_C(-1) << 31, UR_OK}, {UR_TYPE_INT32, 4, 10, ((uint64_t)INT64_C(-1) << 31) - 1, UR_CORRUPT},
+      {UR_TYPE_INT32, 4, 31, 0, UR_OK}, {UR_TYPE_INT32, 4, 31, 1, UR_CORRUPT}, {UR_TYPE_INT32, 4, 32, 0, UR_CORRUPT},
+      {UR_TYPE_UINT32, 4, 10, UINT32_MAX - 1023, UR_OK}, {UR_TYPE_UINT32, 4, 10, UINT32_MAX - 1022, UR_CORRUPT},
+      {UR_TYPE_INT16, 2, 10, 31744, UR_OK}, {UR_TYPE_INT16, 2, 10, 31745, UR_CORRUPT}, {UR_TYPE_UINT16, 2, 15, 32768, UR_OK},
+      {UR_TYPE_UINT16, 2, 16, 0, UR_CORRUPT}, {UR_TYPE_INT8, 1, 5, (uint64_t)-128, UR_OK}, {UR_TYPE_INT8, 1, 5, 97, UR_CORRUPT},
+      {UR_TYPE_UINT8, 1, 5, 224, UR_OK}, {UR_TYPE_UINT8, 1, 5, 225, UR_CORRUPT}, {UR_TYPE_UINT8, 1, 8, 0, UR_CORRUPT},
+      {UR_TYPE_BOOL, 1, 1, 0, UR_OK}, {UR_TYPE_BOOL, 1, 1, 1, UR_CORRUPT}, {UR_TYPE_BOOL, 1, 2, 0, UR_CORRUPT},
+      {UR_TYPE_FLOAT32, 4, 10, 0, UR_CORRUPT}, {UR_TYPE_FLOAT64, 8, 10, 0, UR_CORRUPT}};
+  for (size_t i = 0; i < sizeof packings / sizeof *packings; i++) {
+    directory d = scalar_of(packings[i].type, packings[i].width);
+    expect(&d, UR_OK);
+    d.sections[1].bits = packings[i].bits;
+    d.sections[1].extra = packings[i].base;
+    expect(&d, packings[i].status);
+    if (packings[i].status != UR_OK) continue;
+    d.sections[1].count--;
+    expect(&d, UR_CORRUPT);
+  }
+}
+
+static void packed_codes_have_no_base_and_nothing_else_is_packed(const directory *right) {
+  for (uint32_t i = 0; i < right->count; i++)
+    for (uint32_t bits = 1; bits < 9; bits += 4) {
+      directory changed = *right;
+      section *s = &changed.sections[i];
+      int type = s->column == NONE ? 0 : changed.table[32 * s->column];
+      int packs = s->kind == UR_SECTION_CODES || (s->kind == UR_SECTION_VALUES && type <= UR_TYPE_UINT64);
+      s->bits = bits;
+      expect(&changed, packs ? UR_OK : UR_CORRUPT);
+      s->extra += s->kind == UR_SECTION_CODES;
+      expect(&changed, packs && s->kind != UR_SECTION_CODES ? UR_OK : UR_CORRUPT);
+    }
+}
+
 static void impossible_numbers_are_refused(void) {
   directory d = variable_part();
   d.rows = UINT64_MAX / 2 + 2; /* times two blob columns */
@@ -382,7 +444,9 @@ int main(void) {
     every_missing_repeated_or_moved_section_is_refused(&parts[i]);
     an_order_of_a_scalar_column_may_be_there(&parts[i]);
     an_ancillary_section_is_ignored(&parts[i]);
+    packed_codes_have_no_base_and_nothing_else_is_packed(&parts[i]);
   }
+  packed_values_stay_in_their_type();
   an_order_of_more_than_2_to_the_32_rows_needs_8_bytes_each();
   codes_and_their_zones_go_together();
   a_string_column_is_coded_or_plain();

@@ -44,8 +44,8 @@ INDEX_FIELDS = (
 DATA_HEADER, INDEX_HEADER = DATA_HEAD.size + 16, INDEX_HEAD.size + 16  # with the two digests
 PAGE = struct.Struct("<4sHHQQQQQQ")
 PAGE_FIELDS = ("magic", "kind", "codec", "group", "first", "rows", "payload_bytes", "gap", "digest")
-SECTION = struct.Struct("<HHIQQQQQ")
-SECTION_FIELDS = ("kind", "column", "width", "at", "bytes", "count", "extra", "reserved")
+SECTION = struct.Struct("<HHIQQQQHHI")
+SECTION_FIELDS = ("kind", "column", "width", "at", "bytes", "count", "extra", "bits", "reserved", "more")
 BLOCK = 65536
 GROUPS, STARTS, LENGTHS, DIGESTS = (
     1,

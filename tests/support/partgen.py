@@ -122,6 +122,8 @@ def value(r: random.Random, column: Col, biggest: int) -> tuple[Any, bytes | Non
         o = thing(r)
         return o, msgpack.packb(o)
     v = scalar(r, column.base)
+    if column.near is not None:
+        v = DTYPES[column.base].type(column.near + int.from_bytes(v.tobytes(), "little") % 6)
     return v, v.tobytes()
 
 
@@ -229,10 +231,20 @@ def arrange(r: random.Random, spec: Spec, rows: int) -> None:
             ]
     spec.plain = {c.name for c in columns if c.base == "string" and r.random() < 0.4}
     compress(random.Random(spec.id), spec)
+    narrow(random.Random(spec.id + b"narrow"), spec)
     other = random.Random(spec.id[::-1])
     spec.page_codecs = other.choice([[], [1], [1, 0]])
     if other.random() < 0.5:
         spec.encodings, spec.writes = other.getrandbits(30), other.choice([1, 2, 65535])
+
+
+def narrow(r: random.Random, spec: Spec) -> None:
+    """Integers that lie close together in some columns, at the ends of their type, too."""
+    for c in spec.columns:
+        if c.is_blob or c.base not in DTYPES or DTYPES[c.base].kind not in "iu" or r.random() < 0.4:
+            continue
+        low, high = int(np.iinfo(DTYPES[c.base]).min), int(np.iinfo(DTYPES[c.base]).max)
+        c.near = r.choice([low, high - 5, r.randint(low, high - 5), max(low, -2), 0])
 
 
 def compress(r: random.Random, spec: Spec) -> None:

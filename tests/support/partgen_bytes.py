@@ -37,6 +37,7 @@ class Col:
     codec: int = 0
     dictionary: bytes = b""
     chunks: list[int] | None = None  # of bytes and text, their size alone
+    near: int | None = None  # integers lie from here on, a few above; None: anywhere
 
     @property
     def is_blob(self) -> bool:
@@ -420,10 +421,11 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
     size = up(192 + len(table) + 48 * len(sections) + len(meta), 64)
     entries, body = b"", b""
     for (kind, column), (width, extra, content) in sorted(sections.items()):
-        place = size + len(body)
-        entries += struct.pack(
-            "<HHIQQQQQ", kind, column, width, place, len(content), len(content) // width, extra, spec.optional
-        )
+        place, count, bits = size + len(body), len(content) // width, 0
+        if kind in (5, 7) and rows and (found := packed(spec.columns[column], kind, width, content)):
+            bits, extra, content = found
+        entries += struct.pack("<HHIQQQQH", kind, column, width, place, len(content), count, extra, bits)
+        entries += spec.optional.to_bytes(6, "little")
         body += in_body(content)
     blocks = [body[n : n + 65536] for n in range(0, len(body), 65536)]
     sums = [seal(spec, 8, n, block) for n, block in enumerate(blocks)]
@@ -438,6 +440,27 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
         + body
         + struct.pack(f"<{len(sums)}Q", *sums)
     )
+
+
+def packed(column: Col, kind: int, width: int, content: bytes) -> tuple[int, int, bytes] | None:
+    """Bits, base and content of a section of values or codes that is packed, None of one that is not."""
+    dtype = np.dtype(f"<u{width}") if kind == 7 or column.base == "bool" else DTYPES.get(column.base)
+    if dtype is None or dtype.kind not in "iu":
+        return None
+    values = np.frombuffer(content, dtype)
+    low, high = int(values.min()), int(values.max())
+    bits = max((high - low).bit_length(), 1)
+    size = 8 * (-(-len(values) * bits // 64) + 1)
+    if bits > 56 or 3 * size > 2 * len(content):
+        return None
+    most = 1 if column.base == "bool" and kind == 5 else int(np.iinfo(dtype).max)
+    base = min(low, most - (1 << bits) + 1)
+    if base < np.iinfo(dtype).min:
+        return None
+    offsets = values.astype(np.uint64) - np.uint64(base % 2**64)
+    every = (offsets[:, None] >> np.arange(bits, dtype=np.uint64)) & np.uint64(1)
+    string = np.packbits(every.astype(np.uint8).ravel(), bitorder="little").tobytes()
+    return bits, base % 2**64, string.ljust(size, b"\0")
 
 
 def in_body(content: bytes) -> bytes:

@@ -65,14 +65,17 @@ def directory(
     file: bytes, part: ReferencePart, at: int, count: int, body: int, body_end: int, optional: int
 ) -> None:
     found: dict[tuple[int, int], Section] = {}
+    bits: dict[tuple[int, int], int] = {}
     end, last = body, (-1, -1)
     for n in range(count):
-        kind, column, width, offset, size, elements, extra, reserved = struct.unpack_from(
-            "<HHI5Q", file, at + 48 * n
+        kind, column, width, offset, size, elements, extra, width_in_bits, *reserved = struct.unpack_from(
+            "<HHI4QH6B", file, at + 48 * n
         )
-        need((kind, column) > last and (optional or reserved == 0), "order of the section directory")
+        need((kind, column) > last and (optional or not any(reserved)), "order of the section directory")
         need(offset == align(end, 64) and offset + size <= body_end, "place of a section")
-        need(size == width * elements, "size of a section")
+        words = -(-elements * width_in_bits // 64) + 1
+        need(size == (8 * words if width_in_bits else width * elements), "size of a section")
+        bits[kind, column] = width_in_bits
         zero(file[end:offset], "padding between sections")
         end, last = offset + size, (kind, column)
         found[kind, column] = (width, extra, file[offset:end])
@@ -81,8 +84,13 @@ def directory(
     found = {key: section for key, section in found.items() if key[0] < 0x8000}
     expected = sections(part, found)
     need(sorted(found) == sorted(expected), f"sections {sorted(found)} are not {sorted(expected)}")
-    for key, (width, extra, content) in expected.items():
-        need(found[key] == (width, extra, content), f"section {key} is not what the data says")
+    for key, section in expected.items():
+        packing = None
+        if key[0] in (5, 7) and len(part.raw):
+            packing = packed(part.head.columns[key[1]].code, key[0], section[0], section[2])
+        wanted, width_in_bits = packing or (section, 0)
+        need(found[key] == wanted and bits[key] == width_in_bits, f"section {key} is not what the data says")
+    need(not any(size for key, size in bits.items() if key not in expected), "bits of an ancillary section")
     part.sections = {key: content for key, (_, _, content) in found.items()}
 
 
@@ -147,6 +155,28 @@ def chunks(out: dict[tuple[int, int], Section], i: int, part: ReferencePart) -> 
     if c.codec:
         ends = [end for entries in tables for end in accumulate(entry.stored for entry in entries)]
         out[22, i] = (4, 0, np.array(ends, "<u4").tobytes())
+
+
+def packed(code: int, kind: int, width: int, content: bytes) -> tuple[Section, int] | None:
+    """ "Packed sections": the section and its bits; None where it stays as it is."""
+    if kind == 5 and not 1 <= code <= 9:
+        return None
+    signed = kind == 5 and code % 2 == 0
+    numbers = [
+        int.from_bytes(content[i : i + width], "little", signed=signed) for i in range(0, len(content), width)
+    ]
+    low, high = min(numbers), max(numbers)
+    least, greatest = (
+        (-(2 ** (8 * width - 1)), 2 ** (8 * width - 1) - 1) if signed else (0, 2 ** (8 * width) - 1)
+    )
+    greatest = 1 if kind == 5 and code == 1 else greatest
+    bits = max((high - low).bit_length(), 1)
+    size = 8 * (-(-len(numbers) * bits // 64) + 1)
+    base = min(low, greatest - 2**bits + 1)
+    if bits > 56 or 3 * size > 2 * width * len(numbers) or base < least:
+        return None
+    together = int("".join(format(number - base, f"0{bits}b") for number in reversed(numbers)), 2)
+    return (width, base % 2**64, together.to_bytes(size, "little")), bits
 
 
 def lengths_section(lengths: list[int]) -> Section:

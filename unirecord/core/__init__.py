@@ -51,6 +51,9 @@ from .output import crc32c as crc32c
 from .output import digest_ranges as digest_ranges
 from .output import start_writeback as start_writeback
 from .output import xxh3_64 as xxh3_64
+from .packed import PackedArray as PackedArray
+from .packed import pack_numbers as pack_numbers
+from .packed import packed_bytes as packed_bytes
 from .parts import IO_CODES as IO_CODES
 from .parts import IO_NAMES as IO_NAMES
 from .parts import VERIFY_CODES as VERIFY_CODES

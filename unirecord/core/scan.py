@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..errors import CorruptionError
 from ..sizes import many
 from .library import ffi, lib
+from .packed import PackedArray
 
 # The C core's bitmaps: selected rows, one bit each, with rank and select.
 
@@ -183,7 +184,7 @@ class NumberStep:
     """One operation on a stack of whole numbers, as ``ur_scan_number``; ``data`` starts at row 0."""
 
     op: NumberOp
-    data: npt.NDArray[Any] | None = None
+    data: npt.NDArray[Any] | PackedArray | None = None
     value: int = 0
 
 
@@ -199,7 +200,7 @@ class Step:
     target: int
     negated: bool = False
     mask: int = 0
-    data: npt.NDArray[Any] | None = None
+    data: npt.NDArray[Any] | PackedArray | None = None
     first: int = 0
     low: int | float = 0
     high: int | float = 0
@@ -240,17 +241,28 @@ class Program:
         kept: list[Any] = [numbers]
         for c, number in zip(numbers, step.numbers, strict=True):
             c.op, c.value = number.op, number.value
-            if number.data is not None and len(number.data):
+            if number.data is None or not len(number.data):
+                continue
+            kept.append(number.data)
+            c.type = TYPE_CODES[number.data.dtype.str[1:]]
+            if isinstance(number.data, PackedArray):
+                c.packed = number.data.pointer
+            else:
                 kept.append(ffi.from_buffer(number.data))
-                c.type, c.data = TYPE_CODES[number.data.dtype.str[1:]], kept[-1]
+                c.data = kept[-1]
         self._kept[place] = kept
         self._c[place].type = TYPE_CODES[dtype.str[1:]]
         self._c[place].numbers, self._c[place].number_count = numbers, len(numbers)
 
-    def point(self, place: int, data: npt.NDArray[Any], first: int) -> None:
+    def point(self, place: int, data: npt.NDArray[Any] | PackedArray, first: int) -> None:
         """Sets the data of a step."""
-        self._kept[place] = ffi.from_buffer(data) if len(data) else ffi.NULL
-        self._c[place].data, self._c[place].first = self._kept[place], first
+        c = self._c[place]
+        c.first = first
+        if isinstance(data, PackedArray):
+            self._kept[place], c.packed = data, data.pointer
+        else:
+            self._kept[place] = ffi.from_buffer(data) if len(data) else ffi.NULL
+            c.data = self._kept[place]
 
     def mark(
         self, runs: Int64s, following: Int64s, marks: npt.NDArray[np.uint64] | None, counts: Int64s

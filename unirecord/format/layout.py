@@ -75,6 +75,7 @@ BLOCK_BYTES = 65_536
 ZONE_ROWS = 8_192
 MAX_HEAD_BYTES = 1 << 24
 MAX_COLUMNS = 65_534
+MAX_PACKED_BITS = 56  # of an element of a packed section: eight bytes hold one wherever it begins
 MAX_VARIABLE_UNIT = 64  # rows of differing size that share a digest and a start
 NO_COLUMN = 65_535
 PAGE_ALIGN = 64
@@ -110,7 +111,7 @@ MAX_OFFSET = 1 << 63
 _FILE_HEADER = struct.Struct("<8sHHIII16sIIIIQQI36xQQ")
 _INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQQIIQQI36xQQ")
 _PAGE_HEADER = struct.Struct("<4sHHQQQQQQQ")
-_SECTION = struct.Struct("<HHIQQQQ8x")
+_SECTION = struct.Struct("<HHIQQQQH6x")
 
 
 def align(number: int, multiple: int) -> int:
@@ -218,6 +219,7 @@ class Section:
     bytes: int
     count: int
     extra: int = 0
+    bits: int = 0  # of a packed section: of an element, to which ``extra`` is added; else 0
 
 
 def _refuse(problem: str) -> FormatError:
@@ -352,7 +354,7 @@ def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
 
 def pack_section(entry: Section) -> bytes:
     return _SECTION.pack(
-        entry.kind, entry.column, entry.width, entry.offset, entry.bytes, entry.count, entry.extra
+        entry.kind, entry.column, entry.width, entry.offset, entry.bytes, entry.count, entry.extra, entry.bits
     )
 
 
@@ -407,6 +409,6 @@ def unpack_index_header(raw: bytes) -> IndexHeader:
 
 def unpack_section(raw: bytes, *, optional: bool = False) -> Section:
     """Reads an entry of the directory; with ``optional`` features, its reserved bytes may hold anything."""
-    if not optional and any(raw[40:48]):
+    if not optional and any(raw[42:48]):
         raise _refuse("reserved bytes of the section directory are not zero")
     return Section(*_SECTION.unpack(raw[:SECTION_BYTES]))

@@ -18,8 +18,10 @@ import numpy.typing as npt
 from ..core import LeavablePool, digest_ranges, result_of, usable_cores
 from ..errors import ColumnError, CorruptionError, FormatError, MissingError, UniRecordError
 from ..format import layout, metadata
+from ..format.column import Column
 from ..format.layout import DATA_MAGIC, IndexHeader, PageHeader, Section
 from ..format.metadata import Metadata, Statistics, say_the_same
+from ..format.packing import check_packing, read_numbers, section_bytes, span_of
 from ..format.page import (
     cell_lengths,
     chunk_tables,
@@ -779,6 +781,20 @@ class Scratch:
         self._file.close()
 
 
+def _span_of(column: Column, entry: Section) -> tuple[int, int] | None:
+    """Least and greatest of the numbers that a section may hold; None where they are no whole numbers."""
+    if entry.kind == layout.SECTION_CODES and column.is_string and entry.width in (1, 2, 4):
+        return 0, (1 << 8 * entry.width) - 1
+    if (
+        entry.kind != layout.SECTION_VALUES
+        or column.is_blob
+        or column.dtype is None
+        or column.dtype.kind == "f"
+    ):
+        return None
+    return span_of(column.dtype)
+
+
 class IndexFile:
     """An index open for reading, its head checked; raises FormatError or CorruptionError when the head is bad."""
 
@@ -817,6 +833,7 @@ class IndexFile:
         self._check_places()
         self.packed_metadata: bytes = rest[directory : directory + self.header.metadata_bytes]
         self.metadata: Metadata = metadata.decode(self.packed_metadata)
+        self._check_packing()
         if any(rest[directory + self.header.metadata_bytes :]):
             raise CorruptionError(
                 "the bytes after the metadata are not zero", offset=layout.INDEX_HEADER_BYTES + directory
@@ -827,11 +844,18 @@ class IndexFile:
         if len(self.sections) != self.header.sections or list(self.sections) != sorted(self.sections):
             raise FormatError("the section directory is not in order")
         for s in self.sections.values():
-            if s.offset != layout.align(end, layout.PAGE_ALIGN) or s.bytes != s.width * s.count:
+            size = section_bytes(s.width, s.count, s.bits)
+            if s.offset != layout.align(end, layout.PAGE_ALIGN) or s.bytes != size:
                 raise FormatError(f"section {s.kind} of column {s.column} is not where it must be")
             end = s.offset + s.bytes
         if layout.align(end, layout.PAGE_ALIGN) != self.header.digests_offset:
             raise FormatError("the sections do not end where the block digests start")
+
+    def _check_packing(self) -> None:
+        for s in self.sections.values():
+            if s.bits:
+                known = s.column < len(self.metadata.schema)
+                check_packing(s, _span_of(self.metadata.schema[s.column], s) if known else None)
 
     def statistics(self) -> Statistics:
         """What the statistics section holds; FormatError when that does not go with the schema."""
@@ -856,9 +880,7 @@ class IndexFile:
 
     def elements(self, key: tuple[int, int], dtype: Any, start: int, stop: int) -> np.ndarray[Any, Any]:
         """Elements [start, stop) of a section."""
-        section = self.sections[key]
-        width = np.dtype(dtype).itemsize
-        return np.frombuffer(self.read(section.offset + start * width, (stop - start) * width), dtype)
+        return read_numbers(self.read, self.sections[key], dtype, start, stop)
 
 
 def check_blocks(index: IndexFile) -> Iterator[tuple[int, str]]:
@@ -945,7 +967,7 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
         return _same_statistics(index, fresh)
     if key[0] == layout.SECTION_ZONE_FLAGS and _is_coded(index, key[1]) != _is_coded(fresh, key[1]):
         return found is not None and found.count == wanted.count and _same_flags(index, fresh, key)
-    if found is not None and found.extra != wanted.extra:
+    if found is not None and (found.extra, found.bits) != (wanted.extra, wanted.bits):
         return False
     if found is not None and (found.width, found.count) == (wanted.width, wanted.count):
         return all(

@@ -122,9 +122,9 @@ def in_ranges(
     rows = fields.rows
     zones = zones_module.fitting(fields.columns.zones(column.ordinal), rows)
     validity = needed_validity(column, fields, zones)
-    if vector.array.dtype == np.bool_:
-        vector, zones = Vector(vector.array.view(np.uint8), vector.check), as_bytes(zones)
-    kind = vector.array.dtype.type
+    if vector.dtype == np.bool_:
+        vector, zones = vector.as_bytes(), as_bytes(zones)
+    kind = vector.dtype.type
 
     def test(at: RowsAt) -> Mask:
         values = at.read(vector)
@@ -252,7 +252,7 @@ def _plain(leaf: Text, fields: PartFields) -> BoundCondition:
         if at.rows is None and not isinstance(leaf.test, AnyOf):
             offsets = strings.offsets.span(at.start, at.stop + 1)
             strings.data.check(int(offsets[0]), int(offsets[-1]))
-            mask = match_strings(offsets, strings.data.array, leaf.test).view(np.bool_)
+            mask = match_strings(offsets, strings.data.flat, leaf.test).view(np.bool_)
         elif isinstance(leaf.test, AnyOf):
             found = map(leaf.test.matches, fields.strings(leaf.field, at))
             mask = np.fromiter(found, np.bool_, len(at))
@@ -351,7 +351,7 @@ def _one_of(leaf: tree.OneOf, fields: PartFields) -> BoundCondition:
     if len(ranges) <= (1 if leaf.negated else MAX_RANGES):
         return in_ranges(leaf, leaf.field, fields, vector, ranges, leaf.negated, "values")
     rows = fields.rows
-    wanted = np.array(leaf.values, vector.array.dtype)
+    wanted = np.array(leaf.values, vector.dtype)
 
     def test(at: RowsAt) -> Mask:
         mask = np.isin(at.read(vector), wanted, invert=leaf.negated)

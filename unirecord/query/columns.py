@@ -29,9 +29,9 @@ from ..core import SET as SET
 from ..core import TABLE as TABLE
 from ..core import NumberOp as NumberOp
 from ..core import NumberStep as NumberStep
+from ..core import PackedArray, match_between, match_pattern
 from ..core import Program as Program
 from ..core import Step as Step
-from ..core import match_between, match_pattern
 from ..core import take_marked as take_marked
 from ..errors import ClosedError, CorruptionError, SchemaError
 from ..format import layout
@@ -92,21 +92,43 @@ BLOCK_BYTES = 1 << 16  # scattered reads are checked by blocks
 
 
 class Vector:
-    """A flat array, and the check that its elements [start, stop) are what was written.
+    """A flat array, or a packed one, and the check that its elements [start, stop) are what was written.
 
-    Safe to share between threads: at worst a block is checked twice.
+    ``array`` is what C reads; who reads here asks the methods, which unpack. Safe to share between threads: at worst a
+    block is checked twice.
     """
 
-    def __init__(self, array: Array, check: Callable[[int, int], None] | None = None) -> None:
+    array: Array | PackedArray
+
+    def __init__(self, array: Array | PackedArray, check: Callable[[int, int], None] | None = None) -> None:
         self.array = array
         self._check = check
         self._sound = False  # all of it has been checked
         self.swept = False  # `check` has been called for all of it, so that all is known to be sound
         self._seen: set[int] = set()  # blocks checked for reads of a few elements
-        self._per_block = max(1, BLOCK_BYTES // max(array.itemsize, 1))
+        bits = array.bits if isinstance(array, PackedArray) else 8 * max(array.itemsize, 1)
+        self._per_block = max(1, 8 * BLOCK_BYTES // bits)
 
     def __len__(self) -> int:
         return len(self.array)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the elements, once they are unpacked."""
+        return self.array.dtype
+
+    @property
+    def flat(self) -> Array:
+        """The array, of a section that is never packed."""
+        assert isinstance(self.array, np.ndarray)
+        return self.array
+
+    def as_bytes(self) -> Vector:
+        """The same of bools as numbers."""
+        return Vector(self.array.view(np.uint8), self.check)
+
+    def _every(self) -> Array:
+        return self.array.span(0, len(self.array)) if isinstance(self.array, PackedArray) else self.array
 
     def check(self, start: int, stop: int) -> None:
         """Checks elements [start, stop), those not checked before."""
@@ -127,29 +149,43 @@ class Vector:
     def span(self, start: int, stop: int) -> Array:
         """Elements [start, stop)."""
         self.check(start, stop)
-        return self.array[start:stop]
+        return self.array.span(start, stop) if isinstance(self.array, PackedArray) else self.array[start:stop]
+
+    def one(self, place: int) -> Any:
+        """One element, as Python's own."""
+        self.check(place, place + 1)
+        return self.array.one(place) if isinstance(self.array, PackedArray) else self.array[place].item()
 
     def whole(self) -> Array:
         """All elements."""
         if not self._sound:
-            self.checked()
+            self.sweep()
             self._sound = True
-        return self.array
+        return self._every()
 
-    def checked(self) -> Array:
-        """All elements, to be handed out: also checked when they have been before, as the file may have been cut."""
+    def sweep(self) -> None:
+        """Checks all elements, also when they have been before, as the file may have been cut."""
         if self._check is not None and len(self.array):
             self._check(0, len(self.array))
-        return self.array
+
+    def checked(self) -> Array:
+        """All elements, to be handed out, swept."""
+        self.sweep()
+        return self._every()
 
     def at(self, places: npt.NDArray[np.integer[Any]]) -> Array:
         """The elements at these places."""
         if self._check is not None and not self._sound:
             blocks = np.unique(places // self._per_block)
             if len(blocks) * self._per_block * 2 > len(self.array):
-                return self.whole()[places]  # type: ignore[no-any-return]
-            for block in blocks.tolist():
-                self.check(block * self._per_block, block * self._per_block + 1)
+                self.sweep()
+                self._sound = True
+            else:
+                for block in blocks.tolist():
+                    start = block * self._per_block
+                    self.check(start, min(start + self._per_block, len(self.array)))
+        if isinstance(self.array, PackedArray):
+            return self.array.at(places)
         return self.array[places]  # type: ignore[no-any-return]
 
 
@@ -237,8 +273,12 @@ class FlatColumns(Protocol):
 
 
 def all_values(columns: FlatColumns, column: int) -> Array:
-    """The values [rows] of a column of fixed width, zero where null: a read-only view that keeps the part open."""
-    return columns.values(column).checked()
+    """The values [rows] of a column of fixed width, zero where null, read-only: a view, or, where packed, a copy."""
+    vector = columns.values(column)
+    values = vector.checked()
+    if isinstance(vector.array, PackedArray):
+        values.flags.writeable = False
+    return values
 
 
 def all_valid(columns: FlatColumns, column: int) -> NDArray[np.bool_] | None:
@@ -531,9 +571,9 @@ def plain_strings(strings: Strings, at: RowsAt) -> list[bytes]:
 def scalar_arrays(parts: PartSet, names: Sequence[str], selection: Selection) -> dict[str, Any]:
     """Arrays [rows selected], in the order of the selection.
 
-    A column of fixed width of a single part that is selected whole, or as a slice, is a read-only view of
-    the mapped index. Nullable columns are masked arrays; strings are object arrays of ``str``, None where
-    null. SchemaError for a column that is not scalar.
+    A column of fixed width of a single part that is selected whole, or as a slice, is read-only, and a view of the
+    mapped index where that does not have it packed. Nullable columns are masked arrays; strings are object arrays of
+    ``str``, None where null. SchemaError for a column that is not scalar.
     """
     parts.check_open()
     return {name: _column(parts, _scalar(parts, name), selection) for name in names}

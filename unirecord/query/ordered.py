@@ -76,7 +76,7 @@ class TextRanks:
             stops = np.cumsum(np.fromiter(map(len, found), np.int64, len(found)))
             starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
         else:
-            data = strings.data.array
+            data = strings.data.flat
             offsets = np.minimum(strings.offsets.span(start, stop + 1), len(data)).astype(np.int64)
             strings.data.check(*offsets[[0, -1]].tolist())
             chosen = slice(None) if rows is None else rows - start

@@ -106,7 +106,7 @@ def _probe(bound: BoundCondition, fields: PartFields) -> Probe:
             raise CorruptionError("the sorted rows of a column name a row that does not exist")
         if validity is not None and not validity.span(row // 8, row // 8 + 1)[0] >> (row % 8) & 1:
             return None
-        return vector.span(row, row + 1)[0].item()
+        return vector.one(row)
 
     return probe
 

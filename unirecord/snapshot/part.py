@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import NativePart, cached_property
+from ..core import NativePart, PackedArray, cached_property
 from ..errors import CorruptionError, FormatError, MissingError, UniRecordError
 from ..format import layout, metadata
 from ..format.metadata import Metadata, Statistics
@@ -189,7 +189,9 @@ class Part:
             raise _about_index(self.path, error) from error
         return tuple(found[place] for place in self._columns)
 
-    def vector(self, kind: int, column: int = -1) -> tuple[Array, Callable[[int, int], None]] | None:
+    def vector(
+        self, kind: int, column: int = -1
+    ) -> tuple[Array | PackedArray, Callable[[int, int], None]] | None:
         """A section of the index, unchecked, and the check of its elements [start, stop); None when there is none.
 
         Integers by their width, values and zones in the column's dtype; groups [n, 4], zones [n, 2].
@@ -197,6 +199,8 @@ class Part:
         section = self._native.section(kind, column)
         if section is None:
             return None
+        if section.bits:
+            return self._packed(section, self._dtype(kind, column, section.width))
         array = self._native.array(section, self._dtype(kind, column, section.width))
         if kind in (layout.SECTION_GROUPS, layout.SECTION_ZONES):
             array = array.reshape(section.count, 4 if kind == layout.SECTION_GROUPS else 2)
@@ -206,6 +210,16 @@ class Part:
             self._native.check(section, start * width, max(stop - start, 0) * width)
 
         return array, check
+
+    def _packed(self, section: Any, dtype: np.dtype[Any]) -> tuple[PackedArray, Callable[[int, int], None]]:
+        content, bits = self._native.array(section, np.dtype(np.uint8)), int(section.bits)
+
+        def check(start: int, stop: int) -> None:
+            if start < stop:  # eight bytes are loaded for each
+                first = start * bits // 8
+                self._native.check(section, first, (stop - 1) * bits // 8 + 8 - first)
+
+        return PackedArray(content, dtype, section.count, bits, section.extra), check
 
     def zone_rows(self, column: int) -> int:
         """Rows of a zone of this column; 0 when it has no zones."""
@@ -219,7 +233,7 @@ class Part:
             return None
         array, check = found
         check(0, len(array))
-        return array
+        return array.span(0, len(array)) if isinstance(array, PackedArray) else array
 
     def _dtype(self, kind: int, column: int, width: int) -> np.dtype[Any]:
         if kind == layout.SECTION_GROUPS:
@@ -260,7 +274,9 @@ class JoinedPart(Part):
         """Nulls, distinct, least and greatest value of each scalar column."""
         return tuple(part.statistics[column] for part, column in self._places)
 
-    def vector(self, kind: int, column: int = -1) -> tuple[Array, Callable[[int, int], None]] | None:
+    def vector(
+        self, kind: int, column: int = -1
+    ) -> tuple[Array | PackedArray, Callable[[int, int], None]] | None:
         """A section of an index, unchecked, and the check of its elements [start, stop); None when there is none."""
         part, place = self._places[column] if column >= 0 else (self._places[0][0], column)
         return part.vector(kind, place)

@@ -16,6 +16,7 @@ from ..format import layout, metadata
 from ..format.chunks import chunk_counts, chunk_ends, chunked_blobs, stored_shape_of_chunks
 from ..format.column import Column
 from ..format.layout import IndexHeader, Section
+from ..format.packing import Packer, packing_of, read_numbers, section_bytes, span_of
 from ..format.page import cell_lengths, row_sizes, unit_count, values_sizes
 from ..sizes import many
 from ..snapshot.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
@@ -50,7 +51,7 @@ class BlobValidity:
     def observe(self, valid: npt.NDArray[np.bool_]) -> None:
         self._nulls += int(len(valid) - np.count_nonzero(valid))
 
-    def sections(self, rows: int) -> dict[int, tuple[int, int, int]]:
+    def sections(self, rows: int) -> dict[int, tuple[int, ...]]:
         return {layout.SECTION_VALIDITY: (1, -(-rows // 8), 0)}
 
     def packed(self, valid: npt.NDArray[np.bool_], last: bool) -> Array:
@@ -183,7 +184,9 @@ MAX_SHOWN_BYTES = 256  # longer strings are left out of the statistics
 Sink = Callable[[int, Array | bytes], None]
 
 
-Sections = dict[int, tuple[int, int, int]]  # section kind -> width, count, extra
+Sections = dict[
+    int, tuple[int, ...]
+]  # section kind -> width, count, extra, bits (these two 0 where left out)
 
 
 def _zone_sections(rows: int, width: int, zone_rows: int) -> Sections:
@@ -259,9 +262,17 @@ class FixedColumn:
         self._distinct: Array | None = np.zeros(0, self.dtype)
         self._low: Any = None
         self._high: Any = None
+        self._stored: tuple[int, int] | None = (
+            None  # least and greatest of integers, with what stands for null
+        )
+        self._packer = Packer(self.dtype, None)
 
     def observe(self, block: BlockColumn) -> None:
         values = block.values.view(self.dtype)
+        if self.dtype.kind != "f" and len(values):
+            least, greatest = int(values.min()), int(values.max())
+            known = self._stored or (least, greatest)
+            self._stored = min(known[0], least), max(known[1], greatest)
         if block.valid is not None:
             self._nulls += int(len(values) - np.count_nonzero(block.valid))
             values = values[block.valid]
@@ -275,17 +286,27 @@ class FixedColumn:
             self._high = high if self._high is None else max(self._high, high)
 
     def sections(self, rows: int) -> Sections:
-        sections: Sections = {layout.SECTION_VALUES: (self.dtype.itemsize, rows, 0)}
+        width = self.dtype.itemsize
+        sections: Sections = {layout.SECTION_VALUES: (width, rows, *self._pack(width, rows))}
         if self.column.nullable:
             sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
-        return sections | _zone_sections(rows, self.dtype.itemsize, self._zone_rows)
+        return sections | _zone_sections(rows, width, self._zone_rows)
+
+    def _pack(self, width: int, rows: int) -> tuple[int, int]:
+        """Base and bits of the section, 0 where it is not packed."""
+        if self._stored is None:
+            return 0, 0
+        span = span_of(self.dtype, is_bool=self.column.type == "bool")
+        packing = packing_of(span, width, *self._stored, rows)
+        self._packer = Packer(self.dtype, packing)
+        return (0, 0) if packing is None else (packing.base & layout.MASK64, packing.bits)
 
     def start(self, sink: Sink) -> None:
         pass
 
     def write(self, block: BlockColumn, sink: Sink, last: bool) -> None:
         values = block.values.view(self.dtype)
-        sink(layout.SECTION_VALUES, values)
+        sink(layout.SECTION_VALUES, self._packer.push(values, last))
         if block.valid is not None:
             sink(layout.SECTION_VALIDITY, self._bits.push(block.valid, last))
         bounds, flags = self._zones.push(values, block.valid, last)
@@ -373,6 +394,7 @@ class StringColumn:
         self._total_bytes = 0
         self._low: bytes | None = None
         self._high: bytes | None = None
+        self._packer = Packer(np.uint8, None)
         self._codes: Array | None = None  # by the number of the string in _seen
         self._code_dtype = np.dtype(np.uint8)
         self._distinct: int | None = None
@@ -434,9 +456,11 @@ class StringColumn:
         self._code_dtype = np.min_scalar_type(max(distinct - 1, 0))
         self._codes = np.zeros(distinct + 1, self._code_dtype)
         self._codes[order] = np.arange(distinct)
-        width = self._code_dtype.itemsize
+        width, greatest = self._code_dtype.itemsize, max(distinct - 1, 0)
+        packing = packing_of(span_of(self._code_dtype), width, 0, greatest, rows)
+        self._packer = Packer(self._code_dtype, packing)
         sections |= {
-            layout.SECTION_CODES: (width, rows, 0),
+            layout.SECTION_CODES: (width, rows, 0, 0 if packing is None else packing.bits),
             layout.SECTION_DICTIONARY_OFFSETS: (8, len(self._dictionary) + 1, 0),
             layout.SECTION_DICTIONARY_BYTES: (1, sum(map(len, strings)), 0),
         }
@@ -470,7 +494,7 @@ class StringColumn:
         codes = self._codes[np.minimum(numbers, len(self._codes) - 1)]
         if block.valid is not None:
             codes[~block.valid] = 0
-        sink(layout.SECTION_CODES, codes)
+        sink(layout.SECTION_CODES, self._packer.push(codes, last))
         bounds, flags = self._zones.push(codes, block.valid, last)
         sink(layout.SECTION_ZONES, bounds)
         sink(layout.SECTION_ZONE_FLAGS, flags)
@@ -662,8 +686,8 @@ class _Builder:
                 self._declare(kind, ordinal, width, count, extra)
         described = self._described()
         for ordinal, column in described.items():
-            for kind, (width, count, extra) in column.sections(self.rows).items():
-                self._declare(kind, ordinal, width, count, extra)
+            for kind, entry in column.sections(self.rows).items():
+                self._declare(kind, ordinal, *entry)
         for name in self.head.metadata.index:
             width = 8 if self.rows > 1 << 32 else 4
             self._declare(layout.SECTION_ORDER, self.schema.ordinal(name), width, self.rows)
@@ -685,8 +709,9 @@ class _Builder:
             for ordinal, lengths in zip(ordinals, columns, strict=True):
                 yield (kind, ordinal), lengths
 
-    def _declare(self, kind: int, column: int, width: int, count: int, extra: int = 0) -> None:
-        self.sections[kind, column] = Section(kind, column, width, 0, width * count, count, extra)
+    def _declare(self, kind: int, column: int, width: int, count: int, extra: int = 0, bits: int = 0) -> None:
+        size = section_bytes(width, count, bits)
+        self.sections[kind, column] = Section(kind, column, width, 0, size, count, extra, bits)
 
     def _place(self) -> tuple[int, int]:
         packed = len(self.head.packed_metadata)
@@ -804,9 +829,7 @@ class _Builder:
                 self._put(layout.SECTION_ORDER, ordinal, run.astype(f"<u{width}"))
 
     def _section(self, kind: int, ordinal: int, start: int, stop: int, dtype: Any) -> Array:
-        entry = self.sections[kind, ordinal]
-        raw = self.out.read_at(entry.offset + start * entry.width, (stop - start) * entry.width)
-        return np.frombuffer(raw, dtype=dtype)
+        return read_numbers(self.out.read_at, self.sections[kind, ordinal], dtype, start, stop)
 
     def _keys(self, ordinal: int) -> Any:
         column = self.columns[ordinal]

@@ -1,0 +1,97 @@
+"""Whole numbers of a few bits each, as sections of an index hold them: csrc/base/packed.c."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .library import ffi, lib
+
+Array = npt.NDArray[Any]
+
+
+class PackedArray:
+    """Numbers of ``bits`` bits each from ``base`` on, read like an array of them, a part or some places at a time.
+
+    ``content``: uint8, as many as `packed_bytes` says.
+    """
+
+    __slots__ = ("_c", "_content", "base", "bits", "count", "dtype")
+
+    def __init__(
+        self, content: npt.NDArray[np.uint8], dtype: npt.DTypeLike, count: int, bits: int, base: int
+    ) -> None:
+        if len(content) != packed_bytes(count, bits):
+            raise ValueError(f"{count} numbers of {bits} bits are not {len(content)} bytes")
+        self._content, self.dtype, self.count, self.bits = content, np.dtype(dtype), count, bits
+        self.base = base & 0xFFFF_FFFF_FFFF_FFFF
+        self._c: Any = ffi.new("ur_packed_numbers *")
+        self._c.data, self._c.bytes = ffi.from_buffer("uint8_t[]", content), len(content)
+        self._c.base, self._c.bits = self.base, bits
+
+    @property
+    def pointer(self) -> Any:
+        """The ur_packed_numbers, which this object keeps."""
+        return self._c
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes as they are packed."""
+        return len(self._content)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def span(self, start: int, stop: int) -> Array:
+        """Numbers [start, stop), cut at the ends as a slice of an array is."""
+        first, last, _ = slice(start, stop).indices(self.count)
+        out = np.empty(max(last - first, 0), self.dtype)
+        if len(out):
+            to = ffi.from_buffer("uint8_t[]", out)
+            lib.ur_packed_range(self._c, first, len(out), self.dtype.itemsize, to)
+        return out
+
+    def one(self, place: int) -> int:
+        """The number at this place; IndexError where it is not there."""
+        if not 0 <= place < self.count:
+            raise IndexError(f"there is no number {place}: there are {self.count}")
+        found: int = lib.ur_packed_one(self._c, place)
+        return found - (1 << 64) if found >> 63 and self.dtype.kind == "i" else found
+
+    def at(self, places: npt.NDArray[np.integer[Any]]) -> Array:
+        """The numbers at these places; IndexError for places that are not there."""
+        given = np.ascontiguousarray(places, np.int64)
+        if given.size and not 0 <= int(given.min()) <= int(given.max()) < self.count:
+            raise IndexError(f"a place is out of range: there are {self.count} numbers")
+        out = np.empty(given.shape, self.dtype)
+        if given.size:
+            to, of = ffi.from_buffer("uint8_t[]", out), ffi.from_buffer("int64_t[]", given)
+            lib.ur_packed_places(self._c, of, given.size, self.dtype.itemsize, to)
+        return out
+
+    def view(self, dtype: npt.DTypeLike) -> PackedArray:
+        """The same numbers as others of the same width."""
+        return PackedArray(self._content, dtype, self.count, self.bits, self.base)
+
+
+def packed_bytes(count: int, bits: int) -> int:
+    """Bytes of so many numbers of so many bits: whole words of 8, and one more."""
+    return (-(-count * bits // 64) + 1) * 8
+
+
+def pack_numbers(numbers: Array, bits: int, base: int) -> npt.NDArray[np.uint8]:
+    """The numbers, of 1, 2, 4 or 8 bytes, packed; what they are less ``base`` has at most ``bits`` bits."""
+    given = np.ascontiguousarray(numbers)
+    out = np.empty(packed_bytes(len(given), bits), np.uint8)
+    raw = ffi.from_buffer("uint8_t[]", given.view(np.uint8)) if len(given) else ffi.NULL
+    lib.ur_packed_make(
+        raw,
+        given.dtype.itemsize,
+        len(given),
+        base & 0xFFFF_FFFF_FFFF_FFFF,
+        bits,
+        ffi.from_buffer("uint8_t[]", out),
+    )
+    return out
