@@ -23,6 +23,7 @@ from small_parts import (
     later_part,
     nullable_fixed_part,
     nullable_part,
+    packed_part,
     scalar_part,
     variable_part,
 )
@@ -61,6 +62,7 @@ NEWER = {
     "nullable, fixed": nullable_fixed_part,
     "compressed": compressed_part,
     "of later types": later_part,
+    "packed": packed_part,
 }
 DATA_FIELDS = [
     (8, 2),

@@ -26,6 +26,7 @@ from small_parts import (
     later_part,
     nullable_fixed_part,
     nullable_part,
+    packed_part,
     scalar_part,
     variable_part,
 )
@@ -106,6 +107,7 @@ PARTS: dict[str, Callable[[Path], MadePart]] = {
     "later_types": later_types_part,
     "logical": logical_part,
     "objects": objects_part,
+    "packed": packed_part,
 }
 
 
