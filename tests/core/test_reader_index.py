@@ -14,7 +14,7 @@ from unirecord.query.columns import all_values, columns_of
 from unirecord.snapshot.part_set import PartSet, resolve
 
 MAPPED = ["auto", "mmap", "pread", "uring", "uring-direct"]
-SMALL, LARGE = 100, 20_000  # rows; an index of up to 64 KiB is read into memory
+SMALL, LARGE = 100, 40_000  # rows; an index of up to 64 KiB is read into memory
 
 
 def written(folder: Path, rows: int) -> Path:
