@@ -145,6 +145,28 @@ static directory compressed_part(void) {
   return d;
 }
 
+/* bytes and float32[6], both cut into chunks, the bytes compressed. */
+static directory chunked_part(void) {
+  directory d = {.columns = 2, .rows = ROWS, .groups = 2, .data_bytes = 1 << 20};
+  put_column(d.table, UR_TYPE_BYTES, 0, 0, 0, 0);
+  put_column(d.table + 32, UR_TYPE_ARRAY, UR_TYPE_FLOAT32, 0, 1, 24);
+  d.table[UR_AT_COLUMN_CODEC] = UR_CODEC_CHUNKED + UR_CODEC_ZSTD;
+  d.table[32 + UR_AT_COLUMN_CODEC] = UR_CODEC_CHUNKED;
+  add(&d, UR_SECTION_GROUPS, NONE, 32, 2, 0);
+  add(&d, UR_SECTION_ROW_STARTS, NONE, 8, ROWS, 0);
+  add(&d, UR_SECTION_LENGTHS, 0, 4, ROWS, 0);
+  add(&d, UR_SECTION_DIGESTS, NONE, 8, 2 * ROWS, 0);
+  add(&d, UR_SECTION_RAW_LENGTHS, 0, 4, ROWS, 0);
+  add(&d, UR_SECTION_STATISTICS, NONE, 1, 40, 0);
+  add(&d, UR_SECTION_CHUNK_SHAPE, 0, 8, 1, 0);
+  add(&d, UR_SECTION_CHUNK_SHAPE, 1, 8, 2, 0);
+  add(&d, UR_SECTION_CHUNK_STARTS, 0, 8, ROWS, 0);
+  add(&d, UR_SECTION_CHUNK_ENDS, 0, 4, 7, 0);
+  add(&d, UR_SECTION_CHUNK_DIGESTS, 0, 8, 7, 0);
+  add(&d, UR_SECTION_CHUNK_DIGESTS, 1, 8, 2 * ROWS, 0);
+  return d;
+}
+
 static ur_status read_directory(const directory *d, int verify, ur_error *error) {
   static uint8_t head[HEAD_BYTES];
   uint64_t entry = UR_INDEX_HEADER_BYTES + (uint64_t)d->columns * UR_COLUMN_BYTES, at = HEAD_BYTES;
@@ -447,6 +469,9 @@ int main(void) {
     packed_codes_have_no_base_and_nothing_else_is_packed(&parts[i]);
   }
   packed_values_stay_in_their_type();
+  directory chunked = chunked_part(); /* whose numbers of chunks are compared when they are used */
+  every_missing_repeated_or_moved_section_is_refused(&chunked);
+  an_ancillary_section_is_ignored(&chunked);
   an_order_of_more_than_2_to_the_32_rows_needs_8_bytes_each();
   codes_and_their_zones_go_together();
   a_string_column_is_coded_or_plain();
