@@ -75,7 +75,7 @@ DRAWN: dict[str, Callable[[UniRecordDataset], Found]] = {
 OTHERS = {
     *("cache_stats", "close", "column_names", "distributed", "epoch", "exclude", "excluded_rows", "io"),
     *("load_state_dict", "locate", "metadata", "num_rows", "num_shards", "on_corrupt", "path", "order"),
-    *("read_rows", "refresh", "schema", "set_epoch", "shard_id", "state_dict", "transform"),
+    *("read_part", "read_rows", "refresh", "schema", "set_epoch", "shard_id", "state_dict", "transform"),
 }
 
 

@@ -130,7 +130,7 @@ def test_a_part_of_a_directory_that_is_overwritten_is_stale(server: Server) -> N
 
 def test_an_index_that_is_overwritten_is_stale(server: Server) -> None:
     path = server.root / "bucket" / "a.urec"
-    write(path, 1, 60_000)
+    write(path, 1, 130_000)
     index = path.with_name("a.urec.idx")
     content = bytearray(index.read_bytes())
     assert len(content) > 4 * 65_536
@@ -139,7 +139,7 @@ def test_an_index_that_is_overwritten_is_stale(server: Server) -> None:
         content[65_536 : len(content) - 65_536] = bytes(len(content) - 2 * 65_536)
         replace(index, bytes(content))
         with pytest.raises(unirecord.StaleError, match="the object has been replaced"):
-            ds[range(0, 60_000, 500)]
+            ds[range(0, 130_000, 500)]
 
 
 def test_the_same_bytes_put_again_are_read_on(server: Server) -> None:

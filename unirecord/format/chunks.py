@@ -150,7 +150,7 @@ def chunk_digests(
     of each row as they are stored, where they are compressed. ``cell``: gives the bytes of a row's cell.
     """
     _, column = schema.blobs[j]
-    base, blobs = layout.seed(part_id, layout.DOMAIN_CHUNKS), len(schema.blobs)
+    base, blobs = layout.seed(part_id, layout.DOMAIN_CHUNK), len(schema.blobs)
     found = []
     for r in np.flatnonzero(chunk_counts(column, raw)).tolist():
         sizes = chunk_sizes(column, int(raw[r])) if lengths is None else lengths[r]
