@@ -86,7 +86,8 @@ def test_lengths_that_no_cell_can_have_are_refused_before_memory_is_taken(
     tmp_path: Path, length: int
 ) -> None:
     made = given(tmp_path / "a.urec", {})
-    raw = np.array([len(value(i)) for i in range(ROWS)], "<u4")
+    made.raw[-1] = [VALUE * 100]  # more than 2^16 bytes, so that lengths have four
+    raw = np.array([len(cell or b"") for [cell] in made.raw], "<u4")
     write(made)
     file = bytearray(made.index)
     at = file.index(raw.tobytes())
