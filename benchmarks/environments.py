@@ -38,6 +38,7 @@ ENVIRONMENTS = {
     "mosaicml": Environment(("numpy", "torch==2.13.0", "mosaicml-streaming", "transformers"), "torch"),
     "litdata": Environment(("numpy", "torch==2.13.0", "litdata>=0.2.70", "zstd"), "litdata"),
     "lance": Environment(("numpy", "pylance", "pyarrow"), "lance"),
+    "array_files": Environment(("numpy", "h5py", "zarr>=3", "tensorstore"), "h5py, zarr, tensorstore"),
     "datasets": Environment(("numpy", "datasets"), "datasets"),
     "webdataset": Environment(("numpy", "webdataset"), "webdataset"),
     "tensorflow": Environment(

@@ -198,6 +198,8 @@ SUITES: Mapping[str, Callable[[Medians], str]] = {
     "store": _store,
     "language": _flat("language"),
     "object_cache": _flat("object_cache"),
+    "crops": _flat("crops"),
+    "small_tables": _flat("small_tables"),
     "ways": _ways,
     "writing": _writing,
     "sizes": _sizes,

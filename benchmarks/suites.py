@@ -118,6 +118,22 @@ def language(field: Field, plan: Plan) -> Iterator[Measurement]:
     yield from _task(field, plan, "language", field.python("megatron"), "--entrants", name)
 
 
+def crops(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """Crops out of large arrays in chunks, beside HDF5, Zarr and preads of the same chunks."""
+    yield from _task(field, plan, "crops", sys.executable, "--entrants", "floor", "unirecord")
+    for name in ("h5py", "zarr", "tensorstore"):
+        reason = field.ready(Entrant(name, environment="array_files"))
+        if reason:
+            yield {"suite": "crops", "workload": "", "entrant": name, "absent": reason}
+            continue
+        yield from _task(field, plan, "crops", field.python("array_files"), "--entrants", name)
+
+
+def small_tables(field: Field, plan: Plan) -> Iterator[Measurement]:
+    """What a table of few values takes, beside Parquet."""
+    yield from _task(field, plan, "small_tables", sys.executable)
+
+
 def object_cache(field: Field, plan: Plan) -> Iterator[Measurement]:
     """A cache of an object store on the loopback: full, beside the disk, and of a part of the data."""
     yield from _task(field, plan, "object_cache", sys.executable)
@@ -158,6 +174,8 @@ SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {
     "sizes": sizes,
     "batch_sizes": scaling.measure,
     "object_cache": object_cache,
+    "crops": crops,
+    "small_tables": small_tables,
     "frameworks": frameworks.measure,
     "pictures": image_decoding.measure,
     "compression": compression.measure,
