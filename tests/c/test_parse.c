@@ -166,7 +166,7 @@ static void sections_outside_the_body_are_refused(void) {
   static const struct {
     int at, bytes;
     uint64_t value;
-  } changes[] = {{0, 2, 0},  {0, 2, 18}, {0, 2, 0x7fff},          {4, 4, 0},  {8, 8, 64}, {8, 8, 1}, {8, 8, UINT64_MAX - 63},
+  } changes[] = {{0, 2, 0},  {0, 2, UR_SECTION_KINDS}, {0, 2, 0x7fff},          {4, 4, 0},  {8, 8, 64}, {8, 8, 1}, {8, 8, UINT64_MAX - 63},
                  {16, 8, 1}, {24, 8, UINT64_MAX}, {40, 8, 1}};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     uint8_t entry[48];
