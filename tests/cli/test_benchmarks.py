@@ -155,6 +155,8 @@ def test_every_table_of_the_page_has_a_text() -> None:
             "latency",
             "opening",
             "parts",
+            "crops",
+            "small_tables",
             "store",
             "language",
             "object_cache",

@@ -16,9 +16,13 @@ from unirecord.inspect.verify import verify
 MAKERS = {"variable": variable_part, "fixed": fixed_part, "scalar": scalar_part}
 
 
+def said(value: object) -> object:
+    return value.tobytes() if isinstance(value, (np.ndarray, np.generic)) else repr(value)
+
+
 def rows_of(made: MadePart) -> list[bytes]:
     with unirecord.UniRecordDataset(made.path) as dataset:
-        return [repr({k: np.asarray(v).tobytes() for k, v in row.items()}).encode() for row in dataset]
+        return [repr({k: said(v) for k, v in row.items()}).encode() for row in dataset]
 
 
 def with_later_things(made: MadePart) -> MadePart:
