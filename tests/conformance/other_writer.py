@@ -22,9 +22,14 @@ def write_otherwise(
     records: Sequence[Mapping[str, Any]],
     index: Sequence[str],
     pick: random.Random,
+    *,
+    alone: bool,
 ) -> None:
-    """The records as a part with other units, groups, zones and dictionaries, and things of a later version."""
-    columns = [_column(name, spec, pick) for name, spec in schema.items()]
+    """The records as a part with other units, groups, zones and dictionaries, and things of a later version.
+
+    ``alone``: it is a dataset by itself; parts that are opened together have the same logical types.
+    """
+    columns = [_column(name, spec, pick, alone) for name, spec in schema.items()]
     spec = Spec(pick.randbytes(16), columns, list(index))
     spec.align = 2 ** pick.randint(0, 6)
     spec.unit_rows = pick.choice([0, 1, 2, 8, 64]) if spec.blobs else 0
@@ -49,13 +54,13 @@ def _add_later_things(spec: Spec, pick: random.Random) -> None:
             spec.pages[number] = [(0x9000, pick.randbytes(pick.choice([0, 99])))]
 
 
-def _column(name: str, spec: Any, pick: random.Random) -> Col:
+def _column(name: str, spec: Any, pick: random.Random, alone: bool) -> Col:
     given = spec if isinstance(spec, dict) else {"type": spec}
     base = given["type"].removesuffix("?")
     codec = CODECS[given["codec"].split(":")[0]] if "codec" in given else 0
     dictionary = b"xyz\0zzzz" * 9 if codec and pick.random() < 0.5 else b""
     said: dict[str, Any] = {"unit": "ms"} if pick.random() < 0.2 else {}
-    if pick.random() < 0.2:
+    if pick.random() < 0.2 and alone:
         said["logical"] = {"type": "of a later version", "how": [1.5, None]}
     return Col(name, base, given.get("shape"), given["type"] != base, said, codec, dictionary)
 

@@ -216,7 +216,8 @@ def _store(
     for part, size in enumerate(sizes):
         schema = {field.name: _stored(field, codecs) for field in fields}
         if form != "directory" and size < 100 and codecs.random() < 0.7:
-            write_otherwise(paths[part], schema, records[first : first + size], index, codecs)
+            these = records[first : first + size]
+            write_otherwise(paths[part], schema, these, index, codecs, alone=len(sizes) == 1)
             first += size
             continue
         if form != "directory":

@@ -222,9 +222,9 @@ def mappings() -> int:
 def test_a_view_keeps_the_part_that_it_looks_into(tmp_path: Path) -> None:
     parts = opened(made(tmp_path))
     part = parts.part(0)
-    section = part.section(5, 0)
+    section = part.section(3, 2)
     assert section is not None
-    values = part.array(section, np.int32)
+    values = part.array(section, np.uint8)
     handle = weakref.ref(part.handle)
     parts.close()
     del parts, part, section

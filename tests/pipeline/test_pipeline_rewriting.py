@@ -168,9 +168,9 @@ def test_columns_that_nobody_reads_are_not_read(path: Path, monkeypatch: pytest.
     read: list[list[str]] = []
 
     class Noted(loader.BatchBuilder):
-        def __init__(self, columns: Any) -> None:
+        def __init__(self, columns: Any, *more: Any) -> None:
             read.append([column.name for column in columns])
-            super().__init__(columns)
+            super().__init__(columns, *more)
 
     monkeypatch.setattr(loader, "BatchBuilder", Noted)
     for rewrite in (True, False):
