@@ -76,7 +76,7 @@ void ur_packed_make(const uint8_t *numbers, uint32_t width, int64_t n, uint64_t 
   for (int64_t i = 0; i < n; i++) {
     uint64_t value = (load_low(numbers + (size_t)i * width, width) - base) & mask; /* exact: the caller's numbers */
     word |= value << used;
-    used += bits;
+    used += bits; /* exact: less than 128 */
     if (used < 64) continue;
     memcpy(out, &word, sizeof word);
     out += sizeof word; /* exact: the caller's room */

@@ -70,7 +70,7 @@ UR_WIDE_TARGET static void pairs_to_8_bytes(const ur_pairs *pairs, const uint8_t
 
 int64_t ur_unpack_wide(const ur_packed_numbers *packed, uint64_t first, int64_t n, uint32_t width, uint8_t *out) {
   bool narrow = packed->bits <= UR_WIDE_BITS;
-  if (n < 8 || !ur_can_unpack_wide() || (narrow ? packed->bits > 8 * width : width < 8)) return 0;
+  if (n < 8 || !ur_can_unpack_wide() || (narrow ? packed->bits > 8 * width : width < 8)) return 0; /* exact: a width is at most 8 */
   int64_t whole = ur_eights(packed, first, n);
   const uint8_t *at = packed->data + first / 8 * packed->bits; /* exact: an element's */
   if (!narrow) {

@@ -255,7 +255,7 @@ static int64_t place_values(const struct ur_direct_row *found, int64_t n, int32_
   int64_t packed = 0;
   for (int64_t i = 0; i < n; i++) {
     const direct_slot *of = &found[i].part->slot[slot];
-    uint64_t bits = of->bits != 0 ? of->bits : 8 * bytes;
+    uint64_t bits = of->bits != 0 ? of->bits : 8 * bytes; /* exact: a scalar has 64 bytes at most */
     from[i] = of->data + found[i].row * bits / 8; /* exact: see above */
     packed += of->bits != 0;
   }

@@ -336,6 +336,7 @@ ur_status ur_parse_section(const uint8_t *entry, const ur_index_header *header, 
     return ur_fail(error, UR_CORRUPT, "section %u of column %u is of no known kind, or its reserved bytes are not zero",
                    fields.kind, fields.column);
   bool packs = fields.kind == UR_SECTION_VALUES || fields.kind == UR_SECTION_CODES;
+  /* exact: 8 times 32 bits */
   if (fields.bits != 0 && (!packs || fields.bits > UR_MAX_PACKED_BITS || fields.bits >= 8 * (uint64_t)fields.width))
     return ur_fail(error, UR_CORRUPT, "section %u of column %u cannot have elements of %u bits", fields.kind, fields.column,
                    fields.bits);

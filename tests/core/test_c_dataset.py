@@ -577,7 +577,7 @@ def test_columns_of_a_later_version_close_themselves_alone(reader: Path, tmp_pat
             "big": "type 70",
             "blob": "type 130",
             "tiny": "type 127",
-            "other": "codec 77",
+            "other": "codec 33",
         }.items():
             assert f"the column has {what}, which" in told(reader, "rows", path, "n", column)[-1]
 

@@ -18,7 +18,7 @@ from unirecord import UniRecordDataset, Writer
 from unirecord.errors import CorruptionError, StaleError
 
 WAYS = ["mmap", "pread", "uring", "uring-direct", "memory"]
-ROWS = 12_000  # so that the index is too large to be read into memory at once
+ROWS = 40_000  # so that the index is too large to be read into memory at once
 RIGHT, STALE, BUS, WRONG = "right", "an exception", "SIGBUS", "wrong values"
 
 

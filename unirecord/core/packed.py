@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..sizes import many
 from .library import ffi, lib
 
 Array = npt.NDArray[Any]
@@ -24,7 +25,7 @@ class PackedArray:
         self, content: npt.NDArray[np.uint8], dtype: npt.DTypeLike, count: int, bits: int, base: int
     ) -> None:
         if len(content) != packed_bytes(count, bits):
-            raise ValueError(f"{count} numbers of {bits} bits are not {len(content)} bytes")
+            raise ValueError(f"{count} numbers of {bits} bits are not {many(len(content), 'byte')}")
         self._content, self.dtype, self.count, self.bits = content, np.dtype(dtype), count, bits
         self.base = base & 0xFFFF_FFFF_FFFF_FFFF
         self._c: Any = ffi.new("ur_packed_numbers *")

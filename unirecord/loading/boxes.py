@@ -15,6 +15,7 @@ from ..errors import SchemaError
 from ..format.column import Column
 from ..format.values import array_in_cell
 from ..order.spec import check_integer
+from ..sizes import many
 from ..snapshot.part_set import PartSet
 
 __all__ = ["Crop", "cropped_columns", "part_of_value"]
@@ -89,7 +90,7 @@ def box_of(key: object, shape: tuple[int, ...], name: str) -> Box:
     missing = len(shape) - (len(given) - len(ellipses))
     if missing < 0:
         raise IndexError(
-            f"column {name!r}: too many indexes: its values have {len(shape)} dimensions, and "
+            f"column {name!r}: too many indexes: its values have {many(len(shape), 'dimension')}, and "
             f"{len(given) - len(ellipses)} were given"
         )
     at = ellipses[0] if ellipses else len(given)

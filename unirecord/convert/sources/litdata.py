@@ -208,7 +208,7 @@ class LitDataLeaf:
                 raise ValueError("an array is cut off in its shape")
             number, dims = struct.unpack_from(f"{order}2I", cell)
             if dims > _MOST_DIMS or 8 + 4 * dims > len(cell):
-                raise ValueError(f"an array is said to have {dims:,} dimensions")
+                raise ValueError(f"an array is said to have {many(dims, 'dimension')}")
             shape = struct.unpack_from(f"{order}{dims}I", cell, 8)
             at = 8 + 4 * dims
         name = types[number] if 0 <= number < len(types) else None
