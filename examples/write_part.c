@@ -144,9 +144,47 @@ static void write_data(const char *path, contents *made) {
 
 typedef struct {
   int kind, column, width;
-  uint64_t count, extra;
+  uint64_t count, extra, bits; /* bits of an element that is packed, else 0 */
   const uint8_t *bytes;
 } section;
+
+static uint64_t packed_bytes(uint64_t count, uint64_t bits) { return ((count * bits + 63) / 64 + 1) * 8; }
+
+static uint64_t size_of(const section *one) {
+  return one->bits ? packed_bytes(one->count, one->bits) : one->count * (uint64_t)one->width;
+}
+
+/* Labels as sections hold them: so many bits each of what a label is above the least one, if that saves a third. */
+static section labels_of(const contents *made, int32_t least, int32_t most, uint8_t *packed) {
+  uint64_t range = (uint64_t)((int64_t)most - least), bits = 1;
+  while (range >> bits) bits++;
+  section plain = {5, 1, 4, made->rows, 0, 0, made->labels};
+  if (bits > 31 || 3 * packed_bytes(made->rows, bits) > 2 * 4 * made->rows) return plain;
+  int64_t highest_base = INT32_MAX - (int64_t)((UINT64_C(1) << bits) - 1), base = least < highest_base ? least : highest_base;
+  for (uint64_t row = 0; row < made->rows; row++) {
+    const uint8_t *at = made->labels + 4 * row;
+    int32_t label = (int32_t)((uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24);
+    for (uint64_t bit = 0; bit < bits; bit++)
+      if ((uint64_t)(label - base) >> bit & 1)
+        packed[(row * bits + bit) / 8] |= (uint8_t)(1u << ((row * bits + bit) % 8));
+  }
+  return (section){5, 1, 4, made->rows, (uint64_t)base, bits, packed};
+}
+
+/* A label as msgpack, in the shortest form that it has; returns its bytes. */
+static uint64_t number(uint8_t *to, int32_t value) {
+  static const uint8_t heads[2][5] = {{0, 0xcc, 0xcd, 0, 0xce}, {0, 0xd0, 0xd1, 0, 0xd2}}; /* by sign, and bytes behind */
+  int negative = value < 0, bytes = 4;
+  if (value >= -32 && value < 128) {
+    to[0] = (uint8_t)value;
+    return 1;
+  }
+  if (negative ? value >= -128 : value < 256) bytes = 1;
+  else if (negative ? value >= -32768 : value < 65536) bytes = 2;
+  to[0] = heads[negative][bytes];
+  for (int i = 0; i < bytes; i++) to[1 + i] = (uint8_t)((uint32_t)value >> (8 * (bytes - 1 - i))); /* it is big-endian */
+  return 1 + (uint64_t)bytes;
+}
 
 static void write_index(const char *path, const contents *made) {
   uint64_t zones = (made->rows + ZONE - 1) / ZONE;
@@ -163,26 +201,27 @@ static void write_index(const char *path, const contents *made) {
     flags[zone] = 4;
     least = low < least ? low : least, most = high > most ? high : most;
   }
-  uint8_t said[] = "\x92\xc0\x84\xa5nulls\x00\xa8" "distinct\xc0\xa3min\xd2....\xa3max\xd2....";
-  uint64_t said_bytes = sizeof said - 1;
-  for (int i = 0; i < 4; i++) { /* msgpack is big-endian */
-    said[said_bytes - 13 + (uint64_t)i] = (uint8_t)((uint32_t)least >> (24 - 8 * i));
-    said[said_bytes - 4 + (uint64_t)i] = (uint8_t)((uint32_t)most >> (24 - 8 * i));
-  }
+  uint8_t said[64] = "\x92\xc0\x84\xa5nulls\x00\xa8" "distinct\xc0\xa3min";
+  uint64_t said_bytes = 24;
+  said_bytes += number(said + said_bytes, least);
+  memcpy(said + said_bytes, "\xa3max", 4);
+  said_bytes += 4;
+  said_bytes += number(said + said_bytes, most);
+  uint8_t *packed = room(4 * made->rows + 16);
   const section sections[SECTIONS] = {
-      {1, 65535, 32, made->groups, 0, made->places}, {4, 65535, 8, made->rows, 0, made->digests},
-      {5, 1, 4, made->rows, 0, made->labels},        {12, 1, 8, zones, ZONE, bounds},
-      {13, 1, 1, zones, ZONE, flags},                {17, 65535, 1, said_bytes, 0, said}};
+      {1, 65535, 32, made->groups, 0, 0, made->places}, {4, 65535, 8, made->rows, 0, 0, made->digests},
+      labels_of(made, least, most, packed),             {12, 1, 8, zones, ZONE, 0, bounds},
+      {13, 1, 1, zones, ZONE, 0, flags},                {17, 65535, 1, said_bytes, 0, 0, said}};
 
   uint64_t head_bytes = align(192 + 32 * COLUMNS + 48 * SECTIONS + META, 64), end = head_bytes;
-  for (int i = 0; i < SECTIONS; i++) end = align(end + sections[i].count * (uint64_t)sections[i].width, 64);
+  for (int i = 0; i < SECTIONS; i++) end = align(end + size_of(&sections[i]), 64);
   uint64_t blocks = (end - head_bytes + BLOCK - 1) / BLOCK, bytes = end + 8 * blocks, at = head_bytes;
   uint8_t *index = room(bytes), *entry = index + 192 + 32 * COLUMNS;
   for (int i = 0; i < SECTIONS; i++, entry += 48) {
-    uint64_t size = sections[i].count * (uint64_t)sections[i].width;
+    uint64_t size = size_of(&sections[i]);
     put(entry, (uint64_t)sections[i].kind, 2), put(entry + 2, (uint64_t)sections[i].column, 2);
     put(entry + 4, (uint64_t)sections[i].width, 4), put(entry + 8, at, 8), put(entry + 16, size, 8);
-    put(entry + 24, sections[i].count, 8), put(entry + 32, sections[i].extra, 8);
+    put(entry + 24, sections[i].count, 8), put(entry + 32, sections[i].extra, 8), put(entry + 40, sections[i].bits, 2);
     memcpy(index + at, sections[i].bytes, size);
     at = align(at + size, 64);
   }
@@ -206,7 +245,7 @@ static void write_index(const char *path, const contents *made) {
   if (file == NULL) die(path, "cannot be made, or is there already");
   out(file, path, index, bytes);
   if (fclose(file) != 0) die(path, "cannot be written");
-  free(index), free(bounds), free(flags);
+  free(index), free(bounds), free(flags), free(packed);
 }
 
 int main(int argc, char **argv) {

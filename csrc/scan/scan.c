@@ -169,7 +169,7 @@ static int64_t try_table(const ur_scan_step *s, const uint8_t *data, int64_t n, 
 }
 
 static int64_t try_packed_table(const ur_scan_step *s, uint64_t first, int64_t n, uint8_t *out) {
-  uint8_t room[TRIED_ROWS * 4];
+  static _Thread_local uint8_t room[TRIED_ROWS * 4]; /* not on the stack */
   ur_packed_range(s->packed, first, n, (uint32_t)width_of(s->type), room);
   return try_table(s, room, n, out);
 }
@@ -304,7 +304,8 @@ static int64_t try_run(const ur_scan_step *steps, int32_t step_count, int64_t st
                        int64_t *broken) {
   uint8_t masks[UR_SCAN_MASKS][TRIED_ROWS];
   int64_t found = 0, tried = 0;
-  unpacked last;
+  /* Not on the stack, of which there may be little. */
+  static _Thread_local unpacked last;
   last.of = NULL;
   if (step_count == 1 && steps[0].op == UR_SCAN_RANGE && steps[0].packed != NULL) {
     packed_range range = range_of(&steps[0]);
