@@ -16,7 +16,7 @@ from unirecord.inspect.describe import describe
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
 
-PARTS, ROWS = 20, 9_000  # whose index is longer than what comes with its head
+PARTS, ROWS = 20, 20_000  # whose index is longer than what comes with its head
 
 
 @pytest.fixture(scope="module")
