@@ -57,7 +57,9 @@ def unirecord_data(folder: Path, rows: int, codec: str) -> Path:
     import unirecord
 
     path = folder / f"crops-{rows}-{codec}.urec"
-    column = {"type": "float32", "shape": list(SHAPE), "chunks": list(CHUNKS), "codec": codec}
+    column: dict[str, Any] = {"type": "float32", "shape": list(SHAPE), "chunks": list(CHUNKS)}
+    if codec != "none":
+        column["codec"] = codec
     if not path.exists():
         with unirecord.Writer(path, {"field": column}) as writer:
             for number in range(rows):
