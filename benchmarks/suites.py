@@ -65,6 +65,16 @@ def _task(field: Field, plan: Plan, name: str, python: str, *options: str) -> It
         yield {"suite": name, **measurement}
 
 
+def _peer_task(
+    field: Field, plan: Plan, name: str, entrant: str, environment: str, *options: str, workload: str = ""
+) -> Iterator[Measurement]:
+    """The same by the Python of an environment, or why that is not there."""
+    if reason := field.ready(Entrant(entrant, environment=environment)):
+        yield {"suite": name, "workload": workload, "entrant": entrant, "absent": reason}
+        return
+    yield from _task(field, plan, name, field.python(environment), *options)
+
+
 def opening(field: Field, plan: Plan) -> Iterator[Measurement]:
     """Time to open and read one row, and memory for it, from 10^3 to 10^8 rows."""
     yield from _task(field, plan, "opening", sys.executable)
@@ -111,22 +121,14 @@ def language(field: Field, plan: Plan) -> Iterator[Measurement]:
     of_numpy = ("numpy memmap, a slice a window", "numpy memmap, a strided view")
     yield from _task(field, plan, "language", sys.executable, "--entrants", "UniRecord", *of_numpy)
     name = "Megatron GPTDataset"
-    reason = field.ready(Entrant(name, environment="megatron"))
-    if reason:
-        yield {"suite": "language", "workload": "windows", "entrant": name, "absent": reason}
-        return
-    yield from _task(field, plan, "language", field.python("megatron"), "--entrants", name)
+    yield from _peer_task(field, plan, "language", name, "megatron", "--entrants", name, workload="windows")
 
 
 def crops(field: Field, plan: Plan) -> Iterator[Measurement]:
     """Crops out of large arrays in chunks, beside HDF5, Zarr and preads of the same chunks."""
     yield from _task(field, plan, "crops", sys.executable, "--entrants", "floor", "unirecord")
     for name in ("h5py", "zarr", "tensorstore"):
-        reason = field.ready(Entrant(name, environment="array_files"))
-        if reason:
-            yield {"suite": "crops", "workload": "", "entrant": name, "absent": reason}
-            continue
-        yield from _task(field, plan, "crops", field.python("array_files"), "--entrants", name)
+        yield from _peer_task(field, plan, "crops", name, "array_files", "--entrants", name)
 
 
 def small_tables(field: Field, plan: Plan) -> Iterator[Measurement]:
@@ -153,12 +155,8 @@ def writing(field: Field, plan: Plan) -> Iterator[Measurement]:
     names = [_raw(field, workload).name for workload in plan.workloads if workload.name != "arrays"]
     turn = plan.round % len(WRITERS)  # each is first once: disks take the first gigabytes faster
     for writer, environment in (*WRITERS[turn:], *WRITERS[:turn]):
-        reason = field.ready(Entrant(writer, environment=environment))
-        if reason:
-            yield {"suite": "writing", "workload": "", "entrant": writer, "absent": reason}
-            continue
         options = ("--writer", writer, "--workload", *names)
-        yield from _task(field, plan, "writing", field.python(environment), *options)
+        yield from _peer_task(field, plan, "writing", writer, environment, *options)
 
 
 SUITES: dict[str, Callable[[Field, Plan], Iterator[Measurement]]] = {

@@ -19,7 +19,8 @@ SHAPE, CHUNKS = (13, 721, 1440), (1, 64, 64)
 SIDES = (64, 256)
 ROWS, SMALL_ROWS = 8, 2
 SECONDS = 2.0
-BATCH = 8
+BATCH = 64
+AN_EPOCH = 4_096  # crops: rows come again, and have another place each time
 IN_FLIGHT = 64
 FLOOR = Path(__file__).parent.parent / "chunks_floor.c"
 
@@ -82,7 +83,8 @@ def of_unirecord(folder: Path, rows: int) -> Iterator[tuple[str, int, float]]:
 
                 yield f"{name}, ds.read_part", side, rate(take, places(rows, side), side)
             for threads in (1, 2):
-                with unirecord.UniRecordDataset(path, shuffle=True) as data:
+                with unirecord.UniRecordDataset(path, shuffle=True) as whole:
+                    data = whole.select(np.arange(AN_EPOCH) % rows)
                     crops = {"field": unirecord.Crop((1, side, side))}
                     loader = data.batches(BATCH, crops=crops, num_threads=threads)
                     begun, done, epoch = time.perf_counter(), 0, 0
