@@ -219,6 +219,16 @@ def mappings() -> int:
     return Path("/proc/self/maps").read_text().count(".urec")
 
 
+def test_a_packed_section_is_no_array_of_its_numbers(tmp_path: Path) -> None:
+    part = opened(made(tmp_path)).part(0)
+    section = part.section(5, 0)
+    assert section is not None
+    assert section.bits == 6
+    with pytest.raises(ValueError, match="6 bits an element is no array of int32"):
+        part.array(section, np.int32)
+    assert len(part.array(section, np.uint8)) == section.bytes
+
+
 def test_a_view_keeps_the_part_that_it_looks_into(tmp_path: Path) -> None:
     parts = opened(made(tmp_path))
     part = parts.part(0)

@@ -62,7 +62,9 @@ class NativePart:
         return section if status == lib.UR_OK else None
 
     def array(self, section: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """A section as a read-only array over the mapped index, not checked."""
+        """A section as a read-only array over the mapped index, not checked; of a packed one, its bytes."""
+        if section.bits and np.dtype(dtype) != np.uint8:
+            raise ValueError(f"a section of {section.bits} bits an element is no array of {np.dtype(dtype)}")
         if section.bytes == 0:
             return np.empty(0, dtype)
         return np.frombuffer(
