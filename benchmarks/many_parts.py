@@ -35,6 +35,7 @@ SCHEMA = Schema.parse({"n": "int64"})
 OPENING = """
 import sys, time
 import unirecord
+unirecord.UniRecordDataset
 began, worked = time.perf_counter(), time.process_time()
 unirecord.UniRecordDataset(sys.argv[1])
 print(time.perf_counter() - began, time.process_time() - worked)

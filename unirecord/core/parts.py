@@ -97,11 +97,11 @@ class NativePart:
         return place[0], place[1]
 
 
-_REF_FIELDS = ["data_path", "id", "rows", "content_digest", "layout"]
+_REF_FIELDS = ["data_path", "id", "rows", "content_digest", "layout", "data_bytes", "index_bytes"]
 _REF = np.dtype(
     {
         "names": _REF_FIELDS,
-        "formats": [np.uintp, np.uintp, np.int64, np.uint64, np.int32],
+        "formats": [np.uintp, np.uintp, np.int64, np.uint64, np.int32, np.int64, np.int64],
         "offsets": [ffi.offsetof("ur_part_ref", name) for name in _REF_FIELDS],
         "itemsize": ffi.sizeof("ur_part_ref"),
     }
@@ -134,7 +134,7 @@ class PartRefs(NamedTuple):
         )
 
 
-def _refs(parts: PartRefs, of_parts: Sequence[int]) -> tuple[Any, ...]:
+def _refs(parts: PartRefs, of_parts: Sequence[int], sizes: npt.NDArray[np.int64] | None) -> tuple[Any, ...]:
     """An array of ur_part_ref, and the memory it points to; without a call for each part."""
     count = len(parts.paths)
     fields = np.zeros(max(count, 1), _REF)
@@ -149,6 +149,8 @@ def _refs(parts: PartRefs, of_parts: Sequence[int]) -> tuple[Any, ...]:
     fields["rows"], fields["content_digest"] = parts.rows, parts.contents
     if of_parts:
         fields["layout"] = of_parts
+    if sizes is not None:
+        fields["data_bytes"], fields["index_bytes"] = sizes.T
     packed = np.frombuffer(parts.ids, np.uint8)
     places = packed.ctypes.data + _ID_BYTES * np.arange(count)
     fields["id"] = places if parts.known is None else np.where(parts.known, places, 0)
@@ -163,7 +165,7 @@ class NativeSet:
     the msgpack of the schema in the metadata of parts whose content digest is given; empty: any.
     ``moved_on``: what has been put at the paths since, asked when a part is missing or another one than expected, or a
     file, which is given, damaged; "" for nothing.
-    ``fetch``: what brings the bytes, where the paths are no files; ``sizes`` are then those of data file and index.
+    ``fetch``: what brings the bytes, where the paths are no files; ``sizes``: (parts, 2), those of data file and index.
     ``cache``: what is looked at first: file 2 × part, + 1 for the index. ``ahead``: what is told of by `advise`.
     ``heads_only``: what is fetched is only described; none of its rows can be read.
     ``layouts``: of parts that store other columns: where those of the table are in their files, by their numbers;
@@ -184,7 +186,7 @@ class NativeSet:
         moved_on: Callable[[str | None], str] = lambda path: "",
         schema: bytes = b"",
         fetch: Fetch | None = None,
-        sizes: Sequence[tuple[int, int]] = (),
+        sizes: npt.NDArray[np.int64] | None = None,
         cache: NativeCache | None = None,
         ahead: Callable[[Sequence[Range]], None] | None = None,
         heads_only: bool = False,
@@ -194,7 +196,7 @@ class NativeSet:
         options, error = ffi.new("ur_set_options *"), ffi.new("ur_error *")
         options.io, options.verify, options.bytes = IO_CODES[io], VERIFY_CODES[verify], data_bytes
         given = parts if isinstance(parts, PartRefs) else PartRefs.of(parts)
-        refs, *kept = _refs(given, of_parts)
+        refs, *kept = _refs(given, of_parts, sizes)
         if layouts:
             kept.append(held := ffi.new("int32_t[]", [column for each in layouts for column in each]))
             options.layouts, options.layout_count = held, len(layouts)
@@ -209,8 +211,6 @@ class NativeSet:
             options.fetch, options.context = lib.ur_python_fetch, fetching.context
             options.cache = ffi.NULL if cache is None else cache.pointer
             options.heads_only = heads_only
-            for ref, size in zip(refs, sizes, strict=False):
-                ref.data_bytes, ref.index_bytes = size
         self.paths: Sequence[str] = given.paths
         self.names: tuple[str, ...] = tuple(names)
         self.moved_on: Callable[[str | None], str] = moved_on

@@ -12,6 +12,8 @@ from dataclasses import replace
 from shlex import quote
 from typing import Final, TypeVar
 
+import numpy as np
+
 from ..core import NativeSet
 from ..errors import CorruptionError, FormatError, MissingError, StaleError, UniRecordError
 from ..format.values import unpack_object
@@ -335,9 +337,16 @@ def _state_of(path: str) -> list[tuple[int, ...] | None]:
 
 def _read_part(path: str) -> Snapshot:
     beginnings = Beginnings()
-    fetch, sizes = fetch_for([(path, -1, -1)], [beginnings], heads_only=True)
+    fetch = fetch_for([path], np.full((1, 2), -1), [beginnings], heads_only=True)
     io = "pread" if fetch is None else "auto"
-    parts = NativeSet([(path, None, -1, 0)], io, "first", fetch=fetch, sizes=sizes, heads_only=True)
+    parts = NativeSet(
+        [(path, None, -1, 0)],
+        io,
+        "first",
+        fetch=fetch,
+        sizes=None if fetch is None else fetch.sizes,
+        heads_only=True,
+    )
     try:
         part = parts.part(0)
         content = decode_metadata(part.metadata(), path)

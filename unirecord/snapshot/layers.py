@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..core import NativeSet
 from ..format import metadata
 from ..format.schema import Schema
-from ..storage.schemes import location_of
 from ..storage.storage_options import StorageOptions, use_storage
 from .cache import CachedParts, CacheOptions, default_cache, file_of
 from .part import Part
@@ -132,7 +133,7 @@ class OpenedLayer:
     ) -> None:
         refs = layer.refs
         with use_storage(storage):
-            fetch, sizes = _fetch_for(refs, verify != "never")
+            fetch = _fetch_for(refs, verify != "never")
         if fetch is not None and io != "auto":
             raise ValueError(
                 f'io is {io!r}, a way of reading files; an object store is read with "auto" alone'
@@ -142,7 +143,7 @@ class OpenedLayer:
         self.layer = layer
         self.is_fetched: bool = fetch is not None
         self.cache_options = cache
-        self.cached: CachedParts | None = _cached(layer, cache, fetch, sizes)
+        self.cached: CachedParts | None = _cached(layer, cache, fetch)
         self.ahead: PrefetchedRuns | None = None if fetch is None else fetch.ahead
         self.native: NativeSet = NativeSet(
             core_refs(refs),
@@ -154,7 +155,7 @@ class OpenedLayer:
             lambda path: _moved_on(moved_on, fetch, path),
             layer.packed_schema,
             fetch if self.cached is None else self.cached.fetch,
-            sizes,
+            None if fetch is None else fetch.sizes,
             None if self.cached is None else self.cached.table,
             None if fetch is None else fetch.read_ahead,
             layouts=[stored.columns for stored in layer.stored],
@@ -175,12 +176,12 @@ class OpenedLayer:
             self.cached.close()
 
 
-def _fetch_for(refs: Sequence[PartRef], checked: bool) -> tuple[Fetcher | None, Sequence[tuple[int, int]]]:
-    if isinstance(refs, ListedRefs) and location_of(refs.paths.folder).in_file_system:
-        return None, ()
-    return fetch_for(
-        [(ref.path, ref.bytes, ref.index_bytes) for ref in refs], [ref.beginnings for ref in refs], checked
-    )
+def _fetch_for(refs: Sequence[PartRef], checked: bool) -> Fetcher | None:
+    if isinstance(refs, ListedRefs):
+        fields = refs.fields
+        return fetch_for(refs.paths, np.stack([fields.bytes, fields.index_bytes], axis=1), checked=checked)
+    sizes = np.array([(ref.bytes, ref.index_bytes) for ref in refs], np.int64).reshape(-1, 2)
+    return fetch_for([ref.path for ref in refs], sizes, [ref.beginnings for ref in refs], checked)
 
 
 def _moved_on(has_moved_on: Callable[[], bool], fetch: Fetcher | None, path: str | None) -> str:
@@ -192,9 +193,7 @@ def _moved_on(has_moved_on: Callable[[], bool], fetch: Fetcher | None, path: str
     return ""
 
 
-def _cached(
-    layer: Layer, cache: CacheOptions | None, fetch: Fetcher | None, sizes: Sequence[tuple[int, int]]
-) -> CachedParts | None:
+def _cached(layer: Layer, cache: CacheOptions | None, fetch: Fetcher | None) -> CachedParts | None:
     """The files as a cache has them. ValueError for files on a disk."""
     if cache is None or not layer.refs:
         return None
@@ -204,7 +203,7 @@ def _cached(
         )
     files = [
         file_of(path, ref, size)
-        for ref, both in zip(layer.refs, sizes, strict=True)
+        for ref, both in zip(layer.refs, fetch.sizes.tolist(), strict=True)
         for path, size in zip((ref.path, ref.path + ".idx"), both, strict=True)
     ]
     known = all(ref.id is not None and ref.content for ref in layer.refs)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from shlex import quote
-from typing import Any, Final
+from typing import Any, Final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,30 @@ class PartFiles:
     index: str
     data_bytes: int
     index_bytes: int
+
+
+class PathsIn(Sequence[str]):
+    """The paths of files in one folder, whose path ends with what divides it from names; each made when asked for."""
+
+    __slots__ = ("folder", "names")
+
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
+        self.folder, self.names = folder, names
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, number: int) -> str: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[str]: ...
+    def __getitem__(self, number: int | slice) -> str | Sequence[str]:
+        if isinstance(number, slice):
+            return PathsIn(self.folder, self.names[number])
+        return self.folder + self.names[number]
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.folder.__add__, self.names)
 
 
 def no_part(path: str) -> MissingError:

@@ -21,7 +21,7 @@ from ..format.layout import BLOCK_BYTES
 from ..sizes import many
 from ..storage.location import Location
 from ..storage.schemes import location_of
-from .part import NEW, PartFiles, find_files, no_part
+from .part import NEW, PathsIn, find_files, no_part
 
 __all__ = [
     "Beginnings",
@@ -396,37 +396,55 @@ class Beginnings:
 
 
 def fetch_for(
-    parts: Sequence[tuple[str, int, int]],
+    paths: Sequence[str],
+    sizes: npt.NDArray[np.int64],
     beginnings: Sequence[Beginnings | None] = (),
     checked: bool = True,
     heads_only: bool = False,
-) -> tuple[Fetcher | None, list[tuple[int, int]]]:
-    """What brings the bytes of these parts, given by path and sizes of data file and index; and both sizes of each.
+) -> Fetcher | None:
+    """What brings the bytes of the parts at these paths; ``sizes``: (parts, 2), of data file and index of each.
 
     Sizes that are not known, -1, are looked up, and what came with them is kept in ``beginnings``. None for files that
     the C core opens by itself. ``checked``: whether digests are compared; ``heads_only``: whether the parts are only
     described, and none of their rows is read. ValueError when there are both kinds.
     """
-    elsewhere = ["://" in path and not location_of(path).in_file_system for path, _, _ in parts]
+    # Files in one folder are all in its storage.
+    each = [paths.folder] if isinstance(paths, PathsIn) else paths
+    elsewhere = ["://" in path and not location_of(path).in_file_system for path in each]
     if not any(elsewhere):
-        return None, []
+        return None
     if not all(elsewhere):
         raise ValueError(
-            f"{parts[elsewhere.index(True)][0]} is in an object store, and {parts[elsewhere.index(False)][0]} on a "
+            f"{each[elsewhere.index(True)]} is in an object store, and {each[elsewhere.index(False)]} on a "
             "disk: parts that are read together lie in one kind of storage"
         )
-    fetcher = Fetcher(location_of(parts[0][0]), checked, heads_only)
-    for number, (path, data, index) in enumerate(parts):
-        kept = beginnings[number] if number < len(beginnings) else None
-        fetcher.add(path, data, index, kept)
-    return fetcher, fetcher.sizes
+    fetcher = Fetcher(location_of(each[0]), checked, heads_only, paths, sizes)
+    unknown = set(np.flatnonzero((sizes < 0).any(axis=1)).tolist())
+    for number, kept in enumerate(beginnings):
+        if kept is not None and number not in unknown:
+            fetcher.begin_with(number, kept)
+    for number in sorted(unknown):
+        fetcher.look_up(number, beginnings[number] if number < len(beginnings) else None)
+    return fetcher
 
 
 class Fetcher:
-    """Brings ranges of parts, for all threads: what several of them want of heads and indexes at once comes once."""
+    """Brings ranges of parts, for all threads: what several of them want of heads and indexes at once comes once.
 
-    def __init__(self, location: Location, checked: bool, heads_only: bool = False) -> None:
-        self._parts: list[PartFiles] = []
+    ``sizes``: (parts, 2) int64, the bytes of data file and index of each of ``paths``.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        checked: bool,
+        heads_only: bool = False,
+        paths: Sequence[str] = (),
+        sizes: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        self._paths = paths
+        self.sizes: npt.NDArray[np.int64] = np.empty((0, 2), np.int64) if sizes is None else sizes.copy()
+        self._renamed: set[int] = set()  # parts whose index has its other name
         self._checked, self._heads_only = checked, heads_only
         self._location = location  # of whatever scheme: their paths say which
         self._begun: dict[int, list[Head]] = {}  # what has come of parts when they were looked up
@@ -438,34 +456,31 @@ class Fetcher:
         self._lock = Locked()
         self.ahead: PrefetchedRuns = PrefetchedRuns(self._begin)
 
-    def add(self, path: str, data_bytes: int, index_bytes: int, beginnings: Beginnings | None) -> None:
-        """One part more, looked up if its sizes are not known."""
-        number = len(self._parts)
-        known = beginnings.take(self._location) if beginnings is not None else []
-        if data_bytes >= 0 and index_bytes >= 0:
-            name = path + ".idx"
-            self._parts.append(PartFiles(path, name, data_bytes, index_bytes))
-            self._begun[number] = [(replace(run, part=number), found) for run, found in known]
-            return
+    def begin_with(self, number: int, beginnings: Beginnings) -> None:
+        """Takes over what has come of a part already."""
+        known = beginnings.take(self._location)
+        self._begun[number] = [(replace(run, part=number), found) for run, found in known]
+
+    def look_up(self, number: int, beginnings: Beginnings | None) -> None:
+        """Finds out the sizes of a part, and keeps what comes with them."""
+        path = self._paths[number]
         if beginnings is not None:
             self._beginnings[number] = beginnings
         found = self._location.read_heads([(path, _HEAD_BYTES), (path + ".idx", BLOCK_BYTES)])
         if isinstance(found[0], FileNotFoundError):
             raise no_part(path)
         if any(isinstance(each, BaseException) for each in found):  # one is not there, or is empty
-            self._parts.append(find_files(path))
+            files = find_files(path)
+            self.sizes[number] = files.data_bytes, files.index_bytes
+            if files.index.endswith(NEW):
+                self._renamed.add(number)
             return
         (data, data_bytes), (index, index_bytes) = found
-        self._parts.append(PartFiles(path, path + ".idx", data_bytes, index_bytes))
+        self.sizes[number] = data_bytes, index_bytes
         self._begun[number] = [
             (FileRun(number, False, 0, len(data)), data),
             (FileRun(number, True, 0, len(index)), index),
         ]
-
-    @property
-    def sizes(self) -> list[tuple[int, int]]:
-        """Of each part, of data file and index."""
-        return [(part.data_bytes, part.index_bytes) for part in self._parts]
 
     def __call__(self, ranges: Sequence[Range], put: Put) -> None:
         asked = Ranges.of(ranges)
@@ -546,7 +561,7 @@ class Fetcher:
         ]
 
     def _runs_of(self, ranges: Ranges) -> tuple[list[FileRun], _I64, _I64]:
-        return join(ranges, lambda part: self._location.gap(self._parts[part].data))
+        return join(ranges, lambda part: self._location.gap(self._paths[part]))
 
     def _of_index(self, ranges: Sequence[Range]) -> list[Any]:
         """Blocks of an index, which all threads want when an epoch begins."""
@@ -646,18 +661,18 @@ class Fetcher:
 
     def _opening(self, part: int) -> list[FileRun]:
         """The bytes of both files of a part that opening it most likely needs."""
-        files = self._parts[part]
+        data_bytes, index_bytes = self.sizes[part].tolist()
         heads = [
-            FileRun(part, False, 0, min(_HEAD_BYTES, files.data_bytes)),
-            FileRun(part, True, 0, min(BLOCK_BYTES, files.index_bytes)),
+            FileRun(part, False, 0, min(_HEAD_BYTES, data_bytes)),
+            FileRun(part, True, 0, min(BLOCK_BYTES, index_bytes)),
         ]
         if self._heads_only:
             return heads
-        digests = files.index_bytes // BLOCK_BYTES * 8 + 8
+        digests = index_bytes // BLOCK_BYTES * 8 + 8
         return [
             *heads,
-            FileRun(part, False, max(0, files.data_bytes - _END_BYTES), files.data_bytes),
-            FileRun(part, True, max(0, files.index_bytes - digests), files.index_bytes),
+            FileRun(part, False, max(0, data_bytes - _END_BYTES), data_bytes),
+            FileRun(part, True, max(0, index_bytes - digests), index_bytes),
         ]
 
     def _fetch_runs(
@@ -697,13 +712,16 @@ class Fetcher:
 
     def _rename(self, part: int) -> bool:
         """Takes the index of a part to have its other name; False when it has been taken so already."""
-        if self._parts[part].index.endswith(NEW):
+        if part in self._renamed:
             return False
-        self._parts[part] = replace(self._parts[part], index=self._parts[part].index + NEW)
+        self._renamed.add(part)
         return True
 
     def _path(self, run: FileRun) -> str:
-        return self._parts[run.part].index if run.in_index else self._parts[run.part].data
+        path = self._paths[run.part]
+        if not run.in_index:
+            return path
+        return path + ".idx" + (NEW if run.part in self._renamed else "")
 
     def _failure(self, run: FileRun, error: Exception) -> FetchError:
         if isinstance(error, FileNotFoundError):

@@ -15,6 +15,7 @@ from ..storage.storage_options import StorageOptions
 from .deletions import Deletion
 from .layouts import Layout
 from .manifest import state_of
+from .part import PathsIn
 from .part_list import PartFields
 from .prefetch import Beginnings
 from .versions import BlockFacts
@@ -74,30 +75,6 @@ class PartRef:
 
 
 _ID_BYTES: Final = 16
-
-
-class PathsIn(Sequence[str]):
-    """The paths of files in one folder, whose path ends with what divides it from names; each made when asked for."""
-
-    __slots__ = ("folder", "names")
-
-    def __init__(self, folder: str, names: Sequence[str]) -> None:
-        self.folder, self.names = folder, names
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    @overload
-    def __getitem__(self, number: int) -> str: ...
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[str]: ...
-    def __getitem__(self, number: int | slice) -> str | Sequence[str]:
-        if isinstance(number, slice):
-            return PathsIn(self.folder, self.names[number])
-        return self.folder + self.names[number]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self.folder.__add__, self.names)
 
 
 class ListedRefs(Sequence[PartRef]):

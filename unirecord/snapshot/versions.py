@@ -116,7 +116,8 @@ def path_of_version(path: object, version: object) -> str:
 
 def kept_versions(names: Iterable[str]) -> list[int]:
     """The versions whose manifests are among the names of a directory, beside the newest; ascending."""
-    return sorted(int(found[1]) for name in names if (found := KEPT_NAME.fullmatch(name)))
+    beginnings = (name for name in names if name.startswith("manifest-"))
+    return sorted(int(found[1]) for name in beginnings if (found := KEPT_NAME.fullmatch(name)))
 
 
 def publication_of(listing: Manifest, path: str) -> Publication:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ..errors import BusyError, ExistsError, StaleError, UniRecordError
@@ -125,7 +126,7 @@ class AppendClaim:
             self._found = take_append(place)
             if self._found is not None:
                 journal = Journal(self._found.folder)
-                finish_append(journal, self._listed())
+                finish_append(journal, self._listed)
                 return journal.plan() or plan
         if same:
             raise self._busy()
@@ -136,7 +137,7 @@ class AppendClaim:
         return None
 
     def _is_over(self, place: str, plan: dict[str, Any]) -> bool:
-        return "published" in plan or Journal(temporary_name(place)).has_published(self._listed())
+        return "published" in plan or Journal(temporary_name(place)).has_published(self._listed)
 
     def _listed(self) -> list[PartEntry]:
         """The parts of all versions that are there."""
@@ -197,7 +198,8 @@ class AppendClaim:
     def _say_published(self) -> None:
         """Has the journal say so before another writer can publish: it may lay these parts out anew."""
         try:
-            finish_append(self.journal, files_with_rows(read_newest(self.path)))
+            newest = read_newest(self.path)
+            finish_append(self.journal, partial(files_with_rows, newest))
         except OSError:  # such as a full disk: without a plan nothing is gone on with
             store.clear(os.path.join(self.folder, self.journal.plan_name))
 

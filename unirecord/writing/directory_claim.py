@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from shlex import quote
 from typing import Any, Final, Literal
 
@@ -106,7 +107,9 @@ def take_append(place: str) -> StagedFolder | None:
 
 
 def _folders(path: str) -> list[tuple[str, Journal]]:
-    found = [_FOLDER.fullmatch(name) for name in location_of(path).names(path)]
+    # Names of parts, of which there may be very many, do not begin so.
+    names = (name for name in location_of(path).names(path) if name.startswith("."))
+    found = map(_FOLDER.fullmatch, names)
     return [(os.path.join(path, one[1]), Journal(os.path.join(path, one[0]))) for one in found if one]
 
 
@@ -122,7 +125,9 @@ def clear_dead_appends(path: str, before: Manifest | None = None, *, drops: bool
         plan = journal.plan()
         is_of_other = plan is not None and before is not None and plan.get(_TARGET) != before.id.hex()
         is_published = (
-            plan is not None and before is not None and journal.has_published(files_with_rows(before))
+            plan is not None
+            and before is not None
+            and journal.has_published(partial(files_with_rows, before))
         )
         is_half_cleared = journal.published() and _has_parts(journal.folder)  # killed when it had said so
         if _is_begun(journal) and not (is_of_other or is_published or is_half_cleared or drops):
@@ -131,9 +136,9 @@ def clear_dead_appends(path: str, before: Manifest | None = None, *, drops: bool
         if aside is None:
             continue
         if is_published and before is not None:
-            finish_append(journal, files_with_rows(before))
+            finish_append(journal, partial(files_with_rows, before))
         elif is_half_cleared:
-            journal.note_published(())
+            journal.note_published(list)
             clear_parts(journal.folder)
         if is_of_other or drops or not _is_begun(journal):
             dropped += len(journal.parts())
@@ -176,8 +181,8 @@ def clear_old_appends(path: str, before: float, *, is_dry: bool) -> tuple[int, i
     return parts, size
 
 
-def finish_append(journal: Journal, listed: Sequence[PartEntry]) -> None:
-    """Has the plan alone stay of a conversion that has published some of these parts, and say so."""
+def finish_append(journal: Journal, listed: Callable[[], Sequence[PartEntry]]) -> None:
+    """Has the plan alone stay of a conversion that has published some of the parts that are listed, and say so."""
     if journal.has_published(listed):
         journal.note_published(listed)
         clear_parts(journal.folder)
@@ -357,7 +362,7 @@ class DirectoryClaim:
                 self._clear_abandoned()
             self.before = self._read_before(damaged_is_fine=overwrite)
             if self.before is not None:
-                self.journal.note_published(files_with_rows(self.before))
+                self.journal.note_published(partial(files_with_rows, self.before))
                 if not (overwrite or append or self.journal.published()):
                     raise ExistsError(_is_there(path))
             self.parts = self._clear_rest()
@@ -429,7 +434,10 @@ class DirectoryClaim:
         self._clear_temporary(names)
         ends_appends = not self._keeps and self._unfinished == "drop"
         self.dropped += clear_dead_appends(self.folder, self.before, drops=ends_appends)
-        parts = sorted({found[1] for name in names if (found := _PART_FILE.fullmatch(name))})
+        listed = set() if self.before is None else files_of(self.before)
+        # Most names are those of listed parts, and need not be looked at one by one.
+        stems = {name.removesuffix(".idx") for name in names}
+        parts = sorted((stems & listed) | set(filter(_PART_FILE.fullmatch, stems - listed)))
         if not self.in_place and manifest.NAME in names:
             store.clear(os.path.join(self.folder, manifest.NAME))
         if self._unfinished != "resume":
@@ -438,7 +446,7 @@ class DirectoryClaim:
             kept = set()
         self._foreign = {part for part in parts if part not in kept and not owns(part)}
         if self.before is not None:
-            listed = files_of(self.before) | kept
+            listed |= kept
             clear_stale(self.folder, names, self.before)
             others = [part for part in parts if part not in listed]
             if all(map(PIECE_NAME.fullmatch, others)):
@@ -632,6 +640,9 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
                 f"{path}: a file is in the way; a path that does not end in .urec is a directory of parts"
             )
         return
+    # A dataset that is to be changed needs no look at its names, which may be very many.
+    if append and location.is_taken(os.path.join(path, manifest.NAME)):
+        return
     names = location.names(path)
     plans = _plans(path, names)  # what a stopped conversion has left is no dataset without its manifest
     parts = sorted(
@@ -640,7 +651,7 @@ def check_directory_free(path: str, *, overwrite: bool, append: bool = False, re
         if (found := _PART_FILE.fullmatch(name)) and not any(owns(plan, found[1]) for plan in plans)
     )
     if manifest.NAME in names:
-        if not overwrite and not append and not (resume and plans):
+        if not overwrite and not (resume and plans):
             raise ExistsError(_is_there(path))
         return
     if append and not parts:

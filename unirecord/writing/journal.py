@@ -66,16 +66,16 @@ class Journal:
         """The plan, or None when there is none that can be read."""
         return _or_none(_checked_plan, self._read(self.plan_name))
 
-    def note_published(self, listed: Sequence[PartEntry]) -> None:
-        """Says so where a manifest that lists these parts has published the conversion, whose run died before it could.
+    def note_published(self, listed: Callable[[], Sequence[PartEntry]]) -> None:
+        """Says so where a manifest has published the conversion, whose run died before it could say so itself.
 
-        The plan then stays alone, for who asks to go on with it, and owns no part any more.
+        ``listed`` gives the parts that the manifest lists. The plan then stays alone, for who asks to go on with it, and owns no part any more.
         """
         plan = self.plan()
         if plan is None:
             return
         if "published" not in plan:
-            own = [entry for entry in listed if _is_new(plan, entry.name)]
+            own = [entry for entry in listed() if _is_new(plan, entry.name)]
             if not own:
                 return
             plan["published"] = {"rows": sum(entry.rows for entry in own), "left_out": self._left_out()}
@@ -86,15 +86,15 @@ class Journal:
         """Whether what is there is of a conversion that has been published."""
         return "published" in (self.plan() or {})
 
-    def has_published(self, listed: Sequence[PartEntry]) -> bool:
-        """Whether one of these parts is among those that it names as finished, by name and content.
+    def has_published(self, listed: Callable[[], Sequence[PartEntry]]) -> bool:
+        """Whether one of the parts that ``listed`` gives is among those that it names as finished, by name and content.
 
         That tells it from another conversion of the same id.
         """
         plan = self.plan()
         if plan is None or "published" in plan:
             return False
-        own = {(entry.name, entry.content) for entry in listed if _is_new(plan, entry.name)}
+        own = {(entry.name, entry.content) for entry in listed() if _is_new(plan, entry.name)}
         return bool(own) and any((part["name"], part["content"]) in own for part in self._finished())
 
     def _left_out(self) -> list[Any]:
@@ -185,7 +185,7 @@ class Journal:
         except FileNotFoundError:
             return []
         own = re.compile(rf"\.(conversion{self.tag}|task{self.tag}-[0-9]{{6,12}}(\.begun)?)\.json")
-        return [name for name in names if own.fullmatch(name)]
+        return [name for name in names if name.startswith(".") and own.fullmatch(name)]
 
     def _clear(self, names: Sequence[str]) -> None:
         for name in names:
