@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 from hang import HANG_SECONDS
 from writing import write
@@ -23,7 +24,6 @@ from writing import write
 import unirecord
 from unirecord import UniRecordDataset, Writer
 from unirecord.core import Range, WeakObjects, cached_property
-from unirecord.snapshot.part import PartFiles
 from unirecord.snapshot.prefetch import Fetcher
 from unirecord.storage import claim, requests
 from unirecord.storage.requests import Batch
@@ -183,8 +183,8 @@ def test_a_child_does_not_wait_for_what_its_parent_has_asked_a_store_for(path: P
         def read_ranges(self, wanted: list[Any], checked: bool) -> list[bytes]:
             return [bytes(size) for _, _, size in wanted]
 
-    fetcher = Fetcher(Location(), checked=True)  # type: ignore[arg-type]
-    fetcher._parts.append(PartFiles("a", "a.idx", 1 << 20, 1 << 20))
+    sizes = np.full((1, 2), 1 << 20)
+    fetcher = Fetcher(Location(), checked=True, paths=["a"], sizes=sizes)  # type: ignore[arg-type]
     fetcher._heads[0] = []
     wanted = Range(0, True, 65536, 100)
     fetcher._coming[wanted] = Future()  # another thread's

@@ -69,7 +69,8 @@ class Journal:
     def note_published(self, listed: Callable[[], Sequence[PartEntry]]) -> None:
         """Says so where a manifest has published the conversion, whose run died before it could say so itself.
 
-        ``listed`` gives the parts that the manifest lists. The plan then stays alone, for who asks to go on with it, and owns no part any more.
+        ``listed`` gives the parts that the manifest lists. The plan then stays alone, for who asks to go on with it,
+        and owns no part any more.
         """
         plan = self.plan()
         if plan is None:
