@@ -178,3 +178,233 @@ def test_crops_that_do_not_fit_are_refused(
 def test_a_crop_has_a_size_for_each_dimension(shape: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         Crop(shape)
+
+
+# ---- every way to batches, and everything that is drawn --------------------------------------------------------
+
+
+def places_by_rule(seed: int, epoch: int, rows: Any, draws: Any = None) -> list[tuple[int, ...]]:
+    """Where the crops of samples begin, by the rule on the page."""
+    keys = np.array(sample_keys(seed, epoch, np.asarray(rows, np.int64), draws), np.uint64)
+    states = [
+        splitmix64(key ^ np.uint64(unirecord.core.xxh3_64(b"x")), np.zeros(1, np.int64))[0] for key in keys
+    ]
+    ranges = [whole - size + 1 for whole, size in zip(SHAPE, CROP, strict=True)]
+    return [
+        tuple(z * n >> 64 for z, n in zip(splitmix64(state, np.arange(3)).tolist(), ranges, strict=True))
+        for state in states
+    ]
+
+
+def seen(batches: Any) -> list[tuple[int, tuple[int, ...]]]:
+    """Row and place of each sample, in their order; the crop in it is that of the value at that place."""
+    values, found = field(), []
+    for batch in batches:
+        for n, place, x in zip(*(np.asarray(batch[name]) for name in ("n", "x_place", "x")), strict=True):
+            box = tuple(slice(at, at + size) for at, size in zip(place.tolist(), CROP, strict=True))
+            assert np.array_equal(values[n][box], x)
+            found.append((int(n), tuple(place.tolist())))
+    return found
+
+
+CUT: Any = {"crops": {"x": Crop(CROP)}, "return_places": True}
+
+
+def by_torch(ds: Any, cut: Any) -> Any:
+    import unirecord.torch
+
+    return unirecord.torch.loader(ds, 4, **cut)
+
+
+def by_lightning(ds: Any, cut: Any) -> Any:
+    import unirecord.lightning
+
+    return unirecord.lightning.loader(ds, 4, **cut)
+
+
+def by_jax(ds: Any, cut: Any) -> Any:
+    import unirecord.jax
+
+    return unirecord.jax.loader(ds, 4, **cut)
+
+
+def by_tensorflow(ds: Any, cut: Any) -> Any:
+    import unirecord.tf
+
+    data = unirecord.tf.dataset(ds, 4, **cut)
+    assert data.element_spec["x"].shape.as_list() == [None, *CROP]
+    return data.as_numpy_iterator()
+
+
+def by_keras(ds: Any, cut: Any) -> Any:
+    import unirecord.keras
+
+    data = unirecord.keras.dataset(ds, 4, **cut)
+    return (data[number] for number in range(len(data)))
+
+
+def by_grain(ds: Any, cut: Any) -> Any:
+    import unirecord.grain
+
+    return iter(unirecord.grain.batches(ds, 4, **cut))
+
+
+def doubled(sample: dict[str, Any]) -> dict[str, Any]:
+    return {**sample, "y": sample["x"] * 2}
+
+
+BY_BATCHES = {
+    "ds.batches": lambda ds, cut: ds.batches(4, **cut),
+    "collated": lambda ds, cut: ds.batches(4, transform=dict, **cut),
+    "pipeline with processes": lambda ds, cut: ds.pipeline(**cut).map(doubled, processes=1).batch(4),
+    "torch": by_torch,
+    "lightning": by_lightning,
+    "jax": by_jax,
+    "tensorflow": by_tensorflow,
+    "keras": by_keras,
+    "grain": by_grain,
+    "pipeline": lambda ds, cut: ds.pipeline(**cut).batch(4),
+    "pipeline, as it was built": lambda ds, cut: ds.pipeline(**cut, rewrite=False).batch(4),
+    "pipeline of samples": lambda ds, cut: ds.pipeline(**cut).map(doubled).batch(4),
+    "pipeline of some columns": lambda ds, cut: ds.pipeline(**cut).select(["x_place", "n", "x"]).batch(4),
+    "pipeline with a condition": lambda ds, cut: ds.pipeline(**cut).filter("n != 3").batch(4),
+}
+
+
+@pytest.mark.parametrize("way", BY_BATCHES)
+def test_a_sample_has_the_same_place_by_every_way_to_batches(part: Path, way: str) -> None:
+    with UniRecordDataset(part, shuffle=True, seed=9) as ds:
+        ds.set_epoch(2)
+        rows = [row for row in ds.order.row_ids().tolist() if "condition" not in way or row != 3]
+        expected = list(zip(rows, places_by_rule(9, 2, rows), strict=True))
+        assert seen(BY_BATCHES[way](ds, CUT)) == expected
+        with pytest.raises(unirecord.SchemaError, match="no column 'y'"):
+            BY_BATCHES[way](ds, {"crops": {"y": Crop((1,))}})
+
+
+def test_places_that_are_selected_alone_are_read(part: Path) -> None:
+    with UniRecordDataset(part, shuffle=True, seed=9) as ds:
+        rows = ds.order.row_ids().tolist()
+        places = [sample["x_place"].tolist() for sample in ds.pipeline(**CUT).select(["x_place"])]
+        assert places == [list(place) for place in places_by_rule(9, 0, rows)]
+        assert sorted(sample["n"] for sample in ds.pipeline(**CUT).select(["n"])) == list(range(ROWS))
+
+
+DRAWS = {
+    "weighted": lambda ds: unirecord.weighted(ds, np.arange(1, ROWS + 1), samples=60),
+    "weighted, each once": lambda ds: unirecord.weighted(ds, np.arange(1, ROWS + 1), replacement=False),
+    "selected twice": lambda ds: ds.select([*range(ROWS), 3, 3, 4]),
+    "mixed": lambda ds: unirecord.mix({"a": ds.take(8), "b": ds.skip(8)}, samples=50, seed=9),
+}
+BY_SAMPLES = {
+    "batches": lambda ds: ds.batches(4, **CUT),
+    "torch": lambda ds: by_torch(ds, CUT),
+    "pipeline": lambda ds: ds.pipeline(**CUT).batch(4),
+    "pipeline with a condition": lambda ds: ds.pipeline(**CUT).filter("n != 3").batch(4),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("way", BY_SAMPLES)
+def test_every_draw_has_a_place_of_its_own(part: Path, draw: str, way: str) -> None:
+    with UniRecordDataset(part, shuffle=True, seed=9) as ds:
+        drawn = DRAWS[draw](ds)
+        rows = drawn.order.row_ids()
+        values = (
+            rows % ROWS
+        )  # of a mixture, the rows of the second source are numbered behind those of the first
+        draws = np.full(len(rows), -1) if draw == "weighted, each once" else np.arange(len(rows))
+        kept = values != 3 if "condition" in way else values >= 0
+        places = places_by_rule(9, 0, rows[kept], draws[kept])
+        assert seen(BY_SAMPLES[way](drawn)) == list(zip(values[kept].tolist(), places, strict=True))
+
+
+BATCH_DRAWS = {
+    "balanced": lambda ds: unirecord.balanced(ds, "n", classes=5, per_class=2, batches=9),
+    "bucketed": lambda ds: unirecord.bucketed(ds, "n", batch_size=4),
+}
+
+
+def by_torch_drawn(drawn: Any) -> Any:
+    import unirecord.torch
+
+    return unirecord.torch.loader(drawn, **CUT)
+
+
+@pytest.mark.parametrize("draw", BATCH_DRAWS)
+@pytest.mark.parametrize("way", [lambda drawn: drawn.batches(**CUT), by_torch_drawn])
+def test_every_draw_of_batches_has_a_place_of_its_own(part: Path, draw: str, way: Any) -> None:
+    with UniRecordDataset(part, shuffle=True, seed=9) as ds:
+        for number, batch in enumerate(way(BATCH_DRAWS[draw](ds))):
+            given = seen([batch])
+            rows = [row for row, _ in given]
+            draws = None if draw == "bucketed" else (number << 32) + np.arange(len(rows))
+            assert [place for _, place in given] == places_by_rule(9, 0, rows, draws)
+
+
+def test_a_batch_sampler_that_names_a_row_again_gives_it_another_place(part: Path) -> None:
+    import unirecord.torch
+
+    lists = [[1, 5, 1], [2], [5, 9, 2, 2]]
+    again = [-1, -1, 2, -1, 2 << 32, -1, (2 << 32) + 2, (2 << 32) + 3]
+    with UniRecordDataset(part, seed=9) as ds:
+        loader = unirecord.torch.loader(ds, batch_sampler=lists, **CUT)
+        rows = [row for one in lists for row in one]
+        assert seen(loader) == list(zip(rows, places_by_rule(9, 0, rows, np.array(again)), strict=True))
+
+
+@pytest.mark.parametrize("fill", [False, True])
+def test_samples_of_a_pipeline_keep_their_places_where_rows_are_left_out(part: Path, fill: bool) -> None:
+    """Those that stand in for others are drawn, as by ``ds.batches``."""
+    found = []
+    for way in (lambda ds: ds.batches(4, **CUT), lambda ds: ds.pipeline(**CUT).map(doubled).batch(4)):
+        with UniRecordDataset(part, shuffle=True, seed=1) as ds:
+            ds.exclude(rows=[3, 9], fill=fill)
+            found.append(seen(way(ds)))
+    assert found[0] == found[1]
+    assert len(found[0]) == (ROWS if fill else ROWS - 2)
+    whole = dict(zip(range(ROWS), places_by_rule(1, 0, range(ROWS)), strict=True))
+    assert sum(whole[row] != place for row, place in found[0]) <= 2 * fill
+
+
+def test_a_step_of_a_pipeline_is_repeated_with_its_places(part: Path) -> None:
+    with UniRecordDataset(part, shuffle=True, seed=1) as ds:
+        loader = ds.pipeline(**CUT).batch(4)
+        batches = list(loader)
+        again = loader.replay(2, epoch=0)
+        assert np.array_equal(again["x_place"], batches[2]["x_place"])
+        assert np.array_equal(again["x"], batches[2]["x"])
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda ds: unirecord.windows(ds, "x", 8),
+        lambda ds: unirecord.packed(ds, "x", 8),
+    ],
+)
+def test_crops_of_windows_and_packed_samples_are_refused(tmp_path: Path, cut: Any) -> None:
+    with unirecord.Writer(tmp_path / "a.urec", {"x": {"type": "int32", "shape": [20]}}) as writer:
+        writer.write_batch({"x": np.arange(60, dtype=np.int32).reshape(3, 20)})
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        for make in (
+            lambda ds: ds.batches(2, crops={"x": Crop((4,))}),
+            lambda ds: ds.pipeline(crops={"x": Crop((4,))}),
+        ):
+            with pytest.raises(ValueError, match="cut of these already"):
+                make(cut(ds))
+
+
+@pytest.mark.parametrize("make", [lambda ds, cut: ds.batches(2, **cut), lambda ds, cut: ds.pipeline(**cut)])
+def test_a_column_in_the_way_of_places_is_named_at_once(tmp_path: Path, make: Any) -> None:
+    schema = {"x": {"type": "int32", "shape": [20]}, "x_place": "int32"}
+    with unirecord.Writer(tmp_path / "a.urec", schema) as writer:
+        writer.write_batch({"x": np.zeros((3, 20), np.int32), "x_place": np.zeros(3, np.int32)})
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        with pytest.raises(unirecord.SchemaError, match="'x_place' already"):
+            make(ds, {"crops": {"x": Crop((4,))}, "return_places": True})
+        assert make(ds, {"crops": {"x": Crop((4,))}})
+        with pytest.raises(ValueError, match="give crops="):
+            make(ds, {"return_places": True})
+        with pytest.raises(TypeError, match="by the name of its column"):
+            make(ds, {"crops": Crop((4,))})

@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader
 
 import unirecord
 import unirecord.torch
-from unirecord import CorruptionError, UniRecordDataset, Writer
-from unirecord.order.randomness import generator, sample_keys
+from unirecord import CorruptionError, Crop, SchemaError, UniRecordDataset, Writer
+from unirecord.order.randomness import generator, sample_keys, splitmix64
 from unirecord.snapshot.part_set import PartSet
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -68,7 +68,14 @@ DATASET: dict[str, Any] = {
     "block_rows": 3,
     "window_blocks": 1,
 }
-READ: dict[str, Any] = {"drop_last": True, "prefetch": 3, "num_threads": 3}
+CROP = 1100
+READ: dict[str, Any] = {
+    "drop_last": True,
+    "prefetch": 3,
+    "num_threads": 3,
+    "crops": {"b": Crop((CROP,))},
+    "return_places": True,
+}
 CALLED: dict[str, Any] = {"transform=": of_loader, "collate_fn": collated, "num_workers": 0, "random": True}
 STOCK: dict[str, Any] = {
     "drop_last": True,
@@ -92,8 +99,8 @@ def _by_slices(ds: UniRecordDataset, given: dict[str, Any]) -> Iterator[Any]:
 
 
 def _tf_dataset(ds: UniRecordDataset, given: dict[str, Any]) -> Iterator[Any]:
-    for batch in unirecord.tf.dataset(ds, SIZE, **given):
-        yield {name: value.numpy() for name, value in batch.items()}
+    data = unirecord.tf.dataset(ds, SIZE, **given)
+    return ({name: value.numpy() for name, value in batch.items()} for batch in data)
 
 
 NOTED = {"receipts": "receipts"}  # in the folder of the test
@@ -182,12 +189,24 @@ def expected(name: str, path: Path, options: dict[str, Any], damaged: bool) -> l
 def sample_of(row: int, options: dict[str, Any], damaged: bool) -> Sample:
     whole = stored(row, damaged)
     sample = {name: whole[name] for name in options.get("columns", whole)}
+    if "crops" in options:
+        place = place_of(row, options.get("seed", 0))
+        sample["b"] = sample["b"][place : place + CROP]
+        if "return_places" in options:
+            sample["b_place"] = [place]
     noise = {}
     if "random" in options:
         noise = drawn(generator(sample_keys(options.get("seed", 0), 0, np.array([row]))[0], 1))
     if "transform=" in options:
         return {**sample, "loader's": row, "here": "num_workers" in options, **noise}
     return {**sample, "dataset's": row, **noise} if "transform" in options else sample
+
+
+def place_of(row: int, seed: int) -> int:
+    """Where the crop of a row begins, as the page of the order says."""
+    [key] = sample_keys(seed, 0, np.array([row]))
+    state = splitmix64(key ^ unirecord.core.xxh3_64(b"b"), np.zeros(1, np.int64))[0]
+    return int(splitmix64(state, np.zeros(1, np.int64))[0]) * (1200 - CROP + 1) >> 64
 
 
 # ---- what does come out --------------------------------------------------------------------------------------
@@ -252,12 +271,20 @@ def test_both_options_of_a_pair_are_obeyed(
 
     monkeypatch.setattr(PartSet, "open_loader", seen)
     given = {option.rstrip("="): options[option] for option in options if option in loader.options}
+    if "random" in options and not {"transform", "transform="} & {*options}:
+        with pytest.raises(ValueError, match="there is none: give transform="):
+            loader.read(ds, given)
+        return
+    if "return_places" in options and "crops" not in options:
+        with pytest.raises(ValueError, match="give crops="):
+            loader.read(ds, given)
+        return
     if name == "tf.dataset" and "transform" in options:
         with pytest.raises(ValueError, match=r"view\(transform=None\)"):
             list(loader.read(ds, given))
         return
-    if "random" in options and not {"transform", "transform="} & {*options}:
-        with pytest.raises(ValueError, match="there is none: give transform="):
+    if "crops" in options and "columns" in options:
+        with pytest.raises(SchemaError, match="no column 'b' in these batches"):
             loader.read(ds, given)
         return
     wanted = expected(name, paths[0], options, damaged)
@@ -313,8 +340,8 @@ def test_no_option_of_a_loader_is_left_out() -> None:
         ("torch", unirecord.torch.loader),
         ("tf.dataset", unirecord.tf.dataset),
     ):
-        # test_torch_sampler.py holds what a batch sampler goes with, test_crops.py what crops do.
-        apart = {"self", "ds", "batch_size", "batch_sampler", "crops", "return_places"}
+        # test_torch_sampler.py holds what a batch sampler goes with.
+        apart = {"self", "ds", "batch_size", "batch_sampler"}
         known = set(inspect.signature(function).parameters) - apart
         assert known == {option.rstrip("=") for option in LOADERS[name].options}
     seen_otherwise = set(inspect.signature(UniRecordDataset.view).parameters) - {

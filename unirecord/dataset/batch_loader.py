@@ -257,6 +257,7 @@ class BatchLoader(Generic[Batch]):
         """
         self._dataset = dataset
         self.read_cursor: Cursor = dataset.read_cursor if cursor is None else cursor
+        self.read_cursor.plan.data.cropped(options.crops, options.return_places)  # refuses wrong ones now
         self._options = options
         self._stages = tuple(stages)
         self._memory = BatchMemory(memory)

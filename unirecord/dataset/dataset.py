@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ..errors import UniRecordError
 from ..format.schema import Schema
-from ..loading.boxes import Crop, cropped_columns, part_of_value
+from ..loading.boxes import Crop, part_of_value
 from ..loading.loader import (
     UNCHANGED,
-    BatchOptions,
     LoaderOptions,
+    ReadAhead,
     Unchanged,
     check_callable,
     check_on_corrupt,
@@ -491,7 +491,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Callable[[Sample], Any] | Unchanged | None = ...,
         collate_fn: Callable[[list[Any]], Any] | None = ...,
         batch_transform: Callable[[Any], New],
-        **read_ahead: Unpack[BatchOptions],
+        **read_ahead: Unpack[ReadAhead],
     ) -> BatchLoader[New]: ...
     @overload
     def batches(
@@ -501,7 +501,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Callable[[Sample], Any] | Unchanged | None = ...,
         collate_fn: Callable[[list[Any]], New],
         batch_transform: None = ...,
-        **read_ahead: Unpack[BatchOptions],
+        **read_ahead: Unpack[ReadAhead],
     ) -> BatchLoader[New]: ...
     @overload
     def batches(
@@ -511,7 +511,7 @@ class UniRecordDataset(Generic[Given]):
         transform: None,
         collate_fn: None = ...,
         batch_transform: None = ...,
-        **read_ahead: Unpack[BatchOptions],
+        **read_ahead: Unpack[ReadAhead],
     ) -> BatchLoader[dict[str, Any]]: ...
     @overload
     def batches(
@@ -521,7 +521,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Unchanged = ...,
         collate_fn: None = ...,
         batch_transform: None = ...,
-        **read_ahead: Unpack[BatchOptions],
+        **read_ahead: Unpack[ReadAhead],
     ) -> BatchLoader[dict[str, Any]]: ...
     @overload
     def batches(
@@ -531,7 +531,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Callable[[Sample], Any] | Unchanged = ...,
         collate_fn: None = ...,
         batch_transform: None = ...,
-        **read_ahead: Unpack[BatchOptions],
+        **read_ahead: Unpack[ReadAhead],
     ) -> BatchLoader[Any]: ...
     def batches(
         self,
@@ -576,7 +576,6 @@ class UniRecordDataset(Generic[Given]):
             return_places: batches have where each crop begins, int64 [batch, dimensions], under the name of the column
                 and ``_place``.
         """
-        cropped_columns([column for _, column in self.read_cursor.plan.columns], crops or {})
         return BatchLoader(
             self,
             LoaderOptions(
@@ -604,6 +603,8 @@ class UniRecordDataset(Generic[Given]):
         plan: PipelinePlan | None = None,
         rewrite: bool | Collection[str] = True,
         receipts: str | os.PathLike[str] | None = None,
+        crops: Mapping[str, Crop] | None = None,
+        return_places: bool = False,
     ) -> Pipeline:
         """A pipeline over the samples of this shard: operators that run in parallel, in exact order (docs/pipeline.md).
 
@@ -617,6 +618,7 @@ class UniRecordDataset(Generic[Given]):
             rewrite: whether it is given a faster form with the same results, or the names of the rules that may do so.
             receipts: a folder to which every rank writes what it hands out, as for ``batches``; for operators of which
                 each sample gives one result, or a batch of so many.
+            crops, return_places: as for ``batches``, of the samples that come to the first operator.
         """
         from ..pipeline.budget import Budget
         from ..pipeline.graph import check_rules
@@ -626,7 +628,7 @@ class UniRecordDataset(Generic[Given]):
         made = None if receipts is None else partial(receipts_of, receipts)
         if made is not None:
             made(1, False)  # refuses what is no folder
-        origin = DatasetOrigin(self.read_cursor, self._on_corrupt, made)
+        origin = DatasetOrigin(self.read_cursor, self._on_corrupt, made, crops, return_places)
         pipeline = Pipeline(origin, Budget.of(cpus, memory), plan, check_rules(rewrite))
         return pipeline if self._transform is None else pipeline.map(self._transform)
 

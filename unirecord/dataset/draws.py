@@ -299,7 +299,8 @@ class DrawnBatches:
 
         Args:
             transform, collate_fn, batch_transform: as for ``UniRecordDataset.batches``.
-            **read_ahead: ``prefetch``, ``num_threads`` and ``num_workers``, likewise.
+            **read_ahead: ``prefetch``, ``num_threads``, ``num_workers``, ``random``, ``crops`` and ``return_places``,
+                likewise.
         """
         own = self.transform if isinstance(transform, Unchanged) else transform
         check_callable("transform", own)

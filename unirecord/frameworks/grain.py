@@ -104,7 +104,8 @@ def batches(
         batch_size: samples in a batch.
         epochs: how many follow each other, from the dataset's current one on; None: without end. 1: that one alone, or
             the one of a state that is set.
-        **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers`` as for ``UniRecordDataset.batches``.
+        **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers``, ``crops`` and ``return_places`` as
+            for ``UniRecordDataset.batches``.
     """
     check_dataset(ds, "iterate over drawn.batches()")
     if epochs is not None:

@@ -54,7 +54,8 @@ def loader(
             refused with ``remainder="uneven"`` or ``on_corrupt="skip"``, and where the devices cannot divide a batch
             of the epoch: its last one too, unless ``drop_last``.
         transform, collate_fn: as for ``UniRecordDataset.batches``; the dataset's own transform by default.
-        **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers`` as for ``batches``.
+        **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers``, ``receipts``, ``random``, ``crops``
+            and ``return_places`` as for ``batches``.
 
     Raises:
         OverflowError: (while iterating) JAX without ``jax_enable_x64`` keeps 32 bits, and an integer needs more.
@@ -136,7 +137,8 @@ def _check_global(ds: Batchable, options: LoaderOptions) -> None:
             'with remainder="uneven" one process may have a batch that the others lack, and JAX would wait for them '
             'for ever: use ds.view(remainder="pad") or "drop"'
         )
-    local = [name for name in ds.column_names if ds.schema[name].fixed_bytes == 0]
+    columns = ds.read_cursor.plan.data.batch_columns(options.crops, options.return_places)
+    local = [column.name for column in columns if column.fixed_bytes == 0]
     if local and not options.changes_batches:
         raise SchemaError(
             f"columns {local} have no fixed width, and no form in an array that processes share: leave them out with "

@@ -42,7 +42,8 @@ def dataset(
         ds: the dataset; its shard, order, epoch, ``columns`` and ``where`` hold.
         batch_size: samples in a batch.
         batch_transform: makes what Keras takes, ``(inputs, targets)``, of a batch as ``ds.batches`` gives it.
-        **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers`` as for ``UniRecordDataset.batches``.
+        **read_ahead: ``drop_last``, ``prefetch``, ``num_threads``, ``num_workers``, ``crops`` and ``return_places`` as
+            for ``UniRecordDataset.batches``.
 
     Raises:
         SchemaError: without a transform, a column that has no fixed width.
@@ -55,10 +56,11 @@ def dataset(
     )
     if batch_transform is None and ds.transform is None:
         check_valid_names(ds)
-        for name in ds.column_names:
-            if ds.schema[name].fixed_bytes == 0:
+        crops, places = read_ahead.get("crops"), read_ahead.get("return_places", False)
+        for column in ds.read_cursor.plan.data.batch_columns(crops, places):
+            if column.fixed_bytes == 0:
                 raise SchemaError(
-                    f"column {name!r} is {ds.schema[name].spec!r}, which Keras has no form for: leave it out with "
+                    f"column {column.name!r} is {column.spec!r}, which Keras has no form for: leave it out with "
                     "columns=[...], or give it one with batch_transform="
                 )
     options = {**read_ahead, "batch_transform": batch_transform}

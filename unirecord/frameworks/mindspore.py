@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import mindspore.dataset
 
     from ..dataset.dataset import UniRecordDataset
+    from ..loading.boxes import Crop
 
 __all__ = ["dataset"]
 
@@ -27,12 +28,15 @@ def dataset(
     drop_last: bool = False,
     prefetch: int | None = None,
     num_threads: int | None = None,
+    crops: Mapping[str, Crop] | None = None,
+    return_places: bool = False,
 ) -> mindspore.dataset.GeneratorDataset:
     """A dataset's shard as a ``mindspore.dataset.GeneratorDataset``; each of its rows is a batch.
 
     Its columns are those of the dataset, arrays [batch, …] of their types; strings and text are arrays of ``str``,
     bfloat16 the uint16 of its bits. A nullable column ``x`` comes with ``x_valid`` (bool [batch]); where that is False,
-    ``x`` is NaN, 0 or "". Each complete pass is followed by the next epoch; ``ds.set_epoch`` chooses one.
+    ``x`` is NaN, 0 or "". Each complete pass is followed by the next epoch; ``ds.set_epoch`` chooses one. ``crops`` and
+    ``return_places`` are as for ``UniRecordDataset.batches``.
 
     Raises:
         ValueError: the dataset has a transform, which would not be called: use ``.map()`` on what is returned.
@@ -48,10 +52,16 @@ def dataset(
         )
     check_valid_names(ds)
     ds.read_cursor.refuse_skipped_slots("MindSpore")
-    columns = list(ds.read_cursor.plan.data.sample_columns)
+    columns = list(ds.read_cursor.plan.data.batch_columns(crops, return_places))
     for column in columns:
         _check_form(column)
-    options = {"drop_last": drop_last, "prefetch": prefetch, "num_threads": num_threads}
+    options = {
+        "drop_last": drop_last,
+        "prefetch": prefetch,
+        "num_threads": num_threads,
+        "crops": crops,
+        "return_places": return_places,
+    }
     ds.batches(batch_size, **options)  # type: ignore[call-overload]  # refuses wrong options now
     names = [name for column in columns for name in _names(column)]
     source = _Batches(ds, columns, batch_size, options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from ..dataset.batch_loader import Batchable
+    from ..loading.boxes import Crop
     from ..loading.loader import ReadAhead
 
 __all__ = ["dataset"]
@@ -30,6 +31,8 @@ def dataset(
     drop_last: bool = False,
     prefetch: int | None = None,
     num_threads: int | None = None,
+    crops: Mapping[str, Crop] | None = None,
+    return_places: bool = False,
 ) -> tf.data.Dataset[Any]:
     """Batches of a dataset's shard as dicts of tensors with static types and shapes.
 
@@ -39,7 +42,8 @@ def dataset(
     its own. The shards are the dataset's: automatic sharding is off. The reading is done ahead by C threads; the order
     holds whatever comes after. See docs/tensorflow.md.
 
-    Batches that have been drawn have no ``batch_size``.
+    Batches that have been drawn have no ``batch_size``. ``crops`` and ``return_places`` are as for
+    ``UniRecordDataset.batches``.
 
     Raises SchemaError for columns that have no tensor form (objects; arrays with a free dimension behind a fixed
     one): leave them out with ``columns=``.
@@ -47,7 +51,13 @@ def dataset(
     import tensorflow as tf
 
     check_readable(ds, "dataset")
-    read_ahead: ReadAhead = {"drop_last": drop_last, "prefetch": prefetch, "num_threads": num_threads}
+    read_ahead: ReadAhead = {
+        "drop_last": drop_last,
+        "prefetch": prefetch,
+        "num_threads": num_threads,
+        "crops": crops,
+        "return_places": return_places,
+    }
     reading = batch_options(ds, batch_size, None, None, None, read_ahead)
     if ds.transform is not None:
         raise ValueError(
@@ -57,7 +67,8 @@ def dataset(
     check_valid_names(ds)
     skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
     static = batch_size if drop_last and not skips else None
-    outputs = [_Output(column, static) for column in ds.read_cursor.plan.data.sample_columns]
+    columns = ds.read_cursor.plan.data.batch_columns(crops, return_places)
+    outputs = [_Output(column, static) for column in columns]
     loader: BatchLoader[Any] = BatchLoader(ds, reading)
     ds.read_cursor.refuse_skipped_slots("TensorFlow")
     loader.whole_for("TensorFlow")

@@ -17,6 +17,7 @@ from ..dataset.batch_loader import Batchable, BatchLoader, batch_options
 from ..dataset.cursor import Cursor, SampledCursor
 from ..dataset.dataset import UniRecordDataset
 from ..loading.batch import RaggedArray
+from ..loading.boxes import Crop
 from ..loading.loader import BatchTransform, LoaderOptions, ReadAhead, TrackedBatch
 from ..migration_hints import OF_TORCH_LOADERS, no_attribute
 from ..order.permutation import EpochRun
@@ -418,6 +419,8 @@ def loader(
     num_workers: int | None = None,
     receipts: str | PathLike[str] | None = None,
     random: bool = False,
+    crops: Mapping[str, Crop] | None = None,
+    return_places: bool = False,
 ) -> TorchLoader[Any]:
     """Batches of a dataset's shard as tensors; iterate over it as over a ``DataLoader``, once per epoch.
 
@@ -438,7 +441,8 @@ def loader(
         drop_last: leave out a last batch that is smaller.
         pin_memory: let tensors lie in pinned memory, for fast copies to a CUDA device; nothing where there is none.
         device: where the tensors are to be; for a CUDA device copies run beside the step, on a stream of their own.
-        prefetch, num_threads, num_workers, receipts, random: as for ``UniRecordDataset.batches``.
+        prefetch, num_threads, num_workers, receipts, random, crops, return_places: as for
+            ``UniRecordDataset.batches``.
     """
     return made_loader(
         TorchLoader,
@@ -455,6 +459,8 @@ def loader(
         num_workers=num_workers,
         receipts=receipts,
         random=random,
+        crops=crops,
+        return_places=return_places,
     )
 
 

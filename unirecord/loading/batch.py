@@ -243,10 +243,8 @@ class BatchBuilder:
     piece of memory, which stays as long as any of them; masks are copies.
     """
 
-    def __init__(
-        self, columns: Sequence[Column], places: Mapping[int, tuple[str, int]] | None = None
-    ) -> None:
-        """``places``: of columns of which crops are taken, by number: the name of the places, and dimensions."""
+    def __init__(self, columns: Sequence[Column], places: Mapping[int, Column] | None = None) -> None:
+        """``places``: of columns of which crops are taken, by number: the column of batches with their places."""
         self._columns = tuple(columns)
         self._places = places or {}
         self._plain = not self._places and all(
@@ -264,8 +262,8 @@ class BatchBuilder:
 
     def _build_any(self, native: NativeBatch) -> dict[str, Any]:
         built = {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
-        for c, (name, rank) in self._places.items():
-            built[name] = native.starts(c, rank)
+        for c, column in self._places.items():
+            built[column.name] = native.starts(c, *column.item_shape)
         return built
 
     def _build_plain(self, native: NativeBatch) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import index as as_integer
 from types import EllipsisType
@@ -18,7 +18,7 @@ from ..order.spec import check_integer
 from ..sizes import many
 from ..snapshot.part_set import PartSet
 
-__all__ = ["Crop", "cropped_columns", "part_of_value"]
+__all__ = ["Crop", "cropped_columns", "part_of_value", "place_columns"]
 
 Key = int | slice | EllipsisType | tuple[int | slice | EllipsisType, ...]
 
@@ -50,6 +50,11 @@ def cropped_columns(columns: Sequence[Column], crops: Mapping[str, Crop]) -> lis
         ValueError: a crop has other dimensions than the arrays, or is larger.
         TypeError: it is no `Crop`.
     """
+    if not isinstance(crops, Mapping):
+        raise TypeError(
+            f'crops: give a unirecord.Crop by the name of its column, as in crops={{"field": Crop((1, 64, 64))}}; '
+            f"got {crops!r:.100}"
+        )
     names = {column.name for column in columns}
     for name, crop in crops.items():
         if name not in names:
@@ -68,6 +73,23 @@ def _cropped(column: Column, crop: Crop) -> Column:
     if not fits or any(size > whole for size, whole in zip(crop.shape, column.shape, strict=True)):
         raise ValueError(f"column {column.name!r}: a crop of {crop.shape} does not fit {column}")
     return replace(column, shape=crop.shape, packed_annotations=b"")
+
+
+def place_columns(
+    columns: Sequence[Column], crops: Mapping[str, Crop], names: Collection[str]
+) -> dict[int, Column]:
+    """By the number of a column of which crops are taken, the column of batches that says where they begin.
+
+    SchemaError where one of ``names`` is that of such a column already.
+    """
+    found = {}
+    for c, column in enumerate(columns):
+        if column.name in crops:
+            name = f"{column.name}_place"
+            if name in names:
+                raise SchemaError(f"there is a column {name!r} already, where places of crops would stand")
+            found[c] = Column(name, "int64", (len(crops[column.name].shape),))
+    return found
 
 
 class Box(NamedTuple):

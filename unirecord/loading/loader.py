@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import BatchPool, NativeBatch, NativeLoader, Order, WeakObjects, usable_cores, xxh3_64
-from ..errors import CorruptionError, SchemaError, TransformError
-from ..format.column import Column
+from ..errors import CorruptionError, TransformError
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.randomness import generator, sample_keys
@@ -28,7 +27,7 @@ from ..order.sampling import SampledOrder
 from ..order.spec import check_integer
 from ..snapshot.prefetch import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
 from .batch import BatchBuilder, collate, split_batch
-from .boxes import Crop, cropped_columns
+from .boxes import Crop
 from .plan import Batches, Plan
 from .stats import PartTimes, StatsRecorder
 
@@ -81,11 +80,6 @@ class ReadAhead(TypedDict, total=False):
     num_workers: int | None
     receipts: str | PathLike[str] | None
     random: bool
-
-
-class BatchOptions(ReadAhead, total=False):
-    """The options of ``UniRecordDataset.batches``, those of ``ReadAhead`` among them."""
-
     crops: Mapping[str, Crop] | None
     return_places: bool
 
@@ -502,12 +496,12 @@ class BatchMemory:
         return self._pool
 
     def _find(self, plan: Plan, options: LoaderOptions) -> BatchPool:
-        fetched = plan.data.parts.is_fetched
-        pieces = options.prefetch_for(plan.row_bytes, fetched) + options.threads(fetched) + 2
+        fetched, row_bytes = plan.data.parts.is_fetched, plan.row_bytes_with(options.crops)
+        pieces = options.prefetch_for(row_bytes, fetched) + options.threads(fetched) + 2
         if self._get is None:  # loaders made anew each epoch find it warm
             return plan.data.pool(pieces)
         pool = BatchPool(pieces)
-        expected = int(plan.row_bytes * options.batch_size * 1.25) + (1 << 16)
+        expected = int(row_bytes * options.batch_size * 1.25) + (1 << 16)
         made_ahead = min(_MOST_AHEAD, _AHEAD_BYTES // expected)  # by a pipeline, of what is cheap
         for _ in range(pieces + made_ahead + 4):  # some are on their way to a device
             memory = self._get(-(-expected // 4096) * 4096)
@@ -522,21 +516,6 @@ class BatchMemory:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BatchMemory, (self._get,)
-
-
-def _places(columns: Sequence[Column], options: LoaderOptions) -> dict[int, tuple[str, int]]:
-    """Where batches have the places of crops: by the number of the column a name, and how many dimensions."""
-    found: dict[int, tuple[str, int]] = {}
-    if not options.return_places or options.crops is None:
-        return found
-    names = {column.name for column in columns}
-    for c, column in enumerate(columns):
-        if column.name in options.crops:
-            name = f"{column.name}_place"
-            if name in names:
-                raise SchemaError(f"there is a column {name!r} already, where places of crops would stand")
-            found[c] = (name, len(column.item_shape))
-    return found
 
 
 class BatchReader:
@@ -554,7 +533,9 @@ class BatchReader:
         options: LoaderOptions,
         memory: BatchMemory,
         exclusion_mask: ExclusionMask | None = None,
+        draws: NDArray[np.int64] | None = None,
     ) -> None:
+        """``draws``: what tells samples of one row apart, where ``run`` is of rows that have been listed of a pass."""
         if isinstance(run.order, SampledOrder):
             options = replace(options, batch_size=run.order.usual_size())
         self.trailing: tuple[int, ...] = ()
@@ -568,21 +549,21 @@ class BatchReader:
         self._reader = plan.data.reader
         columns = [column for _, column in plan.columns]
         wanted = options.crops or {}
-        shown = cropped_columns(columns, wanted)
+        shown, places = plan.data.cropped(options.crops, options.return_places)
         self._cropped = bool(wanted)
-        self._builder = BatchBuilder(shown, _places(shown, options))
+        self._builder = BatchBuilder(shown, places)
         self._where_from = plan.data.where_from
         self._natives: Iterator[tuple[NativeLoader, Batches | None]] = iter(())
         self._windows: WindowsAhead | None = None
         self._ahead = 0  # batches that may be read beyond those handed out
-        fetched = plan.data.parts.is_fetched
+        fetched, row_bytes = plan.data.parts.is_fetched, plan.row_bytes_with(options.crops)
         if run.samples:  # else there may be no part, whose columns the C loader would ask for
             given: dict[str, Any] = {
                 "pool": memory.pool(plan, options),
                 "drop_last": options.drop_last,
-                "prefetch": (most := options.prefetch_for(plan.row_bytes, fetched)),
+                "prefetch": (most := options.prefetch_for(row_bytes, fetched)),
                 "threads": (threads := options.threads(fetched)),
-                "near": (min(most, options.prefetch_for(plan.row_bytes)), min(threads, options.threads())),
+                "near": (min(most, options.prefetch_for(row_bytes)), min(threads, options.threads())),
                 "skip_corrupt": self._skip,
             }
             if wanted:
@@ -594,7 +575,8 @@ class BatchReader:
                 if not wanted:  # else they would bring whole rows
                     self._windows = WindowsAhead(plan, run, options.batch_size)
                 self._ahead = given["prefetch"] + 2
-                self._natives = ((n, None) for n in plan.open_loaders(run, options.batch_size, **given))
+                natives = plan.open_loaders(run, options.batch_size, draws=draws, **given)
+                self._natives = ((native, None) for native in natives)
             else:
                 self._natives = plan.open_exclusion_mask(run, exclusion_mask, options.batch_size, **given)
         rest = run.samples % options.batch_size if options.drop_last else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ..snapshot.layouts import same_values
 from ..snapshot.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_again
 from ..storage.storage_options import StorageOptions, use_storage
 from .batch import SampleReader, WhereFrom
+from .boxes import Crop, cropped_columns, place_columns
 
 __all__ = ["OpenedData", "PathLike"]
 
@@ -89,6 +90,36 @@ class OpenedData:
         read = tuple(column for _, column in self.columns)
         told = self.where_from
         return read if told is None else (*read, Column(told.column, "string"))
+
+    def cropped(
+        self, crops: Mapping[str, Crop] | None, return_places: bool
+    ) -> tuple[list[Column], dict[int, Column]]:
+        """The columns that are read, as batches of crops have them, and by number those that say where crops begin.
+
+        Raises:
+            SchemaError, ValueError, TypeError: as `cropped_columns` and `place_columns` say.
+        """
+        shown = cropped_columns([column for _, column in self.columns], crops or {})
+        if not crops or not return_places:
+            return shown, {}
+        return shown, place_columns(shown, crops, {column.name for column in self.sample_columns})
+
+    def batch_columns(
+        self, crops: Mapping[str, Crop] | None = None, return_places: bool = False
+    ) -> tuple[Column, ...]:
+        """The columns that batches have: ``sample_columns``, where crops are taken as ``cropped`` says."""
+        shown, places = self.cropped(crops, return_places)
+        told = self.sample_columns[len(shown) :]
+        return (*shown, *places.values(), *told)
+
+    def row_bytes_with(self, crops: Mapping[str, Crop] | None) -> float:
+        """Bytes of an average row in batches of crops, about."""
+        if not crops:
+            return self.row_bytes
+        shown, _ = self.cropped(crops, False)
+        whole = [ordinal for ordinal, column in self.columns if column.name not in crops]
+        cut = sum(column.fixed_bytes for column in shown if column.name in crops)
+        return self.parts.mean_row_bytes(whole) + cut
 
     def with_columns(self, columns: Sequence[str] | None) -> OpenedData:
         """The same parts with other columns; nothing is opened again."""

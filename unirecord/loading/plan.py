@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from ..order.spec import OrderSpec, Sharding
 from ..snapshot.part_set import Snapshot, use_snapshot
 from ..snapshot.versions import version_with
 from ..storage.storage_options import use_storage
+from .boxes import Crop
 from .opened import OpenedData, PathLike
 
 __all__ = ["Batches", "Plan"]
@@ -102,6 +103,10 @@ class Plan:
         """Bytes of an average row in the output columns, about."""
         return self.data.row_bytes
 
+    def row_bytes_with(self, crops: Mapping[str, Crop] | None) -> float:
+        """The same where crops are taken."""
+        return self.data.row_bytes_with(crops)
+
     def rows_of(self, run: EpochRun, start: int, stop: int) -> NDArray[np.int64]:
         """The rows of the dataset at samples [start, stop) of a pass; at batches where a rule makes these."""
         return self.order.selection.row_ids(run.positions(start, stop))
@@ -114,15 +119,20 @@ class Plan:
             return run.order.draws(positions, self.order.repeats)
         return self.order.draws_at(first + run.stride * np.arange(count, dtype=np.int64))
 
-    def open_loaders(self, run: EpochRun, batch_size: int, **options: Any) -> Iterator[NativeLoader]:
-        """The C loaders of a pass, one after the other: one alone, where the core computes its order."""
+    def open_loaders(
+        self, run: EpochRun, batch_size: int, draws: NDArray[np.int64] | None = None, **options: Any
+    ) -> Iterator[NativeLoader]:
+        """The C loaders of a pass, one after the other: one alone, where the core computes its order.
+
+        ``draws``: of its samples, where they are those of listed rows and the order does not say them.
+        """
         if isinstance(run.order, Order):
             period = self.order.samples if self.order.repeats else 0
-            options = self._with_crops(options, run, period=period)
+            options = self._with_crops(options, run, draws, period)
             yield self._open_loader(run, run.order, batch_size=batch_size, **options)
             return
         if isinstance(run.order, SampledOrder):
-            yield from self._open_sampled(run.order, **options)
+            yield from self._open_sampled(run, run.order, **options)
             return
         if isinstance(run.order, BatchOrder):
             yield from self._open_drawn(run, run.order, **options)
@@ -149,10 +159,15 @@ class Plan:
         for start in range(0, run.samples, stretch):
             count = min(stretch, run.samples - start)
             places, ends = order.batches(order.positions(run.first + start * run.stride, run.stride, count))
-            rows = self.order.selection.row_ids(places)
-            yield self._open_listed(rows, batch_size=order.largest, batch_ends=ends, **options)
+            rows, draws = self.order.selection.row_ids(places), None
+            if options.get("crops") is not None:  # else nothing asks for them
+                draws = self.draws_of(run, start, start + count)
+            given = self._with_crops(options, run, draws)
+            yield self._open_listed(rows, batch_size=order.largest, batch_ends=ends, **given)
 
-    def _open_sampled(self, order: SampledOrder, *, prefetch: int, **options: Any) -> Iterator[NativeLoader]:
+    def _open_sampled(
+        self, run: EpochRun, order: SampledOrder, *, prefetch: int, **options: Any
+    ) -> Iterator[NativeLoader]:
         """The C loaders of a pass whose batches a sampler names: two at a time read ``prefetch`` of them each."""
         ahead: deque[NativeLoader] = deque()
         try:
@@ -161,7 +176,8 @@ class Plan:
                     places, ends = order.batches(numbers)
                     rows, largest = self.order.selection.row_ids(places), int(np.diff(ends, prepend=0).max())
                     asked = {**options, "batch_size": largest, "batch_ends": ends, "prefetch": prefetch}
-                    ahead.append(self._open_listed(rows, **asked))
+                    draws = order.draws(numbers, self.order.repeats)
+                    ahead.append(self._open_listed(rows, **self._with_crops(asked, run, draws)))
                 if not ahead:
                     break
                 yield ahead.popleft()

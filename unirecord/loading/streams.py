@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -19,6 +19,7 @@ from ..order.windows import Packing, Windows, WindowTable
 from ..query.columns import element_lengths
 from ..snapshot.part_set import Empty, Io, PartSet, Snapshot, Verify
 from .batch import SampleReader
+from .boxes import Crop
 from .opened import OpenedData
 
 __all__ = ["StreamData", "StreamRule"]
@@ -212,6 +213,17 @@ class StreamData(OpenedData):
 
     def _reader(self) -> SampleReader:
         return cast("SampleReader", StreamReader(self._stream, self.columns))
+
+    def cropped(
+        self, crops: Mapping[str, Crop] | None, return_places: bool
+    ) -> tuple[list[Column], dict[int, Column]]:
+        """The columns; crops are refused: they are of values as they are stored."""
+        if crops:
+            raise ValueError(
+                f"crops of {', '.join(map(repr, crops))}: crops are taken of values as they are stored, and windows "
+                "and packed samples are cut of these already: give them the length that is wanted"
+            )
+        return super().cropped(crops, return_places)
 
     def with_columns(self, columns: Sequence[str] | None) -> StreamData:
         """The same samples with other columns."""

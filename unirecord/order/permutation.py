@@ -286,7 +286,8 @@ class ShardOrder:
     def listed(self, rows: RowIds) -> ShardOrder:
         """These rows of the dataset alone, in the order given, on one rank."""
         selection = Selection(self.selection.rows, array=rows)
-        return ShardOrder(selection, Sharding(len(selection)), OrderSpec(), self._part_starts)
+        spec = OrderSpec(seed=self.spec.seed)  # random numbers of samples are made of it
+        return ShardOrder(selection, Sharding(len(selection)), spec, self._part_starts)
 
     def with_spec(self, spec: OrderSpec) -> ShardOrder:
         """The same rows and shards in another order."""

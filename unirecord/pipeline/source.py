@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError
 from ..format.column import Column
 from ..loading.batch import RaggedArray, items_of
+from ..loading.boxes import Crop
 from ..loading.loader import MOST_PREFETCH, BatchMemory, BatchReader, LoaderOptions, OnCorrupt, TrackedBatch
 from ..loading.plan import Plan
 from ..loading.stats import PartTimes
@@ -117,13 +118,20 @@ class DatasetSource:
         plan, run = self._plan, self._run
         return self._read(plan, run, range, lambda start, stop: plan.draws_of(run, start, stop))
 
-    def _read(self, plan: Plan, run: EpochRun, numbers: Any, draws: _Draws) -> Iterator[Chunk]:
+    def _read(
+        self,
+        plan: Plan,
+        run: EpochRun,
+        numbers: Any,
+        draws: _Draws,
+        listed: NDArray[np.int64] | None = None,
+    ) -> Iterator[Chunk]:
         """The samples of a run.
 
         ``numbers`` says which samples of the pass those from one to another of it are, ``draws`` what tells those of
-        one row apart.
+        one row apart; ``listed`` are all draws of a run over listed rows.
         """
-        reader = BatchReader(plan, run, self._options, self._memory)
+        reader = BatchReader(plan, run, self._options, self._memory, draws=listed)
         batches = iter(reader)
         try:
             for delivered in batches:
@@ -190,8 +198,10 @@ class DatasetSource:
                 part = chosen.order.run(run.epoch, 0)
                 positions = run.first + run.stride * (kept + start)
                 drawn = None if found is None else found.out[kept]
-                draws = plan.order.draws_at(positions, drawn) if self._keyed else None
-                chunks = self._read(chosen, part, _sliced(numbers), _sliced(draws))
+                draws = None
+                if self._keyed or self._options.crops:
+                    draws = plan.order.draws_at(positions, drawn)
+                chunks = self._read(chosen, part, _sliced(numbers), _sliced(draws), draws)
             yield from chunks if found is None or not self._aligned else self._around(chunks, start, found)
 
     def _around(self, chunks: Iterator[Chunk], start: int, found: RankRows) -> Iterator[Chunk]:
@@ -435,15 +445,26 @@ class DatasetCursor(Protocol):
 class DatasetOrigin:
     """The samples of a dataset's shard."""
 
-    def __init__(self, cursor: DatasetCursor, on_corrupt: OnCorrupt, receipts: Any = None) -> None:
+    def __init__(
+        self,
+        cursor: DatasetCursor,
+        on_corrupt: OnCorrupt,
+        receipts: Any = None,
+        crops: Mapping[str, Crop] | None = None,
+        return_places: bool = False,
+    ) -> None:
         """``receipts``: makes what writes receipts, of batches of a size and with ``drop_last``."""
         self._cursor, self._receipts = cursor, None if receipts is None else lru_cache(receipts)
         self._on_corrupt: OnCorrupt = on_corrupt
+        # checks them, whatever the size of batches
+        LoaderOptions(1, crops=crops, return_places=return_places)
+        cursor.plan.data.cropped(crops, return_places)
+        self._crops, self._return_places = crops, return_places
         self._memories: dict[Lend | None, BatchMemory] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         receipts = None if self._receipts is None else self._receipts.__wrapped__
-        return DatasetOrigin, (self._cursor, self._on_corrupt, receipts)
+        return DatasetOrigin, (self._cursor, self._on_corrupt, receipts, self._crops, self._return_places)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -452,8 +473,9 @@ class DatasetOrigin:
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """The columns that are read."""
-        return tuple(column for _, column in self._cursor.plan.columns)
+        """The columns that are read, and those that say where crops begin."""
+        shown, places = self._cursor.plan.data.cropped(self._crops, self._return_places)
+        return (*shown, *places.values())
 
     @property
     def shard(self) -> tuple[int, int]:
@@ -486,7 +508,8 @@ class DatasetOrigin:
 
     def standing_at(self, epoch: int, position: int) -> DatasetOrigin:
         """The same samples, of which the next pass begins at a place."""
-        return DatasetOrigin(self._cursor.standing_at(epoch, position), self._on_corrupt)
+        standing = self._cursor.standing_at(epoch, position)
+        return DatasetOrigin(standing, self._on_corrupt, None, self._crops, self._return_places)
 
     def condition(self, text: str) -> str:
         """The one form of a condition; QueryError where it is wrong."""
@@ -516,7 +539,8 @@ class DatasetOrigin:
 
     def begin(self) -> OriginPass:
         """Starts a pass of the dataset."""
-        return DatasetPass(self._cursor, self._on_corrupt, self._memories, self._receipts)
+        crops = self._crops, self._return_places
+        return DatasetPass(self._cursor, self._on_corrupt, self._memories, self._receipts, *crops)
 
 
 class DatasetPass:
@@ -532,7 +556,10 @@ class DatasetPass:
         on_corrupt: OnCorrupt,
         memories: dict[Lend | None, BatchMemory],
         receipts: Any = None,
+        crops: Mapping[str, Crop] | None = None,
+        return_places: bool = False,
     ) -> None:
+        self._crops, self._return_places = crops or {}, return_places
         self._plan, self._position = cursor.plan, cursor.position
         self._run = cursor.begin(self._plan)
         self._rest = self._run  # what is read; of the run, as far as that has been handed out, a state tells
@@ -602,18 +629,23 @@ class DatasetPass:
     ) -> Iterator[Chunk]:
         """Reads the pass, with threads of the C core; batches into memory that ``lend(size)`` gives."""
         lend = lend if graph.batch else None  # samples are put together elsewhere
-        plan = self._plan if graph.columns is None else self._plan.with_columns(graph.columns)
-        size, fetched = graph.batch or rows_at_once(plan.row_bytes), plan.data.parts.is_fetched
-        ahead = graph.prefetch or LoaderOptions(size).prefetch_for(plan.row_bytes, fetched)
+        plan = self._plan if graph.columns is None else self._with_columns(graph.columns)
+        read = {column.name for _, column in plan.columns}
+        crops = {name: crop for name, crop in self._crops.items() if name in read}
+        row_bytes = plan.row_bytes_with(crops)
+        size, fetched = graph.batch or rows_at_once(row_bytes), plan.data.parts.is_fetched
+        ahead = graph.prefetch or LoaderOptions(size).prefetch_for(row_bytes, fetched)
         if graph.prefetch and not graph.batch:
             size, ahead = min(size, graph.prefetch), 1
-        fitting = int(budget.memory / 4 / max(1.0, plan.row_bytes * size))
+        fitting = int(budget.memory / 4 / max(1.0, row_bytes * size))
         options = LoaderOptions(
             size,
             drop_last=graph.drop_last,
             on_corrupt=self._on_corrupt,
             num_threads=None if fetched else min(4, budget.cpus),  # those of a store wait and do not compute
             prefetch=max(1, min(ahead, fitting, MOST_PREFETCH)),
+            crops=crops,
+            return_places=self._return_places and bool(crops),
         )
         return iter(
             DatasetSource(
@@ -629,6 +661,14 @@ class DatasetPass:
                 exclusion_mask=self._exclusion_mask(graph),
                 aligned=graph.aligned,
             )
+        )
+
+    def _with_columns(self, names: Sequence[str]) -> Plan:
+        """The plan with these columns of the stored ones; the places of crops come with their column."""
+        crops = self._crops if self._return_places else {}
+        read = [column.name for _, column in self._plan.columns]
+        return self._plan.with_columns(
+            [name for name in read if name in names or (name in crops and f"{name}_place" in names)]
         )
 
     def _exclusion_mask(self, graph: Graph) -> ExclusionMask | None:
