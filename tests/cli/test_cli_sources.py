@@ -219,6 +219,23 @@ def test_a_split_is_written_with_the_classes_of_its_training_set(
     failed(capsys, 2, "x has no list of classes", "write", "p/val", "d", "--classes-from", "x")
 
 
+def test_folders_are_numbered_as_the_labels_of_a_dataset_are(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {"type": "class", "names": ["owl", "dog", "2"]}
+    schema = {"image": "bytes", "label": {"type": "int32", "logical": names}}
+    with Writer("named", schema) as writer:
+        writer.write({"image": picture(1, 1), "label": 2})
+    folder(here / "p", {"dog/1.png": picture(1, 1), "owl/1.png": picture(1, 1)})
+    assert main(["write", "p", "q", "--classes-from", "named"]) == 0
+    assert [(r["class"], r["label"]) for r in rows("q")] == [("dog", 1), ("owl", 0)]
+    assert UniRecordDataset("q").schema["label"].logical == names
+    assert main(["write", "p", "named", "--append", "--columns", "image,label"]) == 0
+    assert [r["label"] for r in rows("named")] == [2, 1, 0]
+    folder(here / "r", {"cat/1.png": picture(1, 1)})
+    failed(capsys, 1, "class 'cat', which the dataset has not", "write", "r", "named", "--append")
+
+
 def test_rows_without_classes_are_appended_to_a_dataset_that_names_some(here: Path) -> None:
     with Writer("d", {"id": "int64", "name": "string"}, metadata={"classes": ["a"]}) as writer:
         writer.write({"id": 0, "name": "eve"})

@@ -1419,7 +1419,7 @@ def read_meanwhile(at: Path, call: Callable[[], Any]) -> Any:
 
 
 def labelled(*names: str) -> dict[str, Any]:
-    return {"label": {"type": "int32", "annotations": {"classes": list(names)}}}
+    return {"label": {"type": "int32", "logical": {"type": "class", "names": list(names)}}}
 
 
 def classes(at: Path, *names: str) -> Path:
@@ -2757,8 +2757,8 @@ OF_VALUES: Called = {
     ),
     "annotations that are a list": (
         lambda at: unirecord.Schema.parse({"x": {"type": "bytes", "annotations": ["image/jpeg"]}}),
-        'a dict such as {"media_type": "image/jpeg"}',
-        lambda at: unirecord.Schema.parse({"x": {"type": "bytes", "annotations": {"media_type": "image/jpeg"}}}),
+        'a dict such as {"unit": "ms"}',
+        lambda at: unirecord.Schema.parse({"x": {"type": "bytes", "annotations": {"unit": "ms"}}}),
     ),
     "an index of bytes": (
         lambda at: unirecord.Writer(at / "w", {"x": "bytes", "k": "int8"}, index=["x"]),
@@ -4124,7 +4124,7 @@ def test_no_option_is_advised_that_does_not_help(
 def test_a_class_that_is_compared_with_its_label_is_given_its_number(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    label = {"type": "int32", "annotations": {"classes": ["cat", "dog"]}}
+    label = {"type": "int32", "logical": {"type": "class", "names": ["cat", "dog"]}}
     with unirecord.Writer(tmp_path / "x", {"label": label}) as writer:
         writer.write_batch({"label": [0, 1, 1]})
     ask = ["inspect", str(tmp_path / "x"), "--count", "--where"]

@@ -253,7 +253,7 @@ def test_pictures_make_the_same_folders_again(pictures: Path, tmp_path: Path) ->
 def test_files_lie_in_the_folder_of_the_class_that_they_have_now(tmp_path: Path) -> None:
     """The path names folders of classes as they were when the pictures were read."""
     png = b"\x89PNG\r\n\x1a\n"
-    labels = {"type": "int32?", "annotations": {"classes": ["cat", "dog", "bird", "train"]}}
+    labels = {"type": "int32?", "logical": {"type": "class", "names": ["cat", "dog", "bird", "train"]}}
     rows = [  # path, split, class now -> where it lies
         ("train/cat/0.png", "train", "cat", "train/cat/0.png"),
         ("train/cat/1.png", "train", "dog", "train/dog/1-row1.png"),
@@ -271,7 +271,7 @@ def test_files_lie_in_the_folder_of_the_class_that_they_have_now(tmp_path: Path)
             tmp_path / kind, {"image": "bytes", "path": "string", "split": "string", kind: named}
         ) as w:
             for path, split, name, _ in rows:
-                number = None if name is None else labels["annotations"]["classes"].index(name)
+                number = None if name is None else labels["logical"]["names"].index(name)
                 w.write(
                     {"image": png, "path": path, "split": split, kind: number if kind == "label" else name}
                 )
@@ -296,7 +296,7 @@ def test_files_lie_in_the_folder_of_the_class_that_they_have_now(tmp_path: Path)
 
 
 def test_a_class_and_a_label_that_differ_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    labels = {"type": "int32", "annotations": {"classes": ["cat", "dog"]}}
+    labels = {"type": "int32", "logical": {"type": "class", "names": ["cat", "dog"]}}
     with Writer(tmp_path / "d.urec", {"image": "bytes", "label": labels, "class": "string"}) as writer:
         for label, name in ((0, "cat"), (1, "cat"), (1, "dog")):
             writer.write({"image": b"\xff\xd8\xff", "label": label, "class": name})

@@ -1,4 +1,4 @@
-"""What is said of columns (media types, names of classes) goes with an export, and comes back with it."""
+"""What is said of columns (logical types, chunks, annotations) goes with an export, and comes back with it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from image_folders import picture
 from unirecord import UniRecordDataset, Writer, export, write_dataset
 
 SCHEMA: dict[str, Any] = {
-    "image": {"type": "bytes", "annotations": {"media_type": "image/png", "color_space": "srgb"}},
-    "scan": {"type": "bytes?", "annotations": {"media_type": "image/avif"}},
-    "label": {"type": "int32", "annotations": {"classes": ["cat", "dög"]}},
-    "kind": {"type": "uint8?", "annotations": {"classes": ["a", "b"]}},
+    "image": {
+        "type": "bytes",
+        "logical": {"type": "media", "media": "image/png"},
+        "annotations": {"color_space": "srgb"},
+        "chunks": 65536,
+    },
+    "scan": {"type": "bytes?", "logical": {"type": "media", "media": "image/avif"}},
+    "label": {"type": "int32", "logical": {"type": "class", "names": ["cat", "dög"]}},
+    "kind": {"type": "uint8?", "logical": {"type": "class", "names": ["a", "b"]}},
     "depth": {
         "type": "float32",
         "shape": [2, 2],
@@ -41,9 +46,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "d"
 
 
-def annotations(path: Path) -> dict[str, Any]:
+def said(path: Path) -> dict[str, Any]:
     with UniRecordDataset(path) as ds:
-        return {column.name: column.annotations for column in ds.schema}
+        return {column.name: column.wire_annotations for column in ds.schema}
 
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "lance"])
@@ -52,7 +57,7 @@ def test_annotations_come_back_from_what_arrow_describes(path: Path, tmp_path: P
         pytest.skip("pylance is too large for every run")
     export(path, tmp_path / f"x.{kind}")
     write_dataset(tmp_path / f"x.{kind}", tmp_path / "again")
-    assert annotations(tmp_path / "again") == annotations(path)
+    assert said(tmp_path / "again") == said(path)
     with UniRecordDataset(path) as first, UniRecordDataset(tmp_path / "again") as second:
         assert second.metadata == {
             "classes": ["cat", "dög"],
@@ -60,25 +65,33 @@ def test_annotations_come_back_from_what_arrow_describes(path: Path, tmp_path: P
         }
         assert [row["image"] for row in second] == [row["image"] for row in first]
         write_dataset(second.to_batches().read_all(), tmp_path / "table")
-    assert annotations(tmp_path / "table") == annotations(path)
+    assert said(tmp_path / "table") == said(path)
 
 
 def test_other_programs_see_them_in_the_fields_of_parquet(path: Path, tmp_path: Path) -> None:
     export(path, tmp_path / "x.parquet")
     schema = pa.parquet.read_schema(tmp_path / "x.parquet")
-    assert json.loads(schema.field("label").metadata[b"unirecord.annotations"]) == {"classes": ["cat", "dög"]}
+    assert json.loads(schema.field("label").metadata[b"unirecord.annotations"]) == {
+        "logical": {"type": "class", "names": ["cat", "dög"]}
+    }
     assert (
         schema.field("plain").metadata is None
         or b"unirecord.annotations" not in schema.field("plain").metadata
     )
 
 
-@pytest.mark.parametrize("said", [b"{", b"[1]", b"3", b'{"a": 1e999}', b"\xff", b"[" * 100_000])
-def test_annotations_that_are_damaged_are_left_out(tmp_path: Path, said: bytes) -> None:
-    field = pa.field("x", pa.int64(), metadata={b"unirecord.annotations": said})
+@pytest.mark.parametrize(
+    "stored",
+    [
+        b"{", b"[1]", b"3", b'{"a": 1e999}', b"\xff", b"[" * 100_000, b'{"logical": 3}',
+        b'{"logical": {"type": "uuid"}}', b'{"chunks": 3, "a": 1}',
+    ],
+)  # fmt: skip
+def test_annotations_that_are_damaged_are_left_out(tmp_path: Path, stored: bytes) -> None:
+    field = pa.field("x", pa.int64(), metadata={b"unirecord.annotations": stored})
     pa.parquet.write_table(pa.table([[1, 2]], schema=pa.schema([field])), tmp_path / "x.parquet")
     assert write_dataset(tmp_path / "x.parquet", tmp_path / "d") == 2
-    assert annotations(tmp_path / "d") == {"x": {}}
+    assert said(tmp_path / "d") == {"x": {}}
 
 
 def test_files_end_as_their_media_type_says_where_their_bytes_do_not(path: Path, tmp_path: Path) -> None:
@@ -95,6 +108,6 @@ def test_class_folders_and_their_media_type_come_back(path: Path, tmp_path: Path
     export(path, tmp_path / "pictures", to="images", columns=["image", "label"])
     (tmp_path / "pictures" / "metadata.jsonl").unlink()  # the folders alone
     write_dataset(tmp_path / "pictures", tmp_path / "again")
-    found = annotations(tmp_path / "again")
-    assert found["image"] == {"media_type": "image/png"}
-    assert found["label"] == {"classes": ["cat", "dög"]}
+    found = said(tmp_path / "again")
+    assert found["image"] == {"logical": {"type": "media", "media": "image/png"}}
+    assert found["label"] == {"logical": {"type": "class", "names": ["cat", "dög"]}}

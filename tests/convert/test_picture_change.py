@@ -211,7 +211,10 @@ def test_a_folder_of_pictures(folder: Path, tmp_path: Path, capfd: pytest.Captur
         ("a/1.jpg", 45, 30), ("a/2.jpg", 30, 60), ("b/3.png", 10, 12)
     ]  # fmt: skip
     assert all(opened(row["image"]).size == (row["width"], row["height"]) for row in rows)
-    assert UniRecordDataset(tmp_path / "out").schema["image"].annotations == {"media_type": "image/jpeg"}
+    assert UniRecordDataset(tmp_path / "out").schema["image"].logical == {
+        "type": "media",
+        "media": "image/jpeg",
+    }
     with pytest.raises(SchemaError, match=r"b/4.jpg: it cannot be decoded.*--on-error skip"):
         write_dataset(folder, tmp_path / "x", resize=30, reencode="jpeg:90", on_error="raise")
     assert (

@@ -47,7 +47,7 @@ def test_cifar_is_read_from_pickles_and_from_binary_files(tmp_path: Path) -> Non
     wanted = [{"image": images[i].tolist(), "label": labels[i]} for i in range(40)]
     source = open_source(str(tmp_path / "c"))
     assert source.metadata == {"classes": [f"c{i}" for i in range(10)]}
-    assert source.schema["label"].annotations == source.metadata
+    assert source.schema["label"].class_names == source.metadata["classes"]
     assert rows_at(tmp_path / "c") == wanted
     raw = images.transpose(0, 3, 1, 2).reshape(40, -1)
     rows = b"".join(bytes([label]) + pixels.tobytes() for label, pixels in zip(labels, raw, strict=True))
@@ -251,9 +251,21 @@ def test_names_of_the_values_of_hdf5_are_classes_or_named_as_left_out(tmp_path: 
         for name, values in (("kind", {"dog": 1, "cat": 0}), ("flags", {"low": 1, "high": 4})):
             file.create_dataset(name, data=[1, 1], dtype=h5py.enum_dtype(values, basetype="u1"))
     source = open_source(str(tmp_path / "x.h5"))
-    assert source.schema["kind"].annotations == {"classes": ["cat", "dog"]}
+    assert source.schema["kind"].class_names == ["cat", "dog"]
     why = "left out: they do not number the values from 0 without a gap"
     assert said_of_left_out(source.left_out) == [f"the names of the values of flags: {why}"]
+
+
+def test_attributes_called_as_what_a_schema_says_are_left_out_and_named(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"] = np.arange(3)
+        file["x"].attrs.update({"logical": "yes", "chunks": 7, "units": "m"})
+    source = open_source(str(tmp_path / "x.h5"))
+    assert source.schema["x"].wire_annotations == {"unit": "m"}
+    assert said_of_left_out(source.left_out) == [
+        f"attribute {name!r} of x: left out: a schema says something else by this name"
+        for name in ("logical", "chunks")
+    ]
 
 
 def test_a_heap_that_hdf5_never_gets_through_is_refused(

@@ -331,8 +331,8 @@ def pictures() -> datasets.Dataset:
 
 
 HUGGING_FACE = {
-    "image": {"type": "bytes", "annotations": {"media_type": "image/*"}},
-    "label": {"type": "int32", "annotations": {"classes": ["cat", "dog", "owl"]}},
+    "image": {"type": "bytes", "logical": {"type": "media", "media": "image/*"}},
+    "label": {"type": "int32", "logical": {"type": "class", "names": ["cat", "dog", "owl"]}},
     "box": {"type": "float32", "shape": [4]},
     "grid": {"type": "int32", "shape": [2, 3]}, "text": "string",
 }  # fmt: skip

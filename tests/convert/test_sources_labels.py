@@ -113,12 +113,23 @@ def coco(tmp_path: Path, content: Any, pictures: str = "val2017") -> str:
     return str(path)
 
 
+def test_names_of_classes_that_stand_twice_are_none_and_that_is_said(tmp_path: Path) -> None:
+    twice = {**COCO, "categories": [{**one, "name": "dog"} for one in COCO["categories"]]}
+    source = open_source(coco(tmp_path, twice))
+    assert source.schema["labels"].logical is None
+    (said,) = (one for one in source.left_out if one.column == "labels")
+    assert (said.name, said.reason) == (
+        "the names of the values of labels",
+        "left out: names has 'dog' twice",
+    )
+
+
 def test_coco_annotations_become_arrays_by_picture(tmp_path: Path) -> None:
     source = open_source(coco(tmp_path, COCO))
     assert source.kind == "coco"
     assert source.metadata == {"classes": ["car", "dog"], "category_ids": [3, 18]}
-    assert source.schema["labels"].annotations == {"classes": ["car", "dog"]}
-    assert source.schema["image"].annotations == {"media_type": "image/png"}
+    assert source.schema["labels"].class_names == ["car", "dog"]
+    assert source.schema["image"].media_type == "image/png"
     empty, full = rows_at(source.path)
     assert empty["image"] == SMALL["b.png"]
     assert (empty["boxes"], empty["labels"], empty["masks"]) == ([], [], [])
@@ -191,11 +202,12 @@ def test_boxes_say_what_their_numbers_are(tmp_path: Path) -> None:
         "xyxy": open_source(voc_folder(tmp_path / "v")),
         "cxcywh": open_source(yolo_folder(tmp_path / "y")),
     }
-    said = {form: source.schema["boxes"].annotations for form, source in sources.items()}
+    boxes = {form: source.schema["boxes"] for form, source in sources.items()}
+    said = {form: (column.logical, column.annotations) for form, column in boxes.items()}
     assert said == {
-        "xywh": {"box_format": "xywh", "unit": "px", "origin": 0},
-        "xyxy": {"box_format": "xyxy", "unit": "px", "origin": 1},
-        "cxcywh": {"box_format": "cxcywh", "unit": "picture"},
+        "xywh": ({"type": "boxes", "form": "xywh"}, {"unit": "px", "origin": 0}),
+        "xyxy": ({"type": "boxes", "form": "xyxy"}, {"unit": "px", "origin": 1}),
+        "cxcywh": ({"type": "boxes", "form": "cxcywh"}, {"unit": "picture"}),
     }
     outlines = open_source(yolo_folder(tmp_path / "o", "0 0 0 0.5 0 0.5 1"))
     assert outlines.schema["shapes"].annotations == {"unit": "picture"}
@@ -271,7 +283,7 @@ def test_sound_has_the_classes_of_its_folders_and_texts_beside_it_are_named(tmp_
     path = folder(tmp_path / "p", {**clips, **beside})
     source = open_source(path)
     assert source.metadata == {"classes": ["no", "yes"]}
-    assert source.schema["label"].annotations == {"classes": ["no", "yes"]}
+    assert source.schema["label"].class_names == ["no", "yes"]
     assert sorted(one.name for one in source.left_out if one.expected and one.rows) == sorted(beside)
     said = "a list of what is said in the files: left out: a table beside the files, metadata.csv"
     assert any(line.startswith(said) for line in said_of_left_out(source.left_out))
@@ -298,7 +310,7 @@ def test_sound_has_what_a_table_says_of_it(tmp_path: Path) -> None:
     }
     source = open_source(folder(tmp_path / "clips", files))
     assert (source.kind, source.left_out) == ("files", [])
-    assert source.schema["data"].annotations == {"media_type": "audio/wav"}
+    assert source.schema["data"].media_type == "audio/wav"
     assert [(row["data"], row["path"], row["text"]) for row in rows_at(tmp_path / "clips")] == [
         (b"RIFF one", "1.wav", "one"), (b"RIFF two", "2.wav", "two"),
     ]  # fmt: skip

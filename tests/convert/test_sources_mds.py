@@ -29,7 +29,7 @@ def test_every_value_equals_that_of_streaming(packing: str) -> None:
         assert {name.replace("[", "_").strip("]"): value for name, value in plain(row).items()} == values
     assert source.schema.to_spec()["grid"] == {"type": "float32", "shape": [2, 3]}
     assert source.schema.to_spec()["tokens"] == {"type": "int64", "shape": [-1]}
-    assert source.schema["photo"].annotations == {"media_type": "image/jpeg"}
+    assert source.schema["photo"].media_type == "image/jpeg"
 
 
 def test_a_shard_alone_and_types_that_are_asked_for(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ EVERY_TYPE = {
     "fixed": {"type": "uint8", "shape": [2]}, "maybe": {"type": "int16?", "shape": [2]},
     "ragged": {"type": "float64", "shape": [-1]}, "image": {"type": "uint8?", "shape": [-1, -1, 3]},
     "half": {"type": "bfloat16", "shape": [2]},
-    "label": {"type": "int32", "annotations": {"classes": ["cat", "dog"]}},
+    "label": {"type": "int32", "logical": {"type": "class", "names": ["cat", "dog"]}},
 }  # fmt: skip
 
 

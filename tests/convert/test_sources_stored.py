@@ -30,8 +30,8 @@ def test_metadata_of_any_kind_are_kept(tmp_path: Path, metadata: Any) -> None:
 
 
 SCHEMA = {
-    "label": {"type": "int32", "annotations": {"classes": ["a", "b", "c"]}},
-    "image": {"type": "bytes", "codec": "zstd", "annotations": {"media_type": "image/png"}},
+    "label": {"type": "int32", "logical": {"type": "class", "names": ["a", "b", "c"]}},
+    "image": {"type": "bytes", "codec": "zstd", "logical": {"type": "media", "media": "image/png"}},
     "name": "string?",
     "text": "text",
     "vec": "float32[-1]",
@@ -79,8 +79,8 @@ def test_every_value_and_what_is_said_of_them_is_kept(
     assert rows("dst") == wanted
     with UniRecordDataset("dst") as ds:
         assert ds.metadata == {"classes": ["a", "b", "c"]}
-        assert ds.schema["y"].annotations == {"classes": ["a", "b", "c"]}
-        assert ds.schema["picture"].annotations == {"media_type": "image/png"}
+        assert ds.schema["y"].class_names == ["a", "b", "c"]
+        assert ds.schema["picture"].media_type == "image/png"
     found = open_source("dst")
     assert len(open_source("src").units) > 1
     assert found.schema.to_spec() == {

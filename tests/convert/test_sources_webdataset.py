@@ -42,7 +42,7 @@ def test_every_value_equals_that_of_tarfile() -> None:
     array = {"type": "float32", "shape": [8, 8]}
     assert source.schema.to_spec() == {
         "key": "string", "cls": "int64", "json": "object", "pixels_npy": array,
-        "png": {"type": "bytes", "annotations": {"media_type": "image/png"}},
+        "png": {"type": "bytes", "logical": {"type": "media", "media": "image/png"}},
     }  # fmt: skip
     rows = rows_at(FOLDER)
     assert source.rows == len(rows) == 200
@@ -101,7 +101,7 @@ def test_kinds_of_files(tmp_path: Path) -> None:
 def test_the_media_type_of_files_is_that_of_their_endings(tmp_path: Path) -> None:
     files = {"1.jpg": b"a", "1.left.PNG": b"b", "1.mp3": b"c", "1.pyd": b"d", "2.jpg": b"e"}
     schema = open_source(str(archive(tmp_path / "x.tar", files))).schema
-    said = {column.name: column.annotations.get("media_type") for column in schema}
+    said = {column.name: column.media_type for column in schema}
     assert said == {
         "key": None, "jpg": "image/jpeg", "left_png": "image/png", "mp3": "audio/mpeg", "pyd": None
     }  # fmt: skip

@@ -20,8 +20,8 @@ from unirecord.cli.main import main
 from unirecord.format.schema import Schema
 
 SAID = {
-    "image": {"media_type": "image/jpeg", "color_space": "srgb"},
-    "label": {"classes": ["cat", "dög", 'a "quoted" \\ one'], "weights": [0.5, 1, None, True, -(1 << 63)]},
+    "image": {"color_space": "srgb", "description": "by hand"},
+    "label": {"words": ["cat", "dög", 'a "quoted" \\ one'], "weights": [0.5, 1, None, True, -(1 << 63)]},
 }
 SCHEMA = {
     "image": {"type": "bytes?", "annotations": SAID["image"]},
@@ -50,7 +50,7 @@ def test_annotations_come_back_as_they_were_given(tmp_path: Path, name: str) -> 
     assert ds[0]["label"] == 1
     assert ds.schema.to_spec()["image"] == SCHEMA["image"]
     assert Schema.parse(ds.schema.to_spec()).says_the_same_as(ds.schema)
-    ds.schema["image"].annotations["media_type"] = "other"  # a dict of the caller's own
+    ds.schema["image"].annotations["color_space"] = "other"  # a dict of the caller's own
     assert ds.schema["image"].annotations == SAID["image"]
     assert unirecord.verify(path).ok
     part = read_part(path) if name == "a.urec" else read_directory(path)[0]
@@ -163,13 +163,13 @@ def test_parts_and_directories_that_are_read_together_may_say_different_things(t
 @pytest.mark.parametrize(
     ("one", "other", "key"),
     [
-        ({"box_format": "xywh"}, {"box_format": "cxcywh"}, "box_format"),
-        ({"box_format": "xyxy", "unit": "px"}, {"box_format": "xyxy", "unit": "picture"}, "unit"),
+        ({"unit": "px"}, {"unit": "picture"}, "unit"),
         ({"unit": "px", "origin": 0}, {"unit": "px", "origin": 1}, "origin"),
-        ({"classes": ["a", "b"]}, {"classes": ["b", "a"]}, "classes"),
         ({"scale_factor": 0.1}, {"scale_factor": 0.2}, "scale_factor"),
         ({"unit": "px", "description": "by hand"}, {"unit": "px", "description": "by machine"}, None),
-        ({"box_format": "xywh"}, {}, None),
+        ({"unit": "px"}, {}, None),
+        # Keys that logical types have taken the place of mean nothing.
+        ({"classes": ["a", "b"], "box_format": "xywh"}, {"classes": ["b", "a"], "box_format": "xyxy"}, None),
     ],
 )
 def test_values_that_mean_other_things_are_not_put_together(
@@ -213,11 +213,15 @@ def test_inspect_shows_annotations(tmp_path: Path, capsys: pytest.CaptureFixture
     path = write_one(tmp_path / "a.urec")
     assert main(["inspect", str(path)]) == 0
     shown = capsys.readouterr().out
-    assert "image: media_type image/jpeg" in shown
-    assert 'label: classes ["cat"' in shown
+    assert "image: color_space srgb" in shown
+    assert 'label: words ["cat"' in shown
     assert main(["inspect", str(path), "--json"]) == 0
     described = json.loads(capsys.readouterr().out)
     assert described["columns"][0]["annotations"] == SAID["image"]
+
+
+def logical_types(path: Path) -> dict[str, Any]:
+    return {column.name: column.logical for column in UniRecordDataset(path).schema if column.logical}
 
 
 def test_a_folder_of_pictures_says_what_it_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,15 +231,16 @@ def test_a_folder_of_pictures_says_what_it_holds(tmp_path: Path, capsys: pytest.
         (tmp_path / "in" / place).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (4, 4)).save(tmp_path / "in" / place)
     assert main(["write", str(tmp_path / "in"), str(tmp_path / "out")]) == 0
-    said = {"image": {"media_type": "image/jpeg"}, "label": {"classes": ["cat", "dog"]}}
-    assert annotations(tmp_path / "out") == said
+    classes = {"type": "class", "names": ["cat", "dog"]}
+    said = {"image": {"type": "media", "media": "image/jpeg"}, "label": classes}
+    assert logical_types(tmp_path / "out") == said
     Image.new("RGB", (4, 4)).save(tmp_path / "in/cat/3.png")
     assert main(["write", str(tmp_path / "in"), str(tmp_path / "mixed")]) == 0
-    assert annotations(tmp_path / "mixed")["image"] == {"media_type": "image/*"}
+    assert logical_types(tmp_path / "mixed")["image"] == {"type": "media", "media": "image/*"}
     capsys.readouterr()
     assert main(["write", str(tmp_path / "in"), str(tmp_path / "out"), "--append"]) == 0
     assert "column 'image' is said to hold image/jpeg there; this is image/*" in capsys.readouterr().out
-    assert annotations(tmp_path / "out") == said
+    assert logical_types(tmp_path / "out") == said
 
 
 class Torchvision:
@@ -254,7 +259,7 @@ class Torchvision:
 
 def test_the_classes_of_a_torchvision_dataset_are_said_of_its_labels(tmp_path: Path) -> None:
     unirecord.write_dataset(Torchvision(), tmp_path / "set", names=["image", "target"])
-    assert annotations(tmp_path / "set") == {"target": {"classes": ["cat", "dog"]}}
+    assert logical_types(tmp_path / "set") == {"target": {"type": "class", "names": ["cat", "dog"]}}
 
 
 def test_more_than_fifteen_keys_of_a_later_version_are_ignored_in_parts_of_a_directory(

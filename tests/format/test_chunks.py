@@ -177,7 +177,7 @@ WRONG_CHUNKS = [
     ({"type": "text", "chunks": [7]}, "so many bytes"),
     ({"type": "object", "chunks": 7}, "cannot be cut"),
     ({"type": "int32", "chunks": 7}, "cannot be cut"),
-    ({"type": "bytes", "chunks": 7, "annotations": {"chunks": 8}}, "two ways"),
+    ({"type": "bytes", "chunks": 7, "annotations": {"chunks": 8}}, "beside the type"),
 ]
 
 

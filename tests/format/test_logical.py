@@ -83,12 +83,10 @@ def test_they_are_stored_and_come_back(tmp_path: Path, name: str) -> None:
         assert len(read_directory(path)[0].rows) == 6
 
 
-def test_a_name_alone_and_among_the_annotations_means_the_same() -> None:
+def test_a_name_alone_means_the_same() -> None:
     spelled = [
         {"type": "int32", "logical": "date"},
         {"type": "int32", "logical": {"type": "date"}},
-        {"type": "int32", "annotations": {"logical": {"type": "date"}}},
-        {"type": "int32", "annotations": {"logical": "date"}, "logical": None},
     ]
     schemas = [Schema.parse({"a": spec}) for spec in spelled]
     assert all(schema.says_the_same_as(schemas[0]) for schema in schemas)
@@ -144,12 +142,13 @@ def test_what_is_none_is_refused_when_it_is_given(stored: str, given: Any, what:
         Schema.parse({"a": {"type": stored, "logical": given}})
 
 
-def test_it_is_said_once() -> None:
-    both = {"type": "int32", "logical": {"type": "class", "names": ["a"]}, "annotations": {"classes": ["a"]}}
-    with pytest.raises(SchemaError, match="what the annotation 'classes' says"):
-        Schema.parse({"a": both})
-    with pytest.raises(SchemaError, match="two logical types"):
-        Schema.parse({"a": {"type": "int32", "logical": "date", "annotations": {"logical": "uuid"}}})
+@pytest.mark.parametrize("key", ["logical", "chunks"])
+def test_it_stands_beside_the_type_and_not_among_the_annotations(key: str) -> None:
+    said = {"logical": {"type": "media", "media": "image/*"}, "chunks": 10}
+    with pytest.raises(SchemaError, match=f"column 'a'.*{key}.*beside the type"):
+        Schema.parse({"a": {"type": "bytes", "annotations": {key: said[key]}}})
+    column = Schema.parse({"a": {"type": "bytes", **said, "annotations": {"unit": "1"}}})["a"]
+    assert (column.logical, column.chunks, column.annotations) == (said["logical"], (10,), {"unit": "1"})
 
 
 def forged(path: Path, base: str, shape: list[int] | None, said: Any) -> MadePart:
@@ -180,6 +179,7 @@ def test_a_hostile_one_changes_no_value_and_is_reported(tmp_path: Path, stored: 
     with UniRecordDataset(part.path) as ds:
         for found, row in zip(ds, part.rows, strict=True):
             assert np.asarray(found["a"]).tobytes() == np.asarray(row["a"]).tobytes()
+        assert (ds.schema["a"].class_names, ds.schema["a"].media_type) == (None, None)
     (problem,) = verify(part.path).problems
     assert "logical type is none" in problem.what
     assert problem.column == "a"
@@ -288,7 +288,7 @@ def test_inspect_and_the_manifest_say_them(tmp_path: Path, capsys: pytest.Captur
     assert "class: logical type class(names cat, dög)" in out
     assert main(["inspect", "--json", str(path)]) == 0
     columns = json.loads(capsys.readouterr().out)["columns"]
-    assert columns[1]["annotations"]["logical"] == TIMESTAMP
+    assert (columns[1]["logical"], columns[1]["annotations"]) == (TIMESTAMP, {})
     schema = json.loads((path / "manifest.json").read_text())["schema"]
     assert schema[1][3]["logical"] == TIMESTAMP
 
@@ -316,6 +316,35 @@ def test_a_difference_is_an_error_that_names_both(tmp_path: Path, join: str, oth
         assert "'t'" in str(error.value)
         assert "us" in str(error.value)
         assert ("ms" if other is MILLISECONDS else "none" if join != "merge" else "{}") in str(error.value)
+
+
+@pytest.mark.parametrize("join", ["opened together", "mix"])
+@pytest.mark.parametrize("other", ["image/png", None])
+def test_media_types_may_differ_since_a_file_says_what_it_is(
+    tmp_path: Path, join: str, other: str | None
+) -> None:
+    paths = []
+    for media in ("image/jpeg", other):
+        schema = {"t": {"type": "bytes", "logical": media and {"type": "media", "media": media}}}
+        paths.append(tmp_path / f"{media}".replace("/", "-"))
+        with Writer(paths[-1], schema) as writer:
+            writer.write({"t": b"x"})
+    assert len(JOINS[join](*paths)) == 2
+
+
+LABELS = {"t": {"type": "int64", "logical": {"type": "class", "names": ["cat", "dog"]}}}
+
+
+def test_a_table_of_another_type_keeps_what_still_fits_it(tmp_path: Path) -> None:
+    """Of what a source says of a column, a type that is asked for keeps its logical type where that is one of it."""
+    path = made(tmp_path / "set", schema=LABELS)
+    for asked, kept in (
+        ("int8", LABELS["t"]["logical"]),
+        ("float32", None),
+        ({"type": "int8", "logical": None}, None),
+    ):
+        unirecord.write_dataset(path, tmp_path / "again", schema={"t": asked}, overwrite=True)
+        assert UniRecordDataset(tmp_path / "again").schema["t"].logical == kept
 
 
 def test_append_refuses_another_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,7 +49,7 @@ def test_features_say_what_columns_are(path: Path) -> None:
 
 
 def test_sound_is_a_feature_of_its_own_and_comes_as_it_is_stored(tmp_path: Path) -> None:
-    column = {"type": "bytes?", "annotations": {"media_type": "audio/wav"}}
+    column = {"type": "bytes?", "logical": {"type": "media", "media": "audio/wav"}}
     with Writer(tmp_path / "a.urec", {"sound": column}) as writer:
         writer.write_batch({"sound": [b"RIFF one", None, b"RIFF three"]})
     with UniRecordDataset(tmp_path / "a.urec") as ds:

@@ -227,11 +227,16 @@ def test_values_are_replaced_in_their_places(tmp_path: Path) -> None:
     assert [len(part.columns.files) for part in named.parts if part.columns is not None] == [1, 1]
 
 
+SAID_OF_LABEL = {
+    "logical": {"type": "class", "names": ["cat", "dog"]}, "annotations": {"description": "by hand", "unit": "1"}
+}  # fmt: skip
+
+
 def labelled(path: Path) -> Path:
     """Eight pictures' labels, in two parts, with what goes with them."""
-    label = {"type": "int32", "annotations": {"classes": ["cat", "dog"], "description": "by hand"}}
+    label = {"type": "int32", **SAID_OF_LABEL}
     schema = {
-        "image": {"type": "bytes", "annotations": {"media_type": "image/png"}},
+        "image": {"type": "bytes", "logical": {"type": "media", "media": "image/png"}},
         "path": "string", "label": label, "class": "string", "width": "int32", "score": "float32?",
     }  # fmt: skip
     with faults.unsynced():
@@ -248,17 +253,18 @@ def labelled(path: Path) -> Path:
     return path
 
 
-OTHER = {"type": "int32", "annotations": {"classes": ["no", "yes"]}}
+OTHER = {"type": "int32", "logical": {"type": "class", "names": ["no", "yes"]}}
 
 
 @pytest.mark.parametrize(
     ("spec", "kept"),
     [
-        ("int32", {"classes": ["cat", "dog"], "description": "by hand"}),
-        ("int64?", {"classes": ["cat", "dog"], "description": "by hand"}),
+        ("int32", SAID_OF_LABEL),
+        ("int64?", SAID_OF_LABEL),
         ({"type": "int32", "annotations": {}}, {}),
-        (OTHER, OTHER["annotations"]),
-        ("string", {"description": "by hand"}),
+        ({"type": "int32", "logical": None}, {}),
+        (OTHER, {"logical": OTHER["logical"]}),
+        ("string", {"annotations": {"description": "by hand"}}),
     ],
 )
 @pytest.mark.filterwarnings("ignore:.*label")
@@ -271,8 +277,10 @@ def test_a_replaced_column_keeps_its_annotations_unless_others_are_given(
     with faults.unsynced():
         for given in (values, lambda batch: {"label": [str(n) if is_text else 1 for n in batch["label"]]}):
             found = unirecord.add_columns(path, {"label": spec}, given, replace=True)
-            assert unirecord.UniRecordDataset(path).schema["label"].annotations == kept
-            assert any("without its annotation classes" in said for said in found.said) == is_text
+            label = unirecord.UniRecordDataset(path).schema["label"]
+            assert label.spec == ({"type": str(label), **kept} if kept else str(label))
+            lost = "without its logical type class(names cat, dog), annotation unit"
+            assert any(lost in one for one in found.said) == is_text
             unirecord.restore(path, 2)
 
 

@@ -11,8 +11,8 @@ from PIL import Image
 NAMES = ["cat", "dog", "owl"]
 SCHEMA = {
     "n": "int64",
-    "label": {"type": "int32?", "annotations": {"classes": NAMES}},
-    "image": {"type": "bytes?", "annotations": {"media_type": "image/png"}},
+    "label": {"type": "int32?", "logical": {"type": "class", "names": NAMES}},
+    "image": {"type": "bytes?", "logical": {"type": "media", "media": "image/png"}},
     "pixels": {"type": "uint8?", "shape": [2, 3]},
     "boxes": {"type": "float32", "shape": [-1, 4]},
     "tag": "object",

@@ -181,7 +181,7 @@ def specification(r: random.Random, rows: int) -> Spec:
         if r.random() < 0.1:
             c.annotations = {
                 "unit": "ms",
-                "classes": [s for s in WORDS if s.isprintable()],
+                "words": [s for s in WORDS if s.isprintable()],
                 "range": [0, 0.5, None, {"a": True}],
             }
         elif r.random() < 0.2:

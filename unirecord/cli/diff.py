@@ -90,7 +90,7 @@ def _print(first: str, second: str, found: Diff) -> None:
         say(f"column {name!r} is in {second} alone")
     for column in found.columns_retyped:
         if column.type == column.other_type:
-            say(f"column {column.name!r} has other annotations")
+            say(f"column {column.name!r} has another logical type, chunks or annotations")
         else:
             more = "" if column.compared else "; its values were not compared"
             say(

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import ColumnError, ExistsError, SchemaError
-from ..format.column import LOGICAL_KEY, SCALAR_TYPES, Column, shown_type
+from ..format.column import SCALAR_TYPES, Column, shown_type
 from ..format.logical import shown
 from ..inspect.cells import extract
 from ..inspect.describe import ColumnDescription, Description, describe
@@ -171,18 +171,14 @@ def _print_columns(found: Description) -> None:
     say("")
     align = "<<<>>><<>><"
     print_table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept))
+    width = max(40, shutil.get_terminal_size((160, 24)).columns)
     for column in found.columns:
-        for name, value in column.annotations.items():
-            if name == LOGICAL_KEY and isinstance(value, dict):
-                say(
-                    clipped(
-                        f"{column.name}: logical type {shown(value)}",
-                        max(40, shutil.get_terminal_size((160, 24)).columns),
-                    )
-                )
-                continue
-            said = f"{column.name}: {name} {value if isinstance(value, str) else to_json(cell_json(value))}"
-            say(clipped(said, max(40, shutil.get_terminal_size((160, 24)).columns)))
+        said = [] if column.logical is None else [f"logical type {shown(column.logical)}"]
+        more = ({} if column.chunks is None else {"chunks": column.chunks}) | column.annotations
+        for name, value in more.items():
+            said.append(f"{name} {value if isinstance(value, str) else to_json(cell_json(value))}")
+        for one in said:
+            say(clipped(f"{column.name}: {one}", width))
     other_data = found.data_bytes - sum(c.data_bytes for c in found.columns)
     other_index = found.index_bytes - sum(c.index_bytes for c in found.columns)
     about = "" if all(c.exact for c in found.columns) else "about "

@@ -42,7 +42,7 @@ from ..convert.task import keep_freed_memory
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
 from ..format.column import Codec, Column
-from ..format.logical import shown
+from ..format.logical import other_logical, shown
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
@@ -260,7 +260,7 @@ def _check_logical_types(schema: Schema, before: Schema) -> None:
     """Refuse values of another logical type than those that are there; a source that says none is taken at its word."""
     for column in schema:
         there = before[column.name].logical if column.name in before else None
-        if column.name in before and column.logical not in (None, there):
+        if column.name in before and column.logical is not None and other_logical(there, column.logical):
             raise UsageError(
                 f"column {column.name!r} has the logical type {shown(there)} in the dataset, and "
                 f"{shown(column.logical)} here: convert it first, or leave it out"
@@ -271,8 +271,8 @@ def _other_media_types(schema: Schema, before: Schema) -> list[str]:
     """What to say of columns that hold another kind of files than the dataset says of them."""
     notes = []
     for column in schema:
-        new = column.annotations.get("media_type")
-        old = before[column.name].annotations.get("media_type") if column.name in before else None
+        new = column.media_type
+        old = before[column.name].media_type if column.name in before else None
         if new is not None and old not in (None, new, "image/*"):
             notes.append(f"column {column.name!r} is said to hold {old} there; this is {new}")
     return notes
@@ -304,14 +304,22 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
         raise UsageError(str(error)) from None
 
 
+def _numbered(dataset: Any) -> Sequence[str] | None:
+    """The classes by number that a dataset names: by its column ``label``, else in its metadata."""
+    label = dataset.schema["label"].class_names if "label" in dataset.schema else None
+    return label or classes_of(dataset.metadata)
+
+
 def _classes(args: argparse.Namespace, before: Any) -> Sequence[str] | None:
     """The classes by number of the dataset that is appended to, or of ``--classes-from``."""
-    known = None if before is None else classes_of(before.metadata)
+    known = None if before is None else _numbered(before)
     if args.classes_from is None:
         return known
-    asked = classes_of(resolve(args.classes_from).metadata)
+    asked = _numbered(resolve(args.classes_from))
     if asked is None:
-        raise UsageError(f"--classes-from: {args.classes_from} has no list of classes in its metadata")
+        raise UsageError(
+            f"--classes-from: {args.classes_from} has no list of classes, of its label or in its metadata"
+        )
     if known is not None and list(known) != list(asked):
         raise UsageError(
             f"--classes-from: {args.classes_from} numbers its classes otherwise than {args.target}, "
@@ -325,7 +333,7 @@ def _check_classes(source: Source, before: Any, args: argparse.Namespace) -> Non
     new = (
         None if source.takes_classes or not isinstance(source.metadata, dict) else classes_of(source.metadata)
     )
-    known = None if before is None else classes_of(before.metadata)
+    known = None if before is None else _numbered(before)
     if new is not None and known is not None and list(new) != list(known):
         raise UsageError(
             f"{args.source} numbers its classes otherwise than {args.target}, to which is appended: "

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchemaError, StaleError, TransformError, UniRecordError
-from ..format.column import LOGICAL_KEY, Column, pack_annotations
-from ..format.logical import problem_of, shown
+from ..format.column import Column, with_meaning_of
+from ..format.logical import shown
 from ..format.metadata import CREATED_BY, pack_user
 from ..format.schema import Schema
 from ..loading.batch import SampleReader, items_of
@@ -484,14 +484,6 @@ def _shown(key: Any) -> str:
 # Which columns are to be added, and what gives their values: a function, or a table, as a source of column parts.
 
 
-# Annotations with a meaning (docs/schema.md) that is of some types alone.
-_ONLY_OF: Final[dict[str, Callable[[Column], bool]]] = {
-    "classes": lambda column: column.dtype is not None and column.dtype.kind in "iu",
-    "media_type": lambda column: column.type == "bytes",
-    "unit": lambda column: column.dtype is not None,
-}
-
-
 @dataclass(frozen=True)
 class MadeColumns:
     """The new columns of a snapshot, as a source; those to be looked up by value; how many rows went without.
@@ -589,16 +581,13 @@ def _with_annotations(schema: Schema, given: Any, before: Schema) -> tuple[Schem
     columns = []
     for column in schema:
         spec = given.get(column.name) if isinstance(given, Mapping) else None
-        is_given = column.packed_annotations or (isinstance(spec, Mapping) and "annotations" in spec)
+        is_given = column.packed_annotations or (
+            isinstance(spec, Mapping) and not {"annotations", "logical"}.isdisjoint(spec)
+        )
         if column.name in before and not is_given:
-            known = before[column.name].annotations
-            lost = [key for key, is_of in _ONLY_OF.items() if key in known and not is_of(column)]
-            if LOGICAL_KEY in known and problem_of(known[LOGICAL_KEY], column.type, column.shape) is not None:
-                lost.append(LOGICAL_KEY)
+            column, lost = with_meaning_of(column, before[column.name])
             if lost:
-                said.append(f"{column.name} is {column} now, without its annotation {', '.join(lost)}")
-            left = {key: value for key, value in known.items() if key not in lost}
-            column = replace(column, packed_annotations=pack_annotations(column.name, left))
+                said.append(f"{column.name} is {column} now, without its {', '.join(lost)}")
         elif column.name in before and column.logical != (was := before[column.name].logical):
             said.append(
                 f"{column.name} has the logical type {shown(column.logical)} now, and had {shown(was)}"
@@ -619,19 +608,17 @@ def _said_of_others(schema: Schema, snapshot: Snapshot) -> list[str]:
     """Columns, and names in the metadata, that were made of what is replaced, and do not follow."""
     before, said = snapshot.schema, []
     stays = [name for name in before.names if name not in schema]
-    pictures = [c.name for c in before if str(c.annotations.get("media_type", "")).startswith("image/")]
+    pictures = [c.name for c in before if (c.media_type or "").startswith("image/")]
     sizes = [name for name in stays if name in ("width", "height")]
     for name in (name for name in pictures if name in schema and sizes):
         said += [f"{name} has new values; {' and '.join(sizes)} are of the pictures of before"]
-    named = "label" in before and ("classes" in before["label"].annotations or classes_of(snapshot.metadata))
+    named = "label" in before and (before["label"].class_names or classes_of(snapshot.metadata))
     for new, old in (("label", "class"), ("class", "label")):
         if new in schema and named and new in before and old in stays:
             said.append(f"{new} has new values; {old}, which says the same otherwise, has those of before")
     known = classes_of(snapshot.metadata)
-    if known is not None and "label" in schema:
-        names = schema["label"].annotations.get("classes", known)
-        if names != known:
-            said.append("label has other classes; those in the metadata are the ones of before")
+    if known is not None and "label" in schema and (schema["label"].class_names or known) != known:
+        said.append("label has other classes; those in the metadata are the ones of before")
     return said
 
 
@@ -712,7 +699,8 @@ def add_columns(
         reads: of a function: the columns that it is given; all by default.
         index: scalar columns of the new ones to be looked up by value, as for `Writer`.
         replace: columns that are there already get the new values, in their places; those that were looked up by value
-            still are, and annotations stay unless others are given. A warning says what does not follow.
+            still are, and logical types and annotations stay unless others are given. A warning says what does not
+            follow.
         keep: of a table with a key: in columns that are replaced, rows that it has no row for keep their values.
         batch_size: rows that a function is called with at a time; by default about 8 MiB of them, 4,096 at most.
         workers: processes that write column parts at the same time.

@@ -293,7 +293,7 @@ def picture_step(
 
 
 def _is_said_to_hold_pictures(source: Source, name: str) -> bool:
-    return str(source.schema[name].annotations.get("media_type", "")).startswith("image/")
+    return (source.schema[name].media_type or "").startswith("image/")
 
 
 def _found(source: Source, names: Sequence[str]) -> list[str]:

@@ -29,6 +29,7 @@ from ..query.columns import Dictionary, Strings, Vector, Zones
 from ..query.query import Query, compile_query
 from ..query.tree import fields_in
 from ..sizes import many
+from .sources.media_types import file_type
 from .sources.source import LeftOut, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
 from .sources.text_values import Misfit
 
@@ -896,17 +897,11 @@ def _types_after(encoding: Encoding | None, columns: tuple[str, ...], before: Sc
         if encoding is not None and encoding.format == "raw":
             found[column.name] = {"type": f"uint8{null}", "shape": [-1, -1, 3]}
             continue
-        said = (column.logical or {}).get("media") or column.annotations.get("media_type")
-        media = said if said in _MEDIA.values() else "image/*"
-        media = media if encoding is None else _MEDIA[encoding.format]
-        logical = column.logical
-        if logical is not None and logical.get("type") == "media":
-            found[column.name] = {
-                "type": column.wire_type, "annotations": column.annotations | {"logical": {**logical, "media": media}}
-            }  # fmt: skip
-            continue
+        known = column.media_type if column.media_type in _MEDIA.values() else None
+        media = known or "image/*" if encoding is None else _MEDIA[encoding.format]
+        chunks = None if column.chunks is None else column.chunks[0]
         found[column.name] = {
-            "type": column.wire_type, "annotations": {**column.annotations, "media_type": media}
+            **file_type(media, column.wire_type), "chunks": chunks, "annotations": column.annotations
         }  # fmt: skip
     return Schema.parse(found)
 

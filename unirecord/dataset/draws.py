@@ -381,8 +381,9 @@ def mix(
         source_column: the name of a column that says which source a sample is of; None for none.
 
     Raises:
-        SchemaError: the sources have a column of different types, or whose annotations say that it means different
-            things (other classes, another form of boxes), or none in common, or one named ``source_column``.
+        SchemaError: the sources have a column of different types, or whose logical types or annotations say that it
+            means different things (other classes, another form of boxes), or none in common, or one named
+                ``source_column``.
         StaleError: a source has been replaced since it was opened.
         ValueError, TypeError: another wrong argument.
     """
@@ -535,8 +536,7 @@ def _common_columns(sources: Sources) -> list[str]:
                     f"column {name!r} is {column.spec!r} in source {first!r} and "
                     f"{sources[other].schema[name].spec!r} in {other!r}: leave it out with ds.view(columns=…)"
                 )
-            theirs = sources[other].schema[name].annotations
-            if (difference := differing_meaning(column.annotations, theirs)) is not None:
+            if (difference := differing_meaning(column, sources[other].schema[name])) is not None:
                 raise SchemaError(
                     f"column {name!r} means another thing in source {other!r} than in {first!r}: "
                     f"{difference}; leave it out with "

@@ -43,7 +43,7 @@ def _field(column: Column) -> pyarrow.Field:
     plain = not column.is_array and column.type != "object"
     metadata = {} if plain else {TYPE_KEY: str(column).encode()}
     if column.packed_annotations:
-        metadata[ARROW_KEY] = json.dumps(column.annotations, ensure_ascii=False).encode()
+        metadata[ARROW_KEY] = json.dumps(column.wire_annotations, ensure_ascii=False).encode()
     return pyarrow.field(column.name, _type(column), nullable=column.nullable, metadata=metadata or None)
 
 

@@ -25,22 +25,27 @@ __all__ = [
     "Codec",
     "checked_annotations",
     "impossible_sizes",
+    "differing_meaning",
     "pack_annotations",
     "unpack_annotations",
+    "with_meaning_of",
 ]
 
 
-# What is said of a column beside its type (media type, unit, class names): plain values that readers ignore.
+# What is said of a column beside its type (unit, colour space): plain values that readers ignore.
 
 
 ARROW_KEY: Final = (
     b"unirecord.annotations"  # of the metadata of an Arrow field: the column's annotations, as JSON
 )
-LOGICAL_KEY: Final = "logical"  # of the annotations: what the values stand for
-CHUNKS_KEY: Final = "chunks"  # likewise: how the values are cut where they are stored
+# In the map of a column's annotations as files have it; beside the type, never among the annotations, where a
+# user gives and sees them: what the values stand for, and how they are cut where they are stored.
+LOGICAL_KEY: Final = "logical"
+CHUNKS_KEY: Final = "chunks"
+BESIDE: Final = (LOGICAL_KEY, CHUNKS_KEY)
 MAX_DEPTH: Final = 16
 # Of the keys with a meaning (docs/schema.md) those that say what a value stands for.
-_MEANINGS: Final = ("classes", "box_format", "unit", "origin", "color_space", "scale_factor", "add_offset")
+_MEANINGS: Final = ("unit", "origin", "color_space", "scale_factor", "add_offset")
 _MANIFEST_INTEGERS: Final = range(-(1 << 63), 1 << 64)
 
 
@@ -50,32 +55,50 @@ def pack_annotations(column: str, annotations: object) -> bytes:
         return b""
     if not isinstance(annotations, Mapping):
         raise SchemaError(
-            f'column {column!r}: annotations are a dict such as {{"media_type": "image/jpeg"}}, '
+            f'column {column!r}: annotations are a dict such as {{"unit": "ms"}}, '
             f"got {type(annotations).__name__}"
         )
     found = dict(annotations)
-    problem = _problem(found, "annotations", 1)
+    beside = next((key for key in BESIDE if key in found), None)
+    if beside is not None:
+        raise SchemaError(
+            f"column {column!r}: {beside!r} stands beside the type and not among the annotations: "
+            f'{{"type": …, "{beside}": …}}'
+        )
+    return _checked(column, found)
+
+
+def _checked(column: str, annotations: dict[str, Any]) -> bytes:
+    """What is to stand in a file, packed; SchemaError for what cannot."""
+    problem = _problem(annotations, "annotations", 1)
     if problem is not None:
         raise SchemaError(f"column {column!r}: {problem}")
-    return _packed(found)
+    return _packed(annotations)
 
 
-def _other_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """The annotation by which values of two columns are to be understood otherwise.
+def differing_meaning(one: Column, other: Column) -> str | None:
+    """What values of two columns are to be understood otherwise by, with both; None where they mean the same.
 
-    Of the logical type it is enough that one of them has none; of others, both have it, and it differs.
+    Of the logical type it is enough that one of them has none; of annotations, both have it, and it differs.
     """
-    if other_logical(one.get(LOGICAL_KEY), other.get(LOGICAL_KEY)):
-        return LOGICAL_KEY
-    return next((key for key in _MEANINGS if key in one and key in other and one[key] != other[key]), None)
+    if other_logical(one.logical, other.logical):
+        return f"its logical type is {shown(other.logical)} and not {shown(one.logical)}"
+    mine, theirs = one.annotations, other.annotations
+    for key in _MEANINGS:
+        if key in mine and key in theirs and mine[key] != theirs[key]:
+            return f"its annotation {key} is {theirs[key]!r} and not {mine[key]!r}"
+    return None
 
 
-def differing_meaning(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """What these annotations of two columns contradict each other in, with both; None where they do not."""
-    key = _other_meaning(one, other)
-    if key == LOGICAL_KEY:
-        return f"its logical type is {shown(other.get(key))} and not {shown(one.get(key))}"
-    return None if key is None else f"its annotation {key} is {other[key]!r} and not {one[key]!r}"
+def with_meaning_of(column: Column, other: Column) -> tuple[Column, list[str]]:
+    """The column with all that is said of another one, and what of that is lost, as it fits no such values."""
+    known, lost = other.wire_annotations, []
+    if LOGICAL_KEY in known and problem_of(known[LOGICAL_KEY], column.type, column.shape) is not None:
+        del known[LOGICAL_KEY]
+        lost.append(f"logical type {shown(other.logical)}")
+    if column.dtype is None and known.pop("unit", None) is not None:
+        lost.append("annotation unit")
+    return replace(column, packed_annotations=_packed(known)), lost
 
 
 def checked_annotations(column: str, stored: object) -> bytes:
@@ -271,7 +294,7 @@ class Column:
         """Forget chunks that do not fit: those of a column that another has been made of, with another shape."""
         if CHUNKS_KEY.encode() not in self.packed_annotations:
             return
-        said = self.annotations
+        said = self.wire_annotations
         if CHUNKS_KEY in said and self.chunks_problem(said[CHUNKS_KEY]) is not None:
             left = {key: value for key, value in said.items() if key != CHUNKS_KEY}
             object.__setattr__(self, "packed_annotations", _packed(left))
@@ -279,6 +302,11 @@ class Column:
     @property
     def annotations(self) -> dict[str, Any]:
         """What the writer said of it beside its type (docs/schema.md), or nothing; a dict of the caller's own."""
+        return {key: value for key, value in self.wire_annotations.items() if key not in BESIDE}
+
+    @property
+    def wire_annotations(self) -> dict[str, Any]:
+        """Internal: the same as files have it, with the logical type and the shape of chunks."""
         return unpack_annotations(self.packed_annotations)
 
     @property
@@ -287,8 +315,27 @@ class Column:
 
         One that this version does not know is given as it is stored; the values are those of the stored type.
         """
-        said = self.annotations.get(LOGICAL_KEY) if self.packed_annotations else None
+        said = self.wire_annotations.get(LOGICAL_KEY) if self.packed_annotations else None
         return said if isinstance(said, dict) else None
+
+    @property
+    def class_names(self) -> list[str] | None:
+        """Internal: the names of its classes, value i the i-th; None where its logical type says none."""
+        found: list[str] | None = self._parameter("class", "names")
+        return found
+
+    @property
+    def media_type(self) -> str | None:
+        """Internal: what files its values are, as ``"image/jpeg"``; None where its logical type says none."""
+        found: str | None = self._parameter("media", "media")
+        return found
+
+    def _parameter(self, kind: str, name: str) -> Any:
+        """A parameter of its logical type; None where that is another one, or makes no sense."""
+        said = self.logical
+        if said is None or said.get("type") != kind or problem_of(said, self.type, self.shape) is not None:
+            return None
+        return said[name]
 
     @cached_property
     def chunks(self) -> tuple[int, ...] | None:
@@ -296,7 +343,9 @@ class Column:
 
         An annotation that does not fit the column cuts nothing.
         """
-        said = self.annotations.get(CHUNKS_KEY) if CHUNKS_KEY.encode() in self.packed_annotations else None
+        said = (
+            self.wire_annotations.get(CHUNKS_KEY) if CHUNKS_KEY.encode() in self.packed_annotations else None
+        )
         if said is None or self.chunks_problem(said) is not None:
             return None
         return tuple(said) if isinstance(said, list) else (said,)
@@ -326,7 +375,7 @@ class Column:
     @property
     def wrong_logical(self) -> str | None:
         """Internal: what no version may say of its logical type, or None: what a later one may say is none."""
-        said = self.annotations.get(LOGICAL_KEY) if self.packed_annotations else None
+        said = self.wire_annotations.get(LOGICAL_KEY) if self.packed_annotations else None
         problem = None if said is None else problem_of(said, self.type, self.shape)
         if problem is None or (isinstance(said, dict) and is_of_later_version(said)):
             return None
@@ -449,7 +498,7 @@ class Column:
             return self.wire_type
         shape = {} if self.shape is None else {"shape": list(self.shape)}
         codec = {} if self.codec is None else {"codec": self.codec.spec_for(self.element_bytes)}
-        said = self.annotations
+        said = self.wire_annotations
         logical = {LOGICAL_KEY: said.pop(LOGICAL_KEY)} if LOGICAL_KEY in said else {}
         chunks = {CHUNKS_KEY: said.pop(CHUNKS_KEY)} if CHUNKS_KEY in said else {}
         annotations = {"annotations": said} if said else {}
@@ -513,14 +562,9 @@ def parse_column(name: object, spec: object) -> Column:
         if spec.get("codec") is not None:
             rest = {key: value for key, value in spec.items() if key != "codec"}
             return _compressed(parse_column(name, rest), spec["codec"])
-        if (logical := _said(name, spec, LOGICAL_KEY, "logical types")) is not None:
-            said = {k: v for k, v in (spec.get("annotations") or {}).items() if k != LOGICAL_KEY}
-            rest = {key: value for key, value in spec.items() if key != LOGICAL_KEY}
-            return _of_logical_type(parse_column(name, {**rest, "annotations": said}), logical)
-        if (chunks := _said(name, spec, CHUNKS_KEY, "ways to cut it into chunks")) is not None:
-            said = {k: v for k, v in (spec.get("annotations") or {}).items() if k != CHUNKS_KEY}
-            rest = {key: value for key, value in spec.items() if key != CHUNKS_KEY}
-            return _in_chunks(parse_column(name, {**rest, "annotations": said}), chunks)
+        for key, put in ((LOGICAL_KEY, _of_logical_type), (CHUNKS_KEY, _in_chunks)):
+            if spec.get(key) is not None:
+                return put(parse_column(name, {k: v for k, v in spec.items() if k != key}), spec[key])
         type_name, shape = spec["type"], spec.get("shape")
         annotations = pack_annotations(name, spec.get("annotations"))
     if not isinstance(type_name, str):
@@ -578,16 +622,6 @@ def _compressed(column: Column, codec: object) -> Column:
     return replace(column, codec=found)
 
 
-def _said(name: str, spec: Mapping[Any, Any], key: str, what: str) -> object:
-    """What a user gives under a key, beside the type or among the annotations; None for nothing."""
-    said = spec.get("annotations")
-    among = said.get(key) if isinstance(said, Mapping) else None
-    beside = spec.get(key)
-    if among is not None and beside is not None and among != beside:
-        raise SchemaError(f"column {name!r}: two {what}, {beside!r} and among the annotations {among!r}")
-    return among if beside is None else beside
-
-
 def _in_chunks(column: Column, chunks: object) -> Column:
     """The column cut into chunks, which a user gives as a number or a list of numbers, numpy's too."""
     said: object = chunks
@@ -598,24 +632,15 @@ def _in_chunks(column: Column, chunks: object) -> Column:
     problem = column.chunks_problem(said)
     if problem is not None:
         raise SchemaError(f"column {column.name!r}: chunks {chunks!r}: {problem}")
-    return replace(
-        column, packed_annotations=pack_annotations(column.name, {**column.annotations, CHUNKS_KEY: said})
-    )
-
-
-# What annotations say that is said by a logical type.
-_SAID_BY: Final = {"class": "classes", "media": "media_type", "boxes": "box_format"}
+    return _with(column, CHUNKS_KEY, said)
 
 
 def _of_logical_type(column: Column, logical: object) -> Column:
-    found, said = canonical(column.name, logical, column.type, column.shape), column.annotations
-    same = _SAID_BY.get(found["type"])
-    if same in said:
-        raise SchemaError(
-            f"column {column.name!r}: logical type {found['type']} says what the annotation {same!r} says: "
-            "leave that out"
-        )
-    return replace(column, packed_annotations=pack_annotations(column.name, {**said, LOGICAL_KEY: found}))
+    return _with(column, LOGICAL_KEY, canonical(column.name, logical, column.type, column.shape))
+
+
+def _with(column: Column, key: str, said: object) -> Column:
+    return replace(column, packed_annotations=_checked(column.name, {**column.wire_annotations, key: said}))
 
 
 def _short_array(name: str, text: str) -> tuple[str, list[int]]:

@@ -202,8 +202,15 @@ def problem_of(said: object, stored: str, shape: tuple[int, ...] | None) -> str 
 
 
 def other_logical(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
-    """Whether values of these two logical types are to be understood otherwise; None: as they are stored."""
-    return one != other
+    """Whether values of these two logical types are to be understood otherwise; None: as they are stored.
+
+    Media types may differ, or be missing: a file says of itself what it is.
+    """
+    return _compared(one) != _compared(other)
+
+
+def _compared(said: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if said is not None and said.get("type") == "media" else said
 
 
 def shown(said: Mapping[str, Any] | None) -> str:

@@ -37,8 +37,9 @@ class Schema:
     def parse(cls, spec: Mapping[str, object] | Schema) -> Schema:
         """Return the schema that ``spec`` describes.
 
-        ``spec`` maps names to a type name (``"int32"``, ``"string?"``) or to ``{"type": …, "shape": […],
-        "annotations": {…}}``, of which all but the type may be left out, or to a `Column`. Raises `SchemaError`.
+        ``spec`` maps names to a type name (``"int32"``, ``"string?"``) or to ``{"type": …, "shape": […], "logical": …,
+        "chunks": …, "codec": …, "annotations": {…}}``, of which all but the type may be left out, or to a `Column`.
+        Raises `SchemaError`.
         """
         if isinstance(spec, Schema):
             return spec
@@ -63,7 +64,7 @@ class Schema:
     def to_wire(self) -> list[list[object]]:
         """Internal: ``[[name, type, shape or None], …]``, as the metadata has it; annotations are a fourth element."""
         return [
-            [*entry, column.annotations] if column.packed_annotations else entry
+            [*entry, column.wire_annotations] if column.packed_annotations else entry
             for entry, column in zip(self.types_to_wire(), self.columns, strict=True)
         ]
 

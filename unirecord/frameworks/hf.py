@@ -68,22 +68,11 @@ def _feature(column: Column) -> Any:
 
 def _is_media(column: Column, kind: str) -> bool:
     """Whether the bytes of a column are said to be pictures ("image") or sound ("audio")."""
-    media = column.annotations.get("media_type")
-    return (
-        column.type == "bytes"
-        and not column.is_array
-        and isinstance(media, str)
-        and media.startswith(f"{kind}/")
-    )
+    return not column.is_array and (column.media_type or "").startswith(f"{kind}/")
 
 
 def _classes(column: Column) -> list[str] | None:
-    names = column.annotations.get("classes")
-    if column.dtype is None or column.dtype.kind not in "iu" or column.is_array or column.type == "bfloat16":
-        return None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        return None
-    return names if len(set(names)) == len(names) else None
+    return None if column.is_array else column.class_names
 
 
 def _is_dense(column: Column) -> bool:

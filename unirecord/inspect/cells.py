@@ -234,7 +234,7 @@ def extract(
         if sample[column] is None and parts.schema[column].nullable:
             done.nulls += 1
             continue
-        data, suffix = encoded(sample[column], parts.schema[column].annotations.get("media_type"))
+        data, suffix = encoded(sample[column], parts.schema[column].media_type)
         label = "" if name_column is None else safe_name(sample[name_column])
         stem = f"{row:0{digits}d}" + (f"-{label}" if label else "")
         path = os.path.join(folder, stem if stem.lower().endswith(suffix) else stem + suffix)

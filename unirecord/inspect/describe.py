@@ -66,7 +66,7 @@ class ColumnDescription:
     """One column over all parts.
 
     Attributes:
-        name, type, shape, nullable, annotations: as in the schema.
+        name, type, shape, nullable, logical, chunks, annotations: as in the schema.
         indexed: whether it can be looked up by value.
         codec: how its cells are compressed; ``"plain, zstd"`` where parts differ, None where none is.
         raw_bytes: what its values take before they are compressed.
@@ -98,6 +98,8 @@ class ColumnDescription:
     min: Any = None
     max: Any = None
     annotations: dict[str, Any] = field(default_factory=dict)
+    logical: dict[str, Any] | None = None
+    chunks: list[int] | None = None
 
 
 @dataclass
@@ -159,6 +161,8 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
             c.nullable,
             c.name in snapshot.index,
             annotations=c.annotations,
+            logical=c.logical,
+            chunks=list(c.chunks) if c.chunks else None,
         )
         for c in snapshot.schema
     ]

@@ -451,7 +451,7 @@ class DiffExample:
 
 @dataclass(frozen=True)
 class RetypedColumn:
-    """A column that both have with another type, nullability or annotations.
+    """A column that both have with another type, nullability, logical type, chunks or annotations.
 
     ``compared``: whether its values were compared all the same, since the types are equal.
     """
@@ -477,7 +477,7 @@ class Diff:
         changed_columns: in how many rows each column differs, for those in which any does.
         columns_added: columns that only the second one has.
         columns_gone: columns that only the first one has.
-        columns_retyped: columns whose type, nullability or annotations differ.
+        columns_retyped: columns whose type, nullability, logical type, chunks or annotations differ.
         metadata_differs: whether the user's metadata of the datasets differ.
         parts_added: file names of parts that only the second one has.
         parts_gone: file names of parts that only the first one has.
@@ -768,7 +768,9 @@ def _columns(found: Diff, one: Description, other: Description) -> Markup:
         else:
             changed = f"{found.changed_columns.get(name, 0):,}"
         types = [spelled(side[name]) if name in side else "" for side in (mine, theirs)]
-        note = "other annotations" if name in retyped and types[0] == types[1] else ""
+        note = (
+            "another logical type, chunks or annotations" if name in retyped and types[0] == types[1] else ""
+        )
         cells = [*types, changed, note]
         rows.append(element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells)))
     left = len(names) - len(rows)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import MissingError
+from ..format.logical import shown
 from ..format.schema import Schema
 from ..loading.batch import RaggedArray, valid_rows
 from ..sizes import format_size, many
@@ -196,11 +197,14 @@ def schema_html(schema: Schema) -> str:
             "tr",
             element("th", column.name, scope="row"),
             element("td", str(column)),
+            element("td", "" if column.logical is None else shown(column.logical), class_="wide"),
             element("td", example(column.annotations) if column.annotations else "", class_="wide"),
         )
         for column in islice(schema, _COLUMNS)
     ]
-    return fragment(_table(["column", "type", "annotations"], body), _columns_left(len(schema)))
+    return fragment(
+        _table(["column", "type", "logical type", "annotations"], body), _columns_left(len(schema))
+    )
 
 
 def _columns_left(columns: int) -> Markup:

@@ -119,8 +119,8 @@ class _Checker:
             if isinstance(one, str) and one in self.schema.names:
                 return f"; to name the column, write {one} without quotes"
             if isinstance(one, Value) and isinstance(other, str) and one.field.name in self.schema:
-                names = self.schema[one.field.name].annotations.get("classes")
-                if isinstance(names, list) and other in names:
+                names = self.schema[one.field.name].class_names
+                if names is not None and other in names:
                     return f"; the class {other!r} has the number {names.index(other)}"
             if isinstance(one, simplify.CONDITIONS) and isinstance(other, Constant):
                 return "; a bool is compared with true or false"

@@ -266,7 +266,7 @@ def _check_meanings(snapshots: Sequence[Snapshot]) -> None:
         for known, column in zip(first.schema, other.schema, strict=True):
             if known.packed_annotations == column.packed_annotations:
                 continue
-            difference = differing_meaning(known.annotations, column.annotations)
+            difference = differing_meaning(known, column)
             if difference is not None:
                 raise SchemaError(
                     f"column {known.name!r} means another thing in {_shown(other)} than in {_shown(first)}: "

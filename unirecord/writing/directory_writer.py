@@ -136,8 +136,8 @@ class DirectoryWriter:
         for old, new in zip(self.before.schema, content.schema, strict=True):
             if old.packed_annotations != new.packed_annotations:
                 raise SchemaError(
-                    f"{self.path}: the annotations of column {old.name!r} are {old.annotations} in the dataset and "
-                    f"{new.annotations} here; appended rows keep the dataset's: leave annotations out"
+                    f"{self.path}: the annotations of column {old.name!r} are {old.wire_annotations} in the dataset "
+                    f"and {new.wire_annotations} here; appended rows keep the dataset's: leave annotations out"
                 )
         if content.index != self.before.index:
             raise SchemaError(

@@ -818,7 +818,7 @@ def _difference(first: Snapshot, other: Snapshot) -> str | None:
         if one != two:
             return f"one has the column {two.name!r} ({two}), the other {one.name!r} ({one})"
         if one.packed_annotations != two.packed_annotations:
-            return f"the annotations of column {one.name!r} are {two.annotations} and {one.annotations}"
+            return f"the annotations of column {one.name!r} are {two.wire_annotations} and {one.wire_annotations}"
     if len(first.schema) != len(other.schema):
         return f"one has {many(len(other.schema), 'column')}, the other {len(first.schema)}"
     if first.index != other.index:

@@ -124,14 +124,13 @@ class _Names:
 
     def __init__(self, columns: Sequence[Column], metadata: object, rows: UniRecordDataset) -> None:
         names = {column.name: column for column in columns}
-        self._media_type = _picture(columns).annotations.get("media_type")
+        self._media_type = _picture(columns).media_type
         self._path = "path" in names and names["path"].is_string
         self._named = _gives_names(names)
         self._split = "split" in names and names["split"].is_string
         self._class = "class" in names and names["class"].is_string
         numbered = "label" in names and names["label"].dtype is not None and names["label"].dtype.kind in "iu"
-        label_says = classes_of(names["label"].annotations) if numbered else None
-        self._classes = (label_says or classes_of(metadata)) if numbered else None
+        self._classes = (names["label"].class_names or classes_of(metadata)) if numbered else None
         self._folders = self._class_folders(rows) if self._path else set()
         last = rows.order.row_ids(len(rows) - 1).tolist() if len(rows) else [0]
         self._digits = max(6, len(str(last[0])))

@@ -170,14 +170,13 @@ _MEDIA_TYPES: Final = mimetypes.MimeTypes()  # those that Python knows, not the 
 _MOST_FILE_NAME: Final = 100  # characters of a name that come from the data
 
 
-def encoded(value: Any, media_type: object = None) -> tuple[bytes, str]:
+def encoded(value: Any, media_type: str | None = None) -> tuple[bytes, str]:
     """The bytes to write for a value, and the ending of the file's name: by its first bytes, else by ``media_type``."""
     if isinstance(value, bytes):
         kind = file_kind(value)
-        said = (
-            _MEDIA_TYPES.guess_extension(media_type) if kind is None and isinstance(media_type, str) else None
-        )
-        return value, kind.suffix if kind is not None else said or ".bin"
+        if kind is not None:
+            return value, kind.suffix
+        return value, (media_type and _MEDIA_TYPES.guess_extension(media_type)) or ".bin"
     if isinstance(value, str):
         return value.encode(), ".txt"
     if isinstance(value, np.ndarray):

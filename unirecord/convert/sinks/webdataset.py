@@ -45,7 +45,7 @@ def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None
                 _add(tar, f"{key}.json", json_line(values).encode())
             for name in blobs:
                 if sample[name] is not None:
-                    data, suffix = encoded(sample[name], rows.schema[name].annotations.get("media_type"))
+                    data, suffix = encoded(sample[name], rows.schema[name].media_type)
                     _add(tar, f"{key}.{name}{suffix}", data)
             advance(1)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
-from .media_types import NotAnImageError, read_image_header
+from .media_types import NotAnImageError, file_type, read_image_header
 from .source import LeftOut, RawBatch, Source, Unit
 
 __all__ = ["AnnotatedPictures", "PicturePair", "array_of"]
@@ -53,17 +53,11 @@ class AnnotatedPictures(Source):
     def columns_of_pictures(self) -> dict[str, Any]:
         """The types of the columns that each such source has first."""
         split = {"split": "string?"} if any(pair.split for pair in self.pairs) else {}
-        image = {"type": "bytes", "annotations": {"media_type": "image/*"}}
-        return {"image": image, "path": "string", **split, "width": "int32", "height": "int32"}
-
-    def boxes_type(self, form: str, **said: Any) -> dict[str, Any]:
-        """The type of the boxes of a picture's objects, which says what their four numbers are."""
-        return {"type": "float64", "shape": [-1, 4], "annotations": {"box_format": form, **said}}
+        return {"image": file_type("image/*"), "path": "string", **split, "width": "int32", "height": "int32"}
 
     def labels_type(self, classes: list[str]) -> Any:
         """The type of the numbers of the classes of a picture's objects."""
-        known = {"annotations": {"classes": classes}} if classes else {}
-        return {"type": "int32", "shape": [-1], **known}
+        return self.classes_type("labels", {"type": "int32", "shape": [-1]}, classes)
 
     def make_units(self) -> None:
         """Cut the pairs into ranges."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.column import BESIDE
 from .source import LeftOut, Options, reduced
 
 __all__ = [
@@ -98,7 +99,8 @@ def plain_attributes(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str
 
 def annotations_of_attributes(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The same as annotations, under the names that these have in every dataset (docs/schema.md)."""
-    plain, left = plain_attributes(given)
+    plain, left = plain_attributes({name: value for name, value in given.items() if name not in BESIDE})
+    left += [name for name in BESIDE if name in given]
     said = {name: value for name, value in plain.items() if name not in _OURS}
     for theirs, ours in _OURS.items():
         if theirs in plain:
@@ -116,6 +118,8 @@ def said_of_attributes(given: Mapping[str, tuple[Mapping[str, Any], Sequence[str
             said.append(reduced(f"the numbers of {column}", why, column=column))
         for name in left:
             why = "left out: it is large, or neither text nor numbers"
+            if name in BESIDE:
+                why = "left out: a schema says something else by this name"
             said.append(reduced(f"attribute {name!r} of {column}", why, column=column))
     return said
 

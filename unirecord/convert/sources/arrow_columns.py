@@ -12,17 +12,16 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
-from ...format.column import ARROW_KEY, Column
+from ...format.column import ARROW_KEY, CHUNKS_KEY, LOGICAL_KEY, Column
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from .foreign_libraries import RAISED, foreign_call, needed
+from .media_types import file_type
 from .source import Options, RawBatch, Source, column_name, column_names, reduced
 
 __all__ = [
     "ArrowEvidence",
     "ArrowSource",
-    "annotated",
-    "annotations_of",
     "arrow_values",
     "class_names",
     "features_of",
@@ -77,30 +76,31 @@ def class_names(feature: Any) -> list[str] | None:
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
 
 
-def annotations_of(metadata: Mapping[bytes, bytes] | None, spec: Any) -> dict[str, Any]:
-    """What `unirecord export` has said of a column in the metadata of its field; nothing where that is damaged.
+def said_by_export(metadata: Mapping[bytes, bytes] | None, spec: Any) -> dict[str, Any]:
+    """What `unirecord export` has said of a column in the metadata of its field, in the user's form.
 
-    ``spec``: the type of the column, which a logical type must fit.
+    Nothing where that is damaged. ``spec``: the type of the column, which a logical type must fit.
     """
     try:
         found = json.loads((metadata or {}).get(ARROW_KEY, b"{}"))
-        if not isinstance(found, dict) or "logical" not in found:
-            spec = "bytes"  # all types take the others
-        Schema.parse({"x": {**(spec if isinstance(spec, Mapping) else {"type": spec}), "annotations": found}})
-    except (ValueError, RecursionError, SchemaError):
+        beside = {key: found.pop(key) for key in (LOGICAL_KEY, CHUNKS_KEY) if key in found}
+        said = {**beside, **({"annotations": found} if found else {})}
+        # All types take annotations.
+        known = {"type": "bytes"} if not beside else spec if isinstance(spec, Mapping) else {"type": spec}
+        Schema.parse({"x": {**known, **said}})
+    except (ValueError, TypeError, AttributeError, RecursionError, SchemaError):
         return {}
-    return dict(found)
+    return said
 
 
-def annotated(spec: Any, feature: Any) -> Any:
-    """The type with what Hugging Face says of the column: names of classes, or the media type of files."""
-    names = class_names(feature)
-    if names and spec in ("int32", "int32?"):
-        return {"type": spec, "annotations": {"classes": names}}
+def of_files(spec: Any, feature: Any) -> Any:
+    """The type with the media type of files that Hugging Face says of the column."""
     kind = feature.get("_type") if isinstance(feature, dict) else None
-    if kind in _FILE_FEATURES and spec in ("bytes", "bytes?"):
-        return {"type": spec, "annotations": {"media_type": _FILE_FEATURES[kind]}}
-    return spec
+    return (
+        file_type(_FILE_FEATURES[kind], spec)
+        if kind in _FILE_FEATURES and spec in ("bytes", "bytes?")
+        else spec
+    )
 
 
 @dataclass
@@ -492,15 +492,16 @@ class ArrowSource(Source):
                 with foreign_call("pyarrow", f"{self.path}, column {name!r}"):
                     for chunk in _chunks(sample.column(i)):
                         evidence.sample(chunk)
-            found[name] = annotated(evidence.spec(), feature)
-            said = annotations_of(fields.field(i).metadata, found[name])
+            found[name] = of_files(evidence.spec(), feature)
+            labels = class_names(feature)
+            if labels is not None and found[name] in ("int32", "int32?"):
+                found[name] = self.classes_type(name, found[name], labels)
+            said = said_by_export(fields.field(i).metadata, found[name])
             if said:
-                spec = found[name] if isinstance(found[name], Mapping) else {"type": found[name]}
-                more_said = {} if "logical" in said else spec.get("annotations", {})
-                found[name] = {**spec, "annotations": {**more_said, **said}}
-            labels = class_names(feature) or class_names(
-                {"_type": "ClassLabel", "names": said.get("classes")}
-            )
+                found[name] = {
+                    **(found[name] if isinstance(found[name], Mapping) else {"type": found[name]}), **said
+                }  # fmt: skip
+            labels = labels or Schema.parse({name: found[name]})[name].class_names
             if labels is not None:
                 classes[name] = labels
             self._note(pa, name, fields.field(i).type, feature)

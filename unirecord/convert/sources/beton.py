@@ -17,6 +17,7 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
+from .media_types import file_type
 from .source import Options, RawBatch, Source, Unit, column_name, column_names
 from .text_values import parse_json
 
@@ -183,7 +184,7 @@ class BetonFile(Source):
                 self.notes.append(
                     f"{field.name}: pictures kept as pixels are written as PNG, beside those in JPEG"
                 )
-            return {"type": "bytes", "annotations": {"media_type": media}}
+            return file_type(media)
         if field.dtype is not None:
             name = field.dtype.newbyteorder("<").name
             return {"type": name, "shape": list(field.shape)} if field.shape else name

@@ -14,7 +14,6 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from .input_path import InputPath
-from .media_types import annotated
 from .overrides import apply_overrides
 from .plain_pickle import plain_pickle
 from .source import Options, RawBatch, Source, Unit
@@ -79,7 +78,7 @@ class CifarFiles(Source):
         classes = self._classes(os.path.dirname(files[0].path))
         if classes is not None:
             self.metadata = {"classes": classes}
-            types["label"] = annotated("int32", classes=classes)
+            types["label"] = self.classes_type("label", "int32", classes)
         self.schema = apply_overrides(types, options.overrides)
 
     def _content(self, number: int) -> tuple[Any, Any, Any]:

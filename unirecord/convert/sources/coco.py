@@ -17,7 +17,7 @@ from ...progress import Progress
 from ...sizes import many
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .input_path import InputPath
-from .media_types import NotAnImageError, annotated, bytes_of, read_image_header
+from .media_types import NotAnImageError, boxes_type, bytes_of, read_image_header
 from .overrides import apply_overrides
 from .source import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
 
@@ -144,13 +144,9 @@ class CocoFile(Source):
             columns["image_id"] = "object"
         has = {key for annotation in annotations for key in annotation}
         if "bbox" in has:
-            columns["boxes"] = annotated(
-                {"type": "float64", "shape": [-1, 4]}, box_format="xywh", unit="px", origin=0
-            )
+            columns["boxes"] = boxes_type("xywh", unit="px", origin=0)
         if "category_id" in has:
-            columns["labels"] = {"type": "int32", "shape": [-1]}
-            if self.classes:
-                columns["labels"] = annotated(columns["labels"], classes=self.classes)
+            columns["labels"] = self.classes_type("labels", {"type": "int32", "shape": [-1]}, self.classes)
         if "area" in has:
             columns["areas"] = {"type": "float64", "shape": [-1]}
         if "iscrowd" in has:

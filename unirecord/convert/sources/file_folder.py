@@ -154,7 +154,7 @@ class FileFolder(Source):
             self._classes = same_classes(self.path, self._classes, options.classes)
         if self._classes:
             null = "?" if self._layout.flat else ""
-            columns["label"] = {"type": f"int32{null}", "annotations": {"classes": self._classes}}
+            columns["label"] = self.classes_type("label", f"int32{null}", self._classes)
             columns["class"] = f"string{null}"
             self.metadata = {"classes": self._classes}
             self.notes.append(f"{many(len(self._classes), 'class')}: {some(self._classes)}")

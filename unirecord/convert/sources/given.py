@@ -22,7 +22,6 @@ from .arrow_columns import ArrowSource, features_of
 from .folder_walk import UnreadableError, read_regular_file
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
-from .media_types import annotated
 from .overrides import apply_overrides
 from .source import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
 
@@ -99,7 +98,16 @@ class GivenRecords(Source):
         classes = getattr(given, "classes", None)  # torchvision
         if isinstance(classes, list | tuple) and all(isinstance(c, str) for c in classes):
             self.metadata = {"classes": list(classes)}
-            self.schema = _with_classes(self.schema, list(classes))
+            self._name_classes(list(classes))
+
+    def _name_classes(self, classes: list[str]) -> None:
+        """Say the names of its integers where it has one column of them, and nothing is said of that."""
+        integers = [column for column in self.schema if not column.is_blob and "int" in column.type]
+        if len(integers) != 1 or integers[0].packed_annotations:
+            return
+        label = integers[0]
+        named = {label.name: self.classes_type(label.name, label.spec, classes)}
+        self.schema = Schema.parse({**self.schema.to_spec(), **named})
 
     def _first(self, items: Iterable[Any]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -178,19 +186,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "getbands") and hasattr(value, "tobytes"):  # a PIL picture
         return np.asarray(value)
     return value
-
-
-def _with_classes(schema: Schema, classes: list[str]) -> Schema:
-    """The schema, in which the names are said of its integers when it has one column of them."""
-    integers = [column.name for column in schema if not column.is_blob and "int" in column.type]
-    if len(integers) != 1 or schema[integers[0]].annotations:
-        return schema
-    return Schema.parse(
-        {
-            name: annotated(spec, classes=classes) if name in integers else spec
-            for name, spec in schema.to_spec().items()
-        }
-    )
 
 
 def _way_out(given: Any) -> str:

@@ -134,7 +134,7 @@ class Hdf5File(Source):
         for column, (_, dtype, *_) in arrays.items():
             classes = _classes(h5py.check_enum_dtype(dtype))
             if classes is not None:
-                types[column] = annotated(types[column], classes=classes)
+                types[column] = self.classes_type(column, types[column], classes)
             elif h5py.check_enum_dtype(dtype) and number == 0:
                 why = "left out: they do not number the values from 0 without a gap"
                 self.left_out.append(reduced(f"the names of the values of {column}", why, column=column))

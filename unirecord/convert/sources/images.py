@@ -268,7 +268,7 @@ class ImageFolder(Source):
         if layout.classes:
             self.metadata = {"classes": self.classes}
             null = "?" if layout.flat else ""
-            columns["label"] = {"type": f"int32{null}", "annotations": {"classes": self.classes}}
+            columns["label"] = self.classes_type("label", f"int32{null}", self.classes)
             columns["class"] = f"string{null}"
             self.notes.append(f"{many(len(self.classes), 'class')}: {some(self.classes)}")
         columns |= {"path": "string", "width": "int32", "height": "int32"}

@@ -22,6 +22,7 @@ from .foreign_libraries import needed
 from .input_path import InputPath
 from .jsonl import json_object
 from .mds import listed_files, picture_pixels
+from .media_types import file_type
 from .source import Options, RawBatch, Source, Unit, add_cells, column_name, column_names, cut_cells, ranges
 from .text_values import parse_json
 
@@ -174,7 +175,7 @@ class LitDataLeaf:
         if self.kind in ("jpeg_array", "json"):
             return "object"
         media = {"jpeg": "image/jpeg", "image": "image/*"}.get(self.kind)
-        return {"type": "bytes", "annotations": {"media_type": media}} if media else "bytes"
+        return file_type(media) if media else "bytes"
 
     def value(self, cell: memoryview, column: Column) -> Any:
         """The value for a column; ``ValueError`` where there is none."""

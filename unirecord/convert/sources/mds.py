@@ -24,6 +24,7 @@ from ...writing.inference import ColumnEvidence
 from .array_attributes import wanted_types
 from .input_path import InputPath
 from .jsonl import json_object
+from .media_types import file_type
 from .source import (
     Options,
     RawBatch,
@@ -152,7 +153,7 @@ class MdsField:
         if kind in _SCALARS:
             return kind
         if kind in _MEDIA_TYPES:
-            return {"type": "bytes", "annotations": {"media_type": _MEDIA_TYPES[kind]}}
+            return file_type(_MEDIA_TYPES[kind])
         if kind in _BYTES:
             return "bytes"
         if kind in _TEXTS:

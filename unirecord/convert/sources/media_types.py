@@ -1,28 +1,89 @@
-"""What kind of file a value is, by the ending of its name or its first bytes, and the size of a picture."""
+"""What a source says of values: types with a meaning; kinds of files, by name or first bytes; sizes of pictures."""
 
 from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ...errors import SchemaError
+from ...format.column import Column
 from ...format.layout import file_kind
+from ...format.logical import problem_of
+from ...format.schema import Schema
 
 __all__ = [
+    "annotated",
+    "boxes_type",
+    "classes_problem",
+    "classes_type",
+    "file_type",
+    "of_other_type",
     "ImageHeader",
     "MEDIA",
     "NotAnImageError",
     "PICTURES",
-    "annotated",
     "bytes_of",
     "media_type",
     "read_image_header",
 ]
 
 
-# What kind of file a value is, by the ending of its name: the annotation ``media_type`` of a column of
-# bytes.
+# What sources say of a column beside its stored type: logical types and annotations, in the user's form.
+
+
+def annotated(spec: Any, **said: Any) -> dict[str, Any]:
+    """A type in the user's form with annotations more."""
+    given = _described(spec)
+    return {**given, "annotations": {**given.get("annotations", {}), **said}}
+
+
+def file_type(media: str, stored: str = "bytes") -> dict[str, Any]:
+    """The type of a column of files of this media type."""
+    return {"type": stored, "logical": {"type": "media", "media": media}}
+
+
+def boxes_type(form: str, **said: Any) -> dict[str, Any]:
+    """The type of the boxes of a picture's objects, which says what their four numbers are."""
+    boxes = {"type": "float64", "shape": [-1, 4], "logical": {"type": "boxes", "form": form}}
+    return annotated(boxes, **said)
+
+
+def classes_type(spec: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The type of labels with the names of their classes."""
+    return {**_described(spec), "logical": {"type": "class", "names": list(names)}}
+
+
+def classes_problem(spec: Any, names: Sequence[str]) -> str | None:
+    """Why these cannot be the names of the classes of a column of this type; None where they can."""
+    try:
+        Schema.parse({"x": classes_type(spec, names)})
+    except SchemaError as error:
+        return str(error).removeprefix("column 'x': logical type class: ")
+    return None
+
+
+def of_other_type(spec: Any, found: Any) -> Any:
+    """Another type that is asked for a column: what is known of its values stays, unless other things are said of them.
+
+    Its logical type stays where it fits the other type.
+    """
+    of_it = _described(found.spec if isinstance(found, Column) else found)
+    asked = _described(spec)
+    known = {key: of_it[key] for key in ("logical", "annotations") if of_it.get(key)}
+    if "logical" in known and "logical" not in asked:
+        column = Schema.parse({"x": asked})["x"]
+        if problem_of(known["logical"], column.type, column.shape) is not None:
+            del known["logical"]
+    return {**known, **asked} if known else spec
+
+
+def _described(spec: Any) -> dict[str, Any]:
+    return dict(spec) if isinstance(spec, Mapping) else {"type": spec}
+
+
+# What kind of file a value is, by the ending of its name: the logical type of a column of bytes.
 
 
 PICTURES: Final = {
@@ -59,13 +120,7 @@ def bytes_of(files: Iterable[str]) -> dict[str, Any]:
     else:
         kinds = {one.partition("/")[0] for one in found}
         common = f"{kinds.pop()}/*" if len(kinds) == 1 else ""
-    return annotated("bytes", media_type=common) if common else {"type": "bytes"}
-
-
-def annotated(spec: Any, **said: Any) -> dict[str, Any]:
-    """A type in the user's form with annotations more."""
-    given = spec if isinstance(spec, dict) else {"type": spec}
-    return {**given, "annotations": {**given.get("annotations", {}), **said}}
+    return file_type(common) if common else {"type": "bytes"}
 
 
 # Format, width and height of a picture from its first bytes, without decoding a pixel.

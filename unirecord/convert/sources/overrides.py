@@ -10,8 +10,8 @@ from shlex import quote
 from typing import Any, Final
 
 from ...errors import SchemaError, did_you_mean
-from ...format.column import Column
 from ...format.schema import Schema
+from .media_types import of_other_type
 from .text_values import parse_json
 
 __all__ = [
@@ -120,20 +120,8 @@ def apply_overrides(inferred: Mapping[str, Any], overrides: Mapping[str, Any]) -
                 f"there is no column {name!r} in the data{did_you_mean(name, inferred)}; it has {', '.join(inferred)}"
             )
     return Schema.parse(
-        {**inferred, **{name: _annotated(spec, inferred[name]) for name, spec in overrides.items()}}
+        {**inferred, **{name: of_other_type(spec, inferred[name]) for name, spec in overrides.items()}}
     )
-
-
-def _annotated(spec: Any, inferred: Any) -> Any:
-    """Another type of the same column: what is known of its values stays, unless other things are said of them."""
-    if isinstance(inferred, Column):
-        inferred = inferred.spec
-    of_it = inferred if isinstance(inferred, Mapping) else {}
-    known = {key: of_it[key] for key in ("logical", "annotations") if of_it.get(key)}
-    if not known:
-        return spec
-    given = spec if isinstance(spec, Mapping) else {"type": spec}
-    return {**known, **given}
 
 
 def _from_json(text: str, where: str) -> dict[str, Any]:
@@ -164,5 +152,5 @@ def _pair(piece: str) -> tuple[str, Any]:
     name, equals, type_name = (part.strip() for part in piece.partition("="))
     if not equals or not name or not type_name:
         raise SchemaError(f"--schema: {piece.strip()!r} is not of the form name=type")
-    column: Column = Schema.parse({name: type_name})[0]
+    column = Schema.parse({name: type_name})[0]
     return name, column.spec

@@ -28,6 +28,7 @@ from ...sizes import format_size, many
 from ...storage.staged import StagedFile
 from ...writing.journal import left_out_fields
 from .input_path import InputPath
+from .media_types import classes_problem, classes_type
 from .overrides import TypesThere, apply_overrides
 
 __all__ = [
@@ -511,6 +512,18 @@ class Source(ABC):
         self.notes: list[str] = list(source.notes)
         self.look_through(options, progress)
         self._left_out_at_first = tuple(self.left_out)
+
+    def classes_type(self, column: str, spec: Any, names: Sequence[str]) -> Any:
+        """The type of a column of labels with the names of their classes; what cannot be their names is said."""
+        if not names:
+            return spec
+        problem = classes_problem(spec, names)
+        if problem is None:
+            return classes_type(spec, names)
+        self.left_out.append(
+            reduced(f"the names of the values of {column}", f"left out: {problem}", column=column)
+        )
+        return spec
 
     @classmethod
     def takes(cls) -> frozenset[str]:

@@ -16,6 +16,7 @@ from ...progress import Progress
 from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
 from .folder_walk import natural_order, utf8_name, walk
 from .input_path import InputPath
+from .media_types import boxes_type, file_type
 from .overrides import apply_overrides
 from .source import LeftOut, Options, reduced
 
@@ -105,7 +106,7 @@ class VocFolder(AnnotatedPictures):
         self.metadata = {"classes": self.classes} if self.classes else None
         types = {
             **self.columns_of_pictures(),
-            "boxes": self.boxes_type("xyxy", unit="px", origin=1),
+            "boxes": boxes_type("xyxy", unit="px", origin=1),
             "labels": self.labels_type(self.classes),
             **{mark: {"type": "bool", "shape": [-1]} for mark in _MARKS},
         }
@@ -114,9 +115,7 @@ class VocFolder(AnnotatedPictures):
         }
         self._masks = {name: below for name, folder in _MASKS.items() if (below := self._masks_in(folder))}
         types |= dict.fromkeys(self._more, "object")
-        types |= {
-            name: {"type": "bytes?", "annotations": {"media_type": "image/png"}} for name in self._masks
-        }
+        types |= {name: file_type("image/png", "bytes?") for name in self._masks}
         why = "left out: it holds elements of its own"
         self.left_out += [reduced(f"{key!r} of objects", why, many) for key, many in sorted(nested.items())]
         self.schema = apply_overrides(types, options.overrides)

@@ -17,7 +17,7 @@ from ...sizes import many
 from ...writing.inference import ColumnEvidence
 from .arrow_columns import nullable
 from .input_path import InputPath
-from .media_types import annotated, media_type
+from .media_types import file_type, media_type
 from .npy_files import npy_array
 from .overrides import refuse_split_files
 from .source import FileReadahead, LeftOut, Options, RawBatch, Source, Unit, column_names
@@ -259,7 +259,7 @@ class _Ending:
         if missing and isinstance(name, str) and name != "object":
             name = nullable(name) or name
         media = media_type(f"x.{kind}") if name in ("bytes", "bytes?") else None
-        return annotated(name, media_type=media) if media else name
+        return file_type(media, name) if media else name
 
 
 def _is_whole(data: bytes) -> bool:

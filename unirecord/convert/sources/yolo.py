@@ -14,6 +14,7 @@ from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
 from .folder_walk import natural_order, utf8_name, walk
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
+from .media_types import boxes_type
 from .overrides import apply_overrides
 from .source import LeftOut, Options
 
@@ -94,7 +95,7 @@ class YoloFolder(AnnotatedPictures):
         shapes: dict[str, Any] = (
             {"shapes": {"type": "object", "annotations": {"unit": "picture"}}}
             if self._outlines
-            else {"boxes": self.boxes_type("cxcywh", unit="picture")}
+            else {"boxes": boxes_type("cxcywh", unit="picture")}
         )
         types = {**self.columns_of_pictures(), **shapes, "labels": self.labels_type(self.classes)}
         self.schema = apply_overrides(types, options.overrides)
