@@ -31,7 +31,7 @@ query
 order snapshot
 format storage
 core
-errors migration_hints sizes progress
+errors migration_hints sizes progress figures
 """,
 )
 

@@ -44,12 +44,11 @@ if TYPE_CHECKING:
     from .inspect.verify import Problem, RepairReport, Report, Salvaged, verify
     from .loading.batch import RaggedArray
     from .loading.boxes import Crop
-    from .loading.stats import LoaderStats
+    from .loading.stats import StageStats, Stats
     from .order.coverage import PositionRange
     from .order.windows import cu_seqlens
     from .pipeline.operators import InPlace, InPlaceTogether, SkipSample
     from .pipeline.pipeline import Pipeline
-    from .pipeline.stats import PipelineStats, StageStats
     from .pipeline.tuner import PipelinePlan
     from .snapshot.cache import CacheStats
     from .writing.deletion import Deleted, Evicted, Purged, delete, evict, purge
@@ -78,13 +77,12 @@ __all__ = [
     "DrawnBatches",
     "OrderQueries",
     "BatchLoader",
-    "LoaderStats",
+    "Stats",
+    "StageStats",
     "RaggedArray",
     "Crop",
     "Pipeline",
     "PipelinePlan",
-    "PipelineStats",
-    "StageStats",
     "InPlace",
     "InPlaceTogether",
     "SkipSample",
@@ -177,13 +175,12 @@ _HOMES = {
     "windows": "dataset.draws",
     "packed": "dataset.draws",
     "BatchLoader": "dataset.batch_loader",
-    "LoaderStats": "loading.stats",
     "RaggedArray": "loading.batch",
     "Crop": "loading.boxes",
     "Pipeline": "pipeline.pipeline",
     "PipelinePlan": "pipeline.tuner",
-    "PipelineStats": "pipeline.stats",
-    "StageStats": "pipeline.stats",
+    "StageStats": "loading.stats",
+    "Stats": "loading.stats",
     "InPlace": "pipeline.operators",
     "InPlaceTogether": "pipeline.operators",
     "SkipSample": "pipeline.operators",

@@ -187,7 +187,7 @@ class Tuned:
     def __init__(self, found_after: int) -> None:
         self.now, self.made, self.counted_from = 0.0, 0, -1
         self.found_after = found_after
-        self._passes = SimpleNamespace(figures=self)
+        self._passes = SimpleNamespace(forget_figures=self.forget)
 
     def forget(self) -> None:
         self.counted_from = self.made
@@ -214,11 +214,9 @@ def test_a_pipeline_is_timed_when_its_numbers_of_threads_have_been_found(
 
 
 def test_advice_on_a_pipeline_names_what_to_change() -> None:
-    def advice(bottleneck: str, limit: str, one_more_core: float) -> str:
+    def advice(bound: str, limit: str, one_more_core: float) -> str:
         stage = SimpleNamespace(name="f", limit=limit)
-        stats: Any = SimpleNamespace(
-            bottleneck=bottleneck, stages=[stage], rate=100.0, one_more_core=one_more_core
-        )
+        stats: Any = SimpleNamespace(bound=bound, stages=[stage], rate=100.0, one_more_core=one_more_core)
         return bench._what_to_change(stats)
 
     assert "processes=" in advice("f", "auto", 100.0)

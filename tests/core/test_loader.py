@@ -139,7 +139,7 @@ def test_dropped_batches_are_reused(path: Path) -> None:
     for _ in range(5):
         for batch in loader:
             del batch
-    assert loader.stats().batches == 500
+    assert loader.stats().results == 500
     assert loader.stats().buffers <= 6
 
 
@@ -325,7 +325,7 @@ def test_statistics_add_up(path: Path) -> None:
     for _ in loader:
         pass
     stats = loader.stats()
-    assert (stats.batches, stats.samples, stats.bytes) == (20, N, N * (64 + 8))
+    assert (stats.results, stats.samples, stats.bytes) == (20, N, N * (64 + 8))
     assert "samples/s" in str(stats)
 
 

@@ -170,7 +170,7 @@ def test_statistics_count_each_batch_of_each_thread(path: Path) -> None:
 
     together([read] * THREADS)
     stats = loader.stats()
-    assert (stats.samples, stats.batches) == (THREADS * passes * ROWS, THREADS * passes * ROWS // 4)
+    assert (stats.samples, stats.results) == (THREADS * passes * ROWS, THREADS * passes * ROWS // 4)
 
 
 WAYS: dict[str, Callable[[UniRecordDataset], list[int]]] = {

@@ -65,17 +65,21 @@ def test_figures_beside_the_receipts_are_shown(job: Path) -> None:
             made.stats().save(job / "receipts" / f"rank-{rank}.stats.json")
     loaded, piped = saved_stats(str(job / "receipts"))
     figures = loader.stats()
-    assert (loaded.name, loaded.delivered, loaded.wait_s) == ("rank-0", 6, figures.wait_s)
-    assert (loaded.read_s, loaded.bound, loaded.stages) == (figures.read_s, figures.bound, ())
-    [read] = pipeline.stats().parts
-    assert [(one.path, one.seconds) for one in piped.parts] == [(read.path, read.seconds)]
-    assert (piped.parts_timed, piped.parts_s) == (1, pipeline.stats().parts_s)
-    assert [(stage.name, stage.elements) for stage in piped.stages] == [
-        (stage.name, stage.elements) for stage in pipeline.stats().stages
-    ]
+    assert (loaded.name, loaded.stats, loaded.problem) == ("rank-0", figures, "")
+    assert (piped.name, piped.stats, piped.problem) == ("rank-1", pipeline.stats(), "")
+    assert len(pipeline.stats().parts) == 1
     assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 0
     found = checked((job / "run.html").read_bytes())
-    for text in ("Waits", "rank-0", "rank-1", "without takers", figures.bound, "Stages", "Parts", "by stage"):
+    for text in (
+        "Waits",
+        "rank-0",
+        "rank-1",
+        "without takers",
+        figures.bound,
+        "Stages",
+        "Parts",
+        "not measured",
+    ):
         assert text in found.text
     assert found.text.split("Parts")[-1].count("rank-1") == 1
     assert unirecord.audit(job / "receipts").ok
@@ -87,18 +91,15 @@ def test_figures_beside_the_receipts_are_shown(job: Path) -> None:
         "",
         "[1]",
         "{}",
-        '{"of": "loader"}',
-        '{"of": "pipeline", "stages": {}}',
-        '{"of": "pipeline", "stages": [3], "results": 1, "seconds": 1, "wait_s": 1, "bottleneck": ""}',
-        '{"of": "loader", "batches": NaN, "bound": ""}',
-        '{"of": "loader", "batches": true, "bound": ""}',
-        '{"of": "loader", "batches": -1, "bound": ""}',
-        '{"of": "loader", "batches": 1, "bound": 3}',
-        '{"of": "loader", "batches": 1' + "0" * 400 + ', "bound": ""}',
+        '{"results": NaN}',
+        '{"results": true}',
+        '{"results": -1}',
+        '{"results": "1"}',
+        '{"results": 1' + "0" * 400 + "}",
         "[" * 100_000,
         " " * ((1 << 20) + 1),
     ],
-    ids=range(13),
+    ids=range(10),
 )
 def test_figures_that_nobody_has_saved_are_named(job: Path, content: str) -> None:
     (job / "receipts" / f"{NAME.replace('/', '')}.stats.json").write_text(content)
@@ -175,7 +176,7 @@ def test_numbers_stand_to_the_right_and_times_in_one_line() -> None:
 def saved_parts(job: Path, parts: object, **more: object) -> str:
     """The page about figures of a loader that say this of its parts."""
     figures = unirecord.UniRecordDataset(job / "data").batches(4).stats().to_dict()
-    changed = {"of": "loader", **figures, "parts": parts, "parts_timed": 3, "parts_s": 2.0, **more}
+    changed = {**figures, "parts": parts, "parts_timed": 3, "parts_s": 2.0, **more}
     (job / "receipts" / "rank-0.stats.json").write_text(json.dumps(changed))
     assert main(["report", str(job / "receipts"), str(job / "run.html")]) == 0
     return checked((job / "run.html").read_bytes()).text
@@ -216,10 +217,8 @@ def test_parts_that_no_loader_writes_are_named(job: Path, parts: object) -> None
     assert "cannot be read" in saved_parts(job, parts)
 
 
-def test_figures_of_an_earlier_version_have_no_parts(job: Path) -> None:
-    figures = UniRecordDataset(job / "data").batches(4).stats().to_dict()
-    for name in ("parts", "parts_timed", "parts_s"):
-        del figures[name]
-    (job / "receipts" / "rank-0.stats.json").write_text(json.dumps({"of": "loader", **figures}))
-    [found] = saved_stats(str(job / "receipts"))
-    assert (found.problem, found.parts) == ("", ())
+@pytest.mark.parametrize(
+    "stage", [3, {}, {"name": 3}, {"name": "read", "limit": "1", "elements": -1}], ids=repr
+)
+def test_stages_that_no_loader_writes_are_named(job: Path, stage: object) -> None:
+    assert "cannot be read" in saved_parts(job, [], stages=[stage])

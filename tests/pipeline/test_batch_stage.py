@@ -11,7 +11,7 @@ import pytest
 
 from unirecord.dataset.batch_loader import on_threads
 from unirecord.loading.loader import TrackedBatch
-from unirecord.loading.stats import StatsRecorder
+from unirecord.loading.stats import Recorder
 from unirecord.pipeline import scheduler
 from unirecord.pipeline.scheduler import StageQueue
 
@@ -29,7 +29,7 @@ def doubled(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
 
 
 def given(change: Callable[[Any], Any], workers: int, read: list[int] | None = None) -> Iterator[Any]:
-    return on_threads(batches([] if read is None else read), change, workers, StatsRecorder())
+    return on_threads(batches([] if read is None else read), change, workers, Recorder())
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_no_batch_is_begun_when_the_pass_has_been_left(together: list[int]) -> N
 
 def test_large_batches_are_under_way_one_by_one(together: list[int]) -> None:
     read: list[int] = []
-    results = on_threads(batches(read, 2 << 20, 40), doubled_to_2_mib, 2, StatsRecorder())
+    results = on_threads(batches(read, 2 << 20, 40), doubled_to_2_mib, 2, Recorder())
     for taken, _ in enumerate(results):
         assert (
             len(read) <= taken + 6
@@ -115,7 +115,7 @@ def doubled_to_2_mib(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_waiting_for_functions_is_told_from_waiting_for_the_reader(workers: int) -> None:
-    recorder = StatsRecorder()
+    recorder = Recorder()
 
     def change(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
         for _ in range(20_000):

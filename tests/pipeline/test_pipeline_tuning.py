@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from timed_machine import MS, Machine
 
 from unirecord import PipelinePlan, UniRecordDataset, Writer
+from unirecord.loading.stats import StageStats
 from unirecord.pipeline.budget import Budget
+from unirecord.pipeline.pipeline import _pace
 from unirecord.pipeline.scheduler import StageQueue
 from unirecord.pipeline.stage import Stage
-from unirecord.pipeline.stats import StageStats, _pace
 from unirecord.pipeline.tuner import Tuner as _Tuner
 
 
@@ -176,7 +177,7 @@ def test_stats_name_what_sets_the_pace(path: Path) -> None:
     loader = ds.pipeline().map(quick, threads=1).map(slow, threads=2).map(quick, threads=1)
     list(loader)
     stats = loader.stats()
-    assert stats.bottleneck.endswith("slow")
+    assert stats.bound.endswith("slow")
     assert [stage.elements for stage in stats.stages] == [100] * 4
     assert stats.results == 100
     slowest = stats.stages[2]
@@ -190,12 +191,12 @@ def test_stats_name_what_sets_the_pace(path: Path) -> None:
     loader = ds.pipeline().map(quick)
     for _ in loader:
         time.sleep(0.01)
-    assert loader.stats().bottleneck == "consumer"
+    assert loader.stats().bound == "consumer"
     assert loader.stats().one_more_core == loader.stats().rate
 
     results = iter(loader)
     next(results)
-    loader._passes.figures.forget()
+    loader._passes.forget_figures()
     list(results)
     assert loader.stats().results == 99
     assert [stage.elements for stage in loader.stats().stages][-1] < 100
@@ -216,10 +217,10 @@ def test_stats_name_what_sets_the_pace(path: Path) -> None:
 def test_one_more_core_helps_where_cores_are_what_is_short(
     workers: float, cores: float, limit: int, more: float
 ) -> None:
-    read = StageStats("read", "1", 0.1, 10, 1.0, 0.1, 0.0, 0.0, 0.1)
-    slow = StageStats("slow", "auto", workers, 10, 1.0, cores, 0.0, 0.0, 0.9)
+    read = StageStats("read", "1", 10, 0.1, 0.1, 1.0, 0.1, 0.1)
+    slow = StageStats("slow", "auto", 10, 0.9, workers, 1.0, 0.9, cores)
     threads = max(2, round(workers))
-    found = _pace([read, slow], [1, limit], (threads, 2), 100.0, 0.9)
+    found = _pace([read, slow], [1, limit], (threads, 2), 100.0)
     assert found == ("slow", pytest.approx(more))
 
 

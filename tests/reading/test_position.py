@@ -271,7 +271,7 @@ def test_loaders_can_be_copied_and_pickled(path: Path, used: bool) -> None:
     orders = epochs(path, 2)
     for copied in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
         assert batched(copied) == orders[used]
-        assert copied.stats().batches == 6
+        assert copied.stats().results == 6
     assert loader.dataset.epoch == 0
 
 

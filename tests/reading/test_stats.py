@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from unirecord.loading.stats import LoaderStats, StatsRecorder
+from unirecord.loading.stats import Recorder, Stats
 
 MS = 1_000_000
 
 
-def summary(waits_ms: list[float], *, consumer_ms: float = 0, transform_ms: float = 0) -> LoaderStats:
-    recorder = StatsRecorder()
+def summary(waits_ms: list[float], *, consumer_ms: float = 0, transform_ms: float = 0) -> Stats:
+    recorder = Recorder()
     for wait in waits_ms:
-        recorder.delivered(8, 0, 800, int(wait * MS))
+        recorder.waited(int(wait * MS))
+        recorder.delivered(1, 8, 800)
     recorder.consumer_ns = int(consumer_ms * MS)
     recorder.wait_transform_ns = int(transform_ms * MS)
-    return recorder.summary(3)
+    return recorder.of_loader(2, 2, 3)
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,8 @@ def summary(waits_ms: list[float], *, consumer_ms: float = 0, transform_ms: floa
     [
         (0, 100, 0, "consumer"),
         (4, 96, 4, "consumer"),
-        (20, 80, 0, "reading"),
-        (20, 80, 9, "reading"),
+        (20, 80, 0, "read"),
+        (20, 80, 9, "read"),
         (20, 80, 11, "transform"),
         (100, 0, 100, "transform"),
     ],
@@ -37,8 +38,8 @@ def test_the_side_that_is_waited_for_is_named(
 
 def test_rates_are_over_waiting_and_consuming_together() -> None:
     stats = summary([100, 150], consumer_ms=250)
-    assert (stats.batches, stats.samples, stats.bytes, stats.buffers) == (2, 16, 1600, 3)
-    assert (stats.seconds, stats.samples_per_s, stats.bytes_per_s) == (0.5, 32.0, 3200.0)
+    assert (stats.results, stats.samples, stats.bytes, stats.buffers) == (2, 16, 1600, 3)
+    assert (stats.seconds, stats.rate, stats.samples_per_s, stats.bytes_per_s) == (0.5, 4.0, 32.0, 3200.0)
     assert (stats.wait_s, stats.consumer_s) == (0.25, 0.25)
 
 
@@ -53,4 +54,5 @@ def test_percentiles_forget_what_is_long_ago() -> None:
 
 def test_a_loader_that_has_delivered_nothing_has_no_rates() -> None:
     stats = summary([])
-    assert (stats.samples_per_s, stats.bytes_per_s, stats.p99_ms, stats.bound) == (0.0, 0.0, 0.0, "consumer")
+    assert (stats.rate, stats.samples_per_s, stats.bytes_per_s, stats.p99_ms) == (0.0, 0.0, 0.0, 0.0)
+    assert stats.bound == "consumer"

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
 import pytest
 
-from unirecord.loading.stats import LoaderStats, Metric, StatsRecorder, exposition
-from unirecord.pipeline.stats import PipelineStats, StageStats
+from unirecord.figures import Metric, exposition
+from unirecord.loading.stats import Recorder, StageStats, Stats
+from unirecord.snapshot.cache import CacheStats
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
@@ -47,27 +49,31 @@ class Writer:
 
 
 @pytest.fixture
-def loader() -> LoaderStats:
-    recorder = StatsRecorder()
-    recorder.delivered(64, 2, 1_000, 5_000_000)
-    return recorder.summary(3)
+def loader() -> Stats:
+    recorder = Recorder()
+    recorder.waited(5_000_000)
+    recorder.delivered(1, 64, 1_000, 2)
+    return recorder.of_loader(2, None, 3)
 
 
 @pytest.fixture
-def pipeline() -> PipelineStats:
-    stage = StageStats(HOSTILE, "auto", 1.0, 7, 2.0, 0.5, 0.0, 0.0, 1.0)
-    return PipelineStats(9, 1.0, 9.0, 0.25, 0.75, 1, 2, 4, (stage, stage), "consumer", 9.0, (), True)
+def pipeline() -> Stats:
+    stage = StageStats(HOSTILE, "auto", 7, 1.0, 1.0, 2.0, 0.5, 0.0, 0.0, 1.0)
+    recorder = Recorder()
+    recorder.delivered(9, 9, 100)
+    return recorder.summary((stage, stage), "consumer", threads=4, buffers=0, one_more_core=9.0)
 
 
-def test_a_loader_as_text(loader: LoaderStats) -> None:
+def test_a_loader_as_text(loader: Stats) -> None:
     found = parsed(loader.to_prometheus())
     assert found["unirecord_samples_total", ""] == 64
     assert found["unirecord_wait_seconds_total", ""] == 0.005
-    assert found["unirecord_batch_wait_seconds", 'quantile="0.99"'] == 0.005
-    assert len(found) == 11
+    assert found["unirecord_result_wait_seconds", 'quantile="0.99"'] == 0.005
+    assert found["unirecord_stage_elements_total", 'stage="0 read"'] == 1
+    assert len(found) == 13
 
 
-def test_labels_are_escaped_and_stages_of_one_name_are_told_apart(pipeline: PipelineStats) -> None:
+def test_labels_are_escaped_and_stages_of_one_name_are_told_apart(pipeline: Stats) -> None:
     found = parsed(pipeline.to_prometheus({"job": HOSTILE}))
     hostile = r"a\"b\\c\nd} 9"
     assert found["unirecord_results_total", f'job="{hostile}"'] == 9
@@ -75,12 +81,12 @@ def test_labels_are_escaped_and_stages_of_one_name_are_told_apart(pipeline: Pipe
 
 
 @pytest.mark.parametrize("name", ["", "1a", "a-b", "ä", "__a", 'a="b"', "stage"])
-def test_a_label_that_cannot_be_is_refused(pipeline: PipelineStats, name: str) -> None:
+def test_a_label_that_cannot_be_is_refused(pipeline: Stats, name: str) -> None:
     with pytest.raises(ValueError, match="label"):
         pipeline.to_prometheus({name: "x"})
 
 
-def test_each_figure_is_a_scalar(loader: LoaderStats, pipeline: PipelineStats) -> None:
+def test_each_figure_is_a_scalar(loader: Stats, pipeline: Stats) -> None:
     for stats in (loader, pipeline):
         writer = Writer()
         stats.to_tensorboard(writer, 12)
@@ -89,8 +95,47 @@ def test_each_figure_is_a_scalar(loader: LoaderStats, pipeline: PipelineStats) -
         assert {step for *_, step in writer.calls} == {12}
 
 
-def test_numbers_that_are_none(loader: LoaderStats) -> None:
-    values = tuple(({"of": str(v)}, v) for v in (float("inf"), -float("inf"), float("nan"), 1e300))
+def test_numbers_that_are_none(loader: Stats) -> None:
+    values = [({"of": str(v)}, v) for v in (float("inf"), -float("inf"), float("nan"), 1e300)]
     text = exposition([Metric("x", "gauge", "Some.", values)], None)
     assert [line.split()[-1] for line in text.splitlines()[2:]] == ["+Inf", "-Inf", "NaN", "1e+300"]
     assert parsed(replace(loader, wait_s=1e-9).to_prometheus())["unirecord_wait_seconds_total", ""] == 1e-9
+
+
+def test_what_each_figure_is_stands_in_the_docstring_and_in_the_text(loader: Stats) -> None:
+    text = loader.to_prometheus()
+    assert "# HELP unirecord_samples_total rows in these\n" in text
+    assert "# HELP unirecord_result_wait_seconds the wait for a result, of the latest 4,096 waits\n" in text
+    for line in text.splitlines():
+        if line.startswith("# HELP"):
+            assert len(line.split()) > 3, f"{line}: the docstring does not say what it is"
+
+
+def test_figures_of_a_cache_are_metrics_too() -> None:
+    found = parsed(CacheStats(hits=3, kept_bytes=4_096, full=True).to_prometheus({"rank": "0"}))
+    assert found["unirecord_cache_hits_total", 'rank="0"'] == 3
+    assert found["unirecord_cache_kept_bytes_total", 'rank="0"'] == 4_096
+    assert found["unirecord_cache_full", 'rank="0"'] == 1
+
+
+def test_figures_come_back_from_their_dict(loader: Stats, pipeline: Stats) -> None:
+    for stats in (loader, pipeline):
+        assert Stats.from_dict(json.loads(json.dumps(stats.to_dict()))) == stats
+
+
+@pytest.mark.parametrize("value", [None, -1, 1e30, "1", True, [], {}, float("nan")], ids=repr)
+def test_fields_that_no_loader_writes_are_refused_by_name(loader: Stats, value: object) -> None:
+    written = json.loads(json.dumps(loader.to_dict()))
+    for name, good in written.items():
+        if value is None and name == "one_more_core":
+            continue
+        if isinstance(good, bool) and value is True:
+            continue
+        if isinstance(good, list) and value == []:
+            continue
+        if isinstance(good, str) and value == "1":
+            continue
+        with pytest.raises(ValueError, match=f"^{name} is n"):
+            Stats.from_dict({**written, name: value})
+        with pytest.raises(ValueError, match=f"^{name} is n"):
+            Stats.from_dict({other: v for other, v in written.items() if other != name})

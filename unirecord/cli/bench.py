@@ -20,8 +20,8 @@ import numpy as np
 from ..core import usable_cores
 from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
+from ..loading.stats import Stats
 from ..pipeline.pipeline import Pipeline
-from ..pipeline.stats import PipelineStats
 from ..sizes import format_size, many
 from ..snapshot.part_set import Io, resolve
 from ..storage import local
@@ -482,14 +482,14 @@ def bench_pipeline(
     return 0
 
 
-def _what_to_change(stats: PipelineStats) -> str:
-    if stats.bottleneck == "consumer":
+def _what_to_change(stats: Stats) -> str:
+    if stats.bound == "consumer":
         return "No stage sets the pace, but the thread that takes the results: make larger batches."
-    slowest = next(stage for stage in stats.stages if stage.name == stats.bottleneck)
+    slowest = next(stage for stage in stats.stages if stage.name == stats.bound)
     advice = f"{slowest.name} sets the pace"
     if slowest.limit != "auto":
         return f"{advice}, with {slowest.limit} worker(s)."
-    if stats.one_more_core <= stats.rate:
+    if (stats.one_more_core or 0.0) <= stats.rate:
         return f"{advice}, and leaves cores idle: it waits, or holds the GIL (then give it processes=)."
     return f"{advice}, and the cores are full: one more gives about {stats.one_more_core:,.1f} results/s."
 
@@ -539,5 +539,5 @@ def _timed(pipeline: Pipeline, seconds: float) -> tuple[int, float]:
                 look = now + _LOOK_S
                 if now - asked >= most or pipeline.stats().settled:
                     begun = now
-                    pipeline._passes.figures.forget()
+                    pipeline._passes.forget_figures()
     return 0, 1.0

@@ -24,7 +24,7 @@ from ..loading.loader import (
     closed_at_exit,
 )
 from ..loading.plan import Plan
-from ..loading.stats import LoaderStats, StatsRecorder
+from ..loading.stats import Recorder, Stats
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.spec import JobSteps, check_integer
@@ -129,7 +129,7 @@ def on_threads(
     batches: Iterator[TrackedBatch[Any]],
     change: Callable[[TrackedBatch[Any]], TrackedBatch[Any]],
     workers: int,
-    recorder: StatsRecorder,
+    recorder: Recorder,
 ) -> Iterator[TrackedBatch[Any]]:
     """What ``change`` makes of the batches, in their order, on ``workers`` threads; 0: the thread that asks.
 
@@ -159,7 +159,7 @@ def on_threads(
 def _here(
     batches: Iterator[TrackedBatch[Any]],
     change: Callable[[TrackedBatch[Any]], TrackedBatch[Any]],
-    recorder: StatsRecorder,
+    recorder: Recorder,
 ) -> Iterator[TrackedBatch[Any]]:
     with close_after(batches):
         for delivered in batches:
@@ -217,7 +217,7 @@ class _Waits:
     workers = 0
     counts_reading = False
 
-    def __init__(self, stage_queue: StageQueue, recorder: StatsRecorder) -> None:
+    def __init__(self, stage_queue: StageQueue, recorder: Recorder) -> None:
         self._stage_queue, self._recorder = stage_queue, recorder
         self._seen = 0
 
@@ -261,7 +261,7 @@ class BatchLoader(Generic[Batch]):
         self._options = options
         self._stages = tuple(stages)
         self._memory = BatchMemory(memory)
-        self._recorder = StatsRecorder()
+        self._recorder = Recorder()
         self._receipts = None if options.receipts is None else Receipts(options.receipts, options)
         self._whole_for = ""  # who must not get batches that are smaller
 
@@ -373,9 +373,12 @@ class BatchLoader(Generic[Batch]):
                 break
         raise IndexError(f"rank {rank} has no batch in step {step} of epoch {epoch}")
 
-    def stats(self) -> LoaderStats:
+    def stats(self) -> Stats:
         """Rates and times since the loader was made."""
-        return self._recorder.summary(self._memory.allocations)
+        options = self._options
+        threads = options.threads(self.read_cursor.plan.data.parts.is_fetched)
+        workers = options.workers() if options.changes_batches else None
+        return self._recorder.of_loader(threads, workers, self._memory.allocations)
 
     @closed_at_exit
     def __iter__(self) -> Generator[Batch, None, None]:
@@ -415,7 +418,8 @@ class BatchLoader(Generic[Batch]):
                 left_out, end = delivered.left_out, delivered.end
                 if receipts is not None:
                     receipts.batch(delivered)
-                counted(delivered.samples, len(left_out), delivered.size, now - start)
+                recorder.waited(now - start)
+                counted(1, delivered.samples, delivered.size, len(left_out))
                 mark(run, end)
                 if left_out:
                     _name_left_out(plan, left_out)
@@ -430,7 +434,7 @@ class BatchLoader(Generic[Batch]):
             if reader.trailing or exclusion_mask is not None:
                 if receipts is not None:
                     receipts.left_out(reader.trailing, reader.end)
-                recorder.ended(len(reader.trailing))
+                counted(0, 0, 0, len(reader.trailing))
                 if reader.trailing:
                     _name_left_out(plan, reader.trailing)
                 mark(run, reader.end)

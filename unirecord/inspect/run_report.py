@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from ..loading.stats import STATS_SUFFIX
+from ..loading.stats import STATS_SUFFIX, Stats
 from ..order.coverage import PositionRange
 from ..sizes import format_size, many
 from ..storage.schemes import location_of
@@ -17,8 +16,6 @@ from .audit import AuditedEpoch, AuditedOrder, AuditReport
 from .markup import Markup, element, join, meter, page
 
 __all__ = [
-    "SavedPart",
-    "SavedStage",
     "SavedStats",
     "ranks_named",
     "run_report",
@@ -26,55 +23,19 @@ __all__ = [
 ]
 
 
-# Figures that loaders and pipelines have saved beside their receipts, read as what anybody may have written.
+# Figures that loaders and pipelines have saved beside their receipts.
 
 
 _MOST_FILES: Final = 1_000
 _MOST_BYTES: Final = 1 << 20
-_MOST_STAGES: Final = 1_000
-_MOST_PARTS: Final = 100
-_LONGEST_PATH: Final = 1_000
-_MOST: Final = 1e18  # of any figure
 
 
-@dataclass(frozen=True)
-class SavedStage:
-    """One stage of a pipeline: shares of its time without input and without takers, and of all work."""
+class SavedStats(NamedTuple):
+    """One file: whose figures they are by its name, and the figures, or the ``problem`` why it cannot be read."""
 
     name: str
-    elements: float
-    workers: float
-    wait_in: float
-    wait_out: float
-    share: float
-
-
-@dataclass(frozen=True)
-class SavedPart:
-    """Reading one part: batches that were timed, bytes of its values in these, and how long that took."""
-
-    path: str
-    batches: float
-    bytes: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class SavedStats:
-    """One file: whose figures they are by its name; ``problem`` where it cannot be read, and nothing else is known."""
-
-    name: str
+    stats: Stats | None
     problem: str = ""
-    delivered: float = 0
-    seconds: float = 0.0
-    wait_s: float = 0.0
-    read_s: float = 0.0
-    transform_s: float = 0.0
-    bound: str = ""
-    stages: tuple[SavedStage, ...] = ()
-    parts: tuple[SavedPart, ...] = ()
-    parts_timed: float = 0
-    parts_s: float = 0.0
 
 
 def saved_stats(folder: str) -> list[SavedStats]:
@@ -89,76 +50,9 @@ def _read(path: str, name: str) -> SavedStats:
         content = location_of(path).read(path, _MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ValueError("it is too large")
-        return _taken(name, json.loads(content))
+        return SavedStats(name, Stats.from_dict(json.loads(content)))
     except (OSError, ValueError, RecursionError) as error:
-        return SavedStats(name, problem=f"cannot be read: {error}")
-
-
-def _taken(name: str, found: Any) -> SavedStats:
-    """The figures of a file; ValueError for what no loader writes."""
-    if not isinstance(found, dict) or found.get("of") not in ("loader", "pipeline"):
-        raise ValueError("it holds no figures of a loader or a pipeline")
-    if found["of"] == "loader":
-        return SavedStats(
-            name,
-            delivered=_number(found, "batches"),
-            bound=_text(found, "bound"),
-            seconds=_number(found, "seconds"),
-            wait_s=_number(found, "wait_s"),
-            read_s=_number(found, "read_s"),
-            transform_s=_number(found, "transform_s"),
-            **_saved_parts(found),
-        )
-    stages = found.get("stages")
-    if not isinstance(stages, list):
-        raise ValueError("it has no stages")
-    return SavedStats(
-        name,
-        delivered=_number(found, "results"),
-        seconds=_number(found, "seconds"),
-        wait_s=_number(found, "wait_s"),
-        bound=_text(found, "bottleneck"),
-        stages=tuple(map(_stage, stages[:_MOST_STAGES])),
-        **_saved_parts(found),
-    )
-
-
-def _saved_parts(found: Any) -> dict[str, Any]:
-    """What a file says of parts; nothing where an earlier version has written it."""
-    if "parts" not in found:
-        return {}
-    parts = found["parts"]
-    if not isinstance(parts, list):
-        raise ValueError("parts are no list")
-    return {
-        "parts": tuple(map(_part, parts[:_MOST_PARTS])),
-        "parts_timed": _number(found, "parts_timed"),
-        "parts_s": _number(found, "parts_s"),
-    }
-
-
-def _part(found: Any) -> SavedPart:
-    figures = {field: _number(found, field) for field in ("batches", "bytes", "seconds")}
-    return SavedPart(_text(found, "path", _LONGEST_PATH), **figures)
-
-
-def _stage(found: Any) -> SavedStage:
-    fields = ("elements", "workers", "wait_in", "wait_out", "share")
-    return SavedStage(_text(found, "name"), **{field: _number(found, field) for field in fields})
-
-
-def _number(found: Any, name: str) -> float:
-    value = found.get(name) if isinstance(found, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _MOST:
-        raise ValueError(f"{name} is no figure")
-    return float(value)
-
-
-def _text(found: Any, name: str, most: int = 200) -> str:
-    value = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is no text")
-    return value[:most]
+        return SavedStats(name, None, f"cannot be read: {error}")
 
 
 _LAUNCHES: Final = 500  # the last ones, of each order
@@ -274,65 +168,57 @@ def ranks_named(ranks: Sequence[int]) -> str:
 
 
 def _waits(stats: Sequence[SavedStats]) -> Markup:
-    """What each rank's loader waited for, and what each stage of its pipeline did."""
-    head = ["figures of", "batches or results", "seconds", "waited", "share", "reading", "transforms"]
+    """What each rank's loader waited for, and what each of its stages did."""
+    found = [(one.name, one.stats) for one in stats if one.stats is not None]
+    head = ["figures of", "results", "seconds", "waited", "share", "bound by"]
     rows = [
         [
-            one.name, f"{one.delivered:,.0f}", f"{one.seconds:,.1f} s", f"{one.wait_s:,.1f} s",
-            _share(one.wait_s / one.seconds if one.seconds else 0.0),
-            *(["by stage"] * 2 if one.stages else [f"{one.read_s:,.1f} s", f"{one.transform_s:,.1f} s"]),
-            one.bound,
+            name, f"{one.results:,.0f}", f"{one.seconds:,.1f} s", f"{one.wait_s:,.1f} s",
+            _share(one.wait_s / one.seconds if one.seconds else 0.0), one.bound,
         ]
-        for one in stats
-        if not one.problem
+        for name, one in found
     ]  # fmt: skip
     stages = [
         [
-            one.name, stage.name, f"{stage.elements:,.0f}", f"{stage.workers:.1f}",
-            _share(stage.wait_in), _share(stage.wait_out), _share(stage.share),
+            name, stage.name, f"{stage.elements:,.0f}", f"{stage.busy_s:,.1f} s", f"{stage.workers:.1f}",
+            _known_share(stage.wait_in), _known_share(stage.wait_out), _share(stage.share),
         ]
-        for one in stats
+        for name, one in found
         for stage in one.stages
     ]  # fmt: skip
     of_stages = [
-        "figures of",
-        "stage",
-        "elements",
-        "workers",
-        "without input",
-        "without takers",
-        "share of work",
-    ]
-    says = "Waited: the time in which the training loop waited for a batch. Reading, transforms: work of threads."
+        "figures of", "stage", "elements", "work", "workers", "without input", "without takers", "share of work",
+    ]  # fmt: skip
+    says = "Waited: the time in which the training loop waited for a batch. Work: the time of all workers of a stage."
     wrong = [element("li", f"{one.name}: {one.problem}", class_="warn") for one in stats if one.problem]
     return join(
         element("p", says, class_="soft"),
-        _table("waits", [*head, "bound by"], rows, {1, 2, 3, 5, 6}) if rows else "",
+        _table("waits", head, rows, {1, 2, 3}) if rows else "",
         element("h3", "Stages") if stages else "",
-        _table("stages", of_stages, stages[:_STAGES], {2, 3}) if stages else "",
+        _table("stages", of_stages, stages[:_STAGES], {2, 3, 4}) if stages else "",
         _more(len(stages) - _STAGES, "stage"),
-        _parts(stats),
+        _parts(found),
         element("ul", *wrong) if wrong else "",
     )
 
 
-def _parts(stats: Sequence[SavedStats]) -> Markup:
+def _parts(stats: Sequence[tuple[str, Stats]]) -> Markup:
     """The parts of the dataset that reading took the longest of, all ranks together."""
     slowest = sorted(
-        ((part, one) for one in stats for part in one.parts), key=lambda found: -found[0].seconds
+        ((part, name, one) for name, one in stats for part in one.parts), key=lambda found: -found[0].seconds
     )
     if not slowest:
         return join()
     rows = [
         [
-            part.path, one.name, f"{part.batches:,.0f}", format_size(round(part.bytes)), _duration(part.seconds),
+            part.path, name, f"{part.batches:,.0f}", format_size(round(part.bytes)), _duration(part.seconds),
             f"{part.bytes / part.seconds / 1e6:,.0f} MB/s" if part.seconds else "",
             _share(part.seconds / one.parts_s if one.parts_s else 0.0),
         ]
-        for part, one in slowest[:_PARTS]
+        for part, name, one in slowest[:_PARTS]
     ]  # fmt: skip
-    timed = sum(one.parts_timed for one in stats)
-    seconds = sum(one.parts_s for one in stats)
+    timed = sum(one.parts_timed for _, one in stats)
+    seconds = sum(one.parts_s for _, one in stats)
     says = (
         f"The slowest parts first. Batches that take long enough are timed part by part: {_duration(seconds)} of all "
         f"reading, {timed:,.0f} parts counted for each rank. Batches that come out of memory are too quick for it. "
@@ -343,8 +229,12 @@ def _parts(stats: Sequence[SavedStats]) -> Markup:
         element("h3", "Parts"),
         element("p", says, class_="soft"),
         _table("parts", head, rows, {2, 3, 4, 5}),
-        _more(round(timed) - len(rows), "part", " that took less"),
+        _more(timed - len(rows), "part", " that took less"),
     )
+
+
+def _known_share(share: float | None) -> Markup:
+    return join("not measured") if share is None else _share(share)
 
 
 def _duration(seconds: float) -> str:

@@ -29,7 +29,7 @@ from ..snapshot.prefetch import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
 from .batch import BatchBuilder, collate, split_batch
 from .boxes import Crop
 from .plan import Batches, Plan
-from .stats import PartTimes, StatsRecorder
+from .stats import PartTimes, Recorder
 
 __all__ = [
     "BatchMemory",
@@ -299,7 +299,7 @@ def close_after(batches: Iterator[Any]) -> Iterator[None]:
 class Transforming:
     """The functions of one pass, called with a batch that was read, by any thread."""
 
-    def __init__(self, plan: Plan, run: EpochRun, options: LoaderOptions, recorder: StatsRecorder) -> None:
+    def __init__(self, plan: Plan, run: EpochRun, options: LoaderOptions, recorder: Recorder) -> None:
         self._plan, self._run = plan, run
         self._options = options
         self._recorder = recorder

@@ -1,86 +1,22 @@
-"""Where the time of a loader goes: rates, waiting, latencies, by part, and the same as text, scalars and a file."""
+"""What loaders and pipelines have delivered, and where the time went: by stage, by part, and as a file."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import Locked
+from ..figures import Figures, MetricName
 from ..storage.staged import StagedFile
 
-__all__ = [
-    "LoaderStats",
-    "Metric",
-    "PartTime",
-    "PartTimes",
-    "STATS_SUFFIX",
-    "StatsRecorder",
-    "add_scalars",
-    "exposition",
-    "save_stats",
-]
-
-
-# Figures of a loader for what watches a job: text as Prometheus scrapes it, and scalars as TensorBoard draws them.
-
-
-class Metric(NamedTuple):
-    """One figure: its name without ``unirecord_``, "counter" or "gauge", what it is, its values by labels."""
-
-    name: str
-    kind: str
-    says: str
-    samples: tuple[tuple[Mapping[str, str], float], ...]
-
-
-def exposition(metrics: Iterable[Metric], labels: Mapping[str, str] | None) -> str:
-    """Prometheus' text format 0.0.4; ``labels`` stand at every value. ValueError for a name that no label can have."""
-    common = dict(labels or {})
-    for name in common:
-        _check(name)
-    lines: list[str] = []
-    for metric in metrics:
-        name = f"unirecord_{metric.name}"
-        lines += [f"# HELP {name} {metric.says}", f"# TYPE {name} {metric.kind}"]
-        for own, value in metric.samples:
-            if twice := common.keys() & own.keys():
-                raise ValueError(f"label {min(twice)!r} is one of {name} itself; give yours another name")
-            found = ",".join(f'{key}="{_escaped(str(text))}"' for key, text in {**common, **own}.items())
-            lines.append(f"{name}{{{found}}} {_number(value)}" if found else f"{name} {_number(value)}")
-    return "".join(f"{line}\n" for line in lines)
-
-
-def add_scalars(metrics: Iterable[Metric], writer: Any, step: int) -> None:
-    """Calls ``writer.add_scalar(tag, value, step)`` for each figure; what labels say stands behind a slash."""
-    for metric in metrics:
-        for own, value in metric.samples:
-            writer.add_scalar("/".join(["unirecord", metric.name, *own.values()]), float(value), step)
-
-
-def _check(name: str) -> None:
-    plain = name.replace("_", "a")
-    if not (plain.isascii() and plain.isalnum()) or plain[0].isdigit() or name.startswith("__"):
-        raise ValueError(
-            f"label {name!r}: expected ASCII letters, digits and _, no digit first, and not two _ first"
-        )
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
-
-
-def _number(value: float) -> str:
-    if isinstance(value, int) or math.isfinite(value):
-        return repr(value)
-    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+__all__ = ["STATS_SUFFIX", "PartTime", "PartTimes", "Recorder", "StageStats", "Stats", "stage_stats"]
 
 
 # How long reading took of each part: the slowest ones by name, of any number of passes and parts.
@@ -149,7 +85,7 @@ class PartTimes:
         self._paths, self._of = [*paths, *(before[i] for i in gone)], moved
 
     def slowest(self) -> dict[str, Any]:
-        """The fields of ``LoaderStats`` and ``PipelineStats`` about parts."""
+        """The fields of ``Stats`` about parts."""
         with self._lock.lock:
             paths, (batches, sizes, ns) = self._paths, self._of.copy()
         count = int(np.count_nonzero(batches))
@@ -165,97 +101,129 @@ class PartTimes:
         }
 
 
-# Figures of a loader or a pipeline as a file, which `unirecord report` finds beside the receipts.
+# What is handed out of all this: one snapshot of a loader's or a pipeline's figures.
+
+
+@dataclass(frozen=True)
+class StageStats(Figures):
+    """One stage of a loader or a pipeline, all passes together.
+
+    Attributes:
+        name: its operators; "read" is the first stage of all, and "transform" a loader's functions.
+        limit: tasks that may run at a time: "auto", or the number asked for.
+        elements: what the stage has worked on.
+        busy_s: seconds of work, summed over its workers.
+        workers: tasks that ran at a time, on average.
+        rate: elements a second that one worker does.
+        share: of all work.
+        cores: cores that the stage used, on average; None where that is not measured, as in a loader.
+        wait_in: share of the time in which the stage had nothing to work on; None likewise.
+        wait_out: share of the time in which its results were not taken; None likewise.
+    """
+
+    METRICS: ClassVar[Mapping[str, MetricName]] = {
+        "elements": MetricName("stage_elements_total", "counter"),
+        "busy_s": MetricName("stage_busy_seconds_total", "counter"),
+        "cores": MetricName("stage_cores", "gauge"),
+    }
+
+    name: str
+    limit: str
+    elements: int
+    busy_s: float
+    workers: float
+    rate: float
+    share: float
+    cores: float | None = None
+    wait_in: float | None = None
+    wait_out: float | None = None
+
+
+def stage_stats(
+    name: str, limit: int, elements: int, busy_ns: int, elapsed_ns: int, all_ns: int
+) -> StageStats:
+    """A stage that was busy so long of all stages' ``all_ns``; ``limit`` 0: "auto"."""
+    return StageStats(
+        name=name,
+        limit=str(limit) if limit else "auto",
+        elements=elements,
+        busy_s=busy_ns / 1e9,
+        workers=busy_ns / max(1, elapsed_ns),
+        rate=elements / busy_ns * 1e9 if busy_ns else 0.0,
+        share=busy_ns / max(1, all_ns),
+    )
 
 
 STATS_SUFFIX: Final = ".stats.json"
 
 
-def save_stats(of: str, figures: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes figures ``of`` a "loader" or "pipeline" to a file, whole or not at all; an earlier one is replaced.
-
-    ValueError where the name does not end in ``.stats.json``; OSError where it cannot be written.
-    """
-    name = os.fspath(path)
-    if "://" in name or not name.endswith(STATS_SUFFIX):
-        raise ValueError(f"{name}: figures are saved to a file on a disk whose name ends in {STATS_SUFFIX}")
-    file = StagedFile(name)
-    try:
-        file.append([json.dumps({"of": of, **figures}, indent=1).encode()])
-        file.sync()
-        file.publish()
-    finally:
-        file.discard()
-
-
-# Where the time of a loader goes: rates, waiting, latencies, and which side is the slower one.
-
-
-_KEPT = 4096  # latencies kept for the percentiles: the latest ones
-_WAITING_SHARE = 0.05  # below this share of waiting, the consumer is what limits the rate
-
-
 @dataclass(frozen=True)
-class LoaderStats:
-    """What a loader has delivered so far, and how long each side took.
+class Stats(Figures):
+    """What a loader or a pipeline has delivered so far, all epochs together, and where the time went.
 
     Attributes:
-        batches, samples: delivered so far, all epochs together.
-        skipped: corrupt rows left out (``on_corrupt="skip"``).
-        bytes: of the values delivered.
+        results: batches delivered; of a pipeline that makes none, samples.
+        samples: rows in these.
+        skipped: samples left out: corrupt rows, and what operators left out.
+        filled: samples that something stands in for, such as broken pictures.
+        bytes: memory of the values delivered.
         seconds: waiting and consuming together; the rates are over these.
-        samples_per_s, bytes_per_s: samples and bytes over ``seconds``.
-        wait_s: seconds in which the consumer waited for a batch: the time in which a GPU would have starved.
-        consumer_s: seconds in which the consumer kept the batches.
-        read_s: seconds of work, summed over the reading threads.
-        transform_s: seconds of work, summed over the transforming threads.
-        p50_ms, p99_ms: milliseconds of waiting for one batch, over the latest 4,096.
-        bound: what limits the rate: ``"consumer"``, ``"reading"`` or ``"transform"``.
+        rate, samples_per_s, bytes_per_s: results, samples and bytes over ``seconds``.
+        wait_s: seconds in which the consumer waited for a result: the time in which a GPU would have starved.
+        consumer_s: seconds in which the consumer kept the results.
+        p50_ms, p99_ms: the wait for a result, of the latest 4,096 waits. In milliseconds.
+        bound: what limits the rate: "consumer", or the name of a stage.
+        one_more_core: results a second that one more core would give, about; None in a loader, which does not know.
+        threads: threads that stages without a number of their own share; in a loader, those that read.
         buffers: pieces of memory for batches that have been allocated.
+        stages: one for reading, and one for each stage behind it.
+        reasons: what was chosen while it ran, and why.
+        settled: whether no other number of threads is being tried out, nor has still to be.
         parts: the parts that reading took the longest of, at most 100, the slowest first. Counted when a pass ends.
             Batches are timed part by part where they take so long that this costs nothing (5 µs for each look at the
             clock), as from disks, networks and object stores.
         parts_timed: how many parts have been timed.
-        parts_s: seconds of all of them, a part of ``read_s``.
+        parts_s: seconds of all of them, a part of the reading stage's.
     """
 
-    batches: int
+    METRICS: ClassVar[Mapping[str, MetricName]] = {
+        "results": MetricName("results_total", "counter"),
+        "samples": MetricName("samples_total", "counter"),
+        "skipped": MetricName("skipped_total", "counter"),
+        "filled": MetricName("filled_total", "counter"),
+        "bytes": MetricName("bytes_total", "counter"),
+        "wait_s": MetricName("wait_seconds_total", "counter"),
+        "consumer_s": MetricName("consumer_seconds_total", "counter"),
+        "p50_ms": MetricName("result_wait_seconds", "gauge", {"quantile": "0.5"}, 1e3),
+        "p99_ms": MetricName("result_wait_seconds", "gauge", {"quantile": "0.99"}, 1e3),
+        "threads": MetricName("threads", "gauge"),
+        "buffers": MetricName("buffers", "gauge"),
+        "stages": MetricName("stage", "each"),
+    }
+
+    results: int
     samples: int
     skipped: int
+    filled: int
     bytes: int
     seconds: float
+    rate: float
     samples_per_s: float
     bytes_per_s: float
     wait_s: float
     consumer_s: float
-    read_s: float
-    transform_s: float
     p50_ms: float
     p99_ms: float
     bound: str
+    one_more_core: float | None
+    threads: int
     buffers: int
+    stages: tuple[StageStats, ...]
+    reasons: tuple[str, ...]
+    settled: bool
     parts: tuple[PartTime, ...]
     parts_timed: int
     parts_s: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict that JSON can hold."""
-        return asdict(self)
-
-    def to_prometheus(self, labels: Mapping[str, str] | None = None) -> str:
-        """The figures in Prometheus' text format 0.0.4, to be served or written to a file that is collected.
-
-        Args:
-            labels: stand at every value, such as ``{"rank": "0"}``; their values are escaped.
-
-        Raises:
-            ValueError: a label has a name that Prometheus does not allow.
-        """
-        return exposition(self._metrics(), labels)
-
-    def to_tensorboard(self, writer: Any, step: int) -> None:
-        """Calls ``writer.add_scalar(tag, value, step)`` for each figure, as a ``SummaryWriter`` has it."""
-        add_scalars(self._metrics(), writer, step)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the figures to a file ``NAME.stats.json``: `unirecord report` shows those beside the receipts.
@@ -267,77 +235,171 @@ class LoaderStats:
             ValueError: the name does not end in ``.stats.json``.
             OSError: it cannot be written.
         """
-        save_stats("loader", self.to_dict(), path)
+        name = os.fspath(path)
+        if "://" in name or not name.endswith(STATS_SUFFIX):
+            raise ValueError(
+                f"{name}: figures are saved to a file on a disk whose name ends in {STATS_SUFFIX}"
+            )
+        file = StagedFile(name)
+        try:
+            file.append([json.dumps(self.to_dict(), indent=1).encode()])
+            file.sync()
+            file.publish()
+        finally:
+            file.discard()
 
-    def _metrics(self) -> list[Metric]:
-        one = {
-            "batches_total": ("counter", "Batches delivered.", self.batches),
-            "samples_total": ("counter", "Samples delivered.", self.samples),
-            "skipped_total": ("counter", "Corrupt rows left out.", self.skipped),
-            "bytes_total": ("counter", "Bytes of the values delivered.", self.bytes),
-            "wait_seconds_total": ("counter", "Time in which the consumer waited for a batch.", self.wait_s),
-            "consumer_seconds_total": (
-                "counter",
-                "Time in which the consumer kept the batches.",
-                self.consumer_s,
-            ),
-            "read_seconds_total": ("counter", "Work of all reading threads.", self.read_s),
-            "transform_seconds_total": ("counter", "Work of all transforming threads.", self.transform_s),
-            "buffers": ("gauge", "Pieces of memory for batches that have been allocated.", self.buffers),
-        }
-        metrics = [Metric(name, kind, says, (({}, value),)) for name, (kind, says, value) in one.items()]
-        waits = (({"quantile": "0.5"}, self.p50_ms / 1e3), ({"quantile": "0.99"}, self.p99_ms / 1e3))
-        return [
-            *metrics,
-            Metric("batch_wait_seconds", "gauge", "Wait for one batch, of the latest 4,096.", waits),
-        ]
+    @classmethod
+    def from_dict(cls, fields: Any) -> Stats:
+        """The figures of which ``to_dict`` gave these ``fields``, perhaps through a file.
+
+        Args:
+            fields: what JSON made of the file; anybody may have written it.
+
+        Raises:
+            ValueError: a field is not there, or is none that a loader or a pipeline writes.
+        """
+        return _taken(cls, fields)
 
     def __str__(self) -> str:
-        return (
-            f"{self.samples_per_s:,.0f} samples/s, {self.bytes_per_s / 1e6:,.0f} MB/s, "
-            f"batch wait p50 {self.p50_ms:.3f} ms p99 {self.p99_ms:.3f} ms, bound by {self.bound}"
-        )
+        batches = f", {self.samples_per_s:,.0f} samples/s" if self.samples != self.results else ""
+        lines = [
+            f"{self.rate:,.1f} results/s{batches}, {self.bytes_per_s / 1e6:,.0f} MB/s, waited {self.wait_s:.2f} of "
+            f"{self.seconds:.2f} s (p50 {self.p50_ms:.3f} ms, p99 {self.p99_ms:.3f} ms), bound by {self.bound}"
+        ]
+        left = ((self.skipped, "left out"), (self.filled, "filled in"))
+        lines[0] += "".join(f", {count:,} {what}" for count, what in left if count)
+        rows: list[tuple[str, ...]] = [
+            ("stage", "workers", "rate each", "cores", "wait in", "wait out", "share")
+        ]
+        rows += [
+            (
+                stage.name,
+                f"{stage.workers:.1f} of {stage.limit}",
+                f"{stage.rate:,.0f}/s",
+                "-" if stage.cores is None else f"{stage.cores:.2f}",
+                *("-" if share is None else f"{share:.0%}" for share in (stage.wait_in, stage.wait_out)),
+                f"{stage.share:.0%}",
+            )
+            for stage in self.stages
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for first, *others in rows:
+            cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+            lines.append("  ".join([first.ljust(widths[0]), *cells]))
+        if self.one_more_core is not None:
+            lines.append(f"one more core: about {self.one_more_core:,.1f} results/s")
+        return "\n".join([*lines, *self.reasons])
 
 
-class StatsRecorder(Locked):
-    """Collects the times of one loader, all epochs together; nanoseconds inside. Threads may count at once."""
+# Figures that are read from a file are taken as what anybody may have written.
+
+
+_Dataclass = TypeVar("_Dataclass")
+_MOST: Final = 1e18  # of any figure
+_MOST_STAGES: Final = 1_000
+_LONGEST: Final = 1_000  # text
+
+
+def _taken(cls: type[_Dataclass], found: Any) -> _Dataclass:
+    """The dataclass with these fields; of long lists and texts, the beginning."""
+    if not isinstance(found, dict):
+        raise ValueError("it holds no figures of a loader or a pipeline")
+    return cls(**{field.name: _value(str(field.type), field.name, found) for field in fields(cls)})  # type: ignore[arg-type]
+
+
+def _value(kind: str, name: str, found: Mapping[str, Any]) -> Any:
+    value = found.get(name)
+    if kind.endswith(" | None"):
+        if value is None and name in found:
+            return None
+        kind = kind.removesuffix(" | None")
+    if kind.startswith("tuple["):
+        if not isinstance(value, list):
+            raise ValueError(f"{name} is no list")
+        return tuple(_ITEMS[kind](item) for item in value[:_MOST_STAGES])
+    if kind == "bool":
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is not true or false")
+        return value
+    if kind == "str":
+        return _text(value, name)
+    numbers = (int, float) if kind == "float" else (int,)
+    if isinstance(value, bool) or not isinstance(value, numbers) or not 0 <= value < _MOST:
+        raise ValueError(f"{name} is no figure")
+    return value
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is no text")
+    return value[:_LONGEST]
+
+
+_ITEMS: Final[Mapping[str, Any]] = {
+    "tuple[StageStats, ...]": lambda item: _taken(StageStats, item),
+    "tuple[PartTime, ...]": lambda item: _taken(PartTime, item),
+    "tuple[str, ...]": lambda item: _text(item, "a reason"),
+}
+
+
+# What collects the figures.
+
+
+_KEPT: Final = 4096  # waits kept for the percentiles: the latest ones
+_WAITING_SHARE: Final = 0.05  # below this share of waiting, the consumer is what limits the rate
+
+
+class Recorder(Locked):
+    """Collects the figures of a loader or a pipeline, all epochs together; nanoseconds inside. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
+        self.part_times: PartTimes = PartTimes()
+        self.forget()
+
+    def forget(self) -> None:
+        """From now on only what comes is counted; of parts, passes that begin."""
         self._waits = array("q", bytes(8 * _KEPT))
-        self._count = 0
+        self._waited = 0
+        self.results: int = 0
         self.samples: int = 0
         self.skipped: int = 0
+        self.filled: int = 0
         self.bytes: int = 0
         self.wait_ns: int = 0
-        self.wait_transform_ns: int = 0
-        self.consumer_ns = 0
+        self.consumer_ns: int = 0
+        # A loader's two stages, and the waits for the second one.
+        self.read_ns: int = 0
         self.transform_ns: int = 0
-        self.read_ns = 0
-        self.part_times: PartTimes = PartTimes()
+        self.wait_transform_ns: int = 0
+        self.part_times = PartTimes()
 
-    def delivered(self, samples: int, skipped: int, size: int, waited_ns: int) -> None:
-        """Counts a batch for which the consumer waited ``waited_ns``."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Recorder, ()  # a copy of a loader counts its own
+
+    def waited(self, ns: int) -> None:
+        """Counts a wait of the consumer, for the results that come next."""
         with self.lock:
-            self._waits[self._count % _KEPT] = waited_ns
-            self._count += 1
+            self._waits[self._waited % _KEPT] = ns
+            self._waited += 1
+            self.wait_ns += ns
+
+    def delivered(self, results: int, samples: int, size: int, skipped: int = 0, filled: int = 0) -> None:
+        """Counts results, of so many samples and bytes, and the samples left out before them."""
+        with self.lock:
+            self.results += results
             self.samples += samples
-            self.skipped += skipped
             self.bytes += size
-            self.wait_ns += waited_ns
+            self.skipped += skipped
+            self.filled += filled
 
     def consumed(self, ns: int) -> None:
-        """Counts the time for which the consumer kept a batch."""
+        """Counts the time for which the consumer kept a result."""
         with self.lock:
             self.consumer_ns += ns
 
-    def ended(self, skipped: int) -> None:
-        """Counts the corrupt rows behind the last batch of a pass."""
-        with self.lock:
-            self.skipped += skipped
-
     def read(self, ns: int, part_times: PartTimes) -> None:
-        """Counts what a pass took to read."""
+        """Counts what a pass of a loader took to read."""
         with self.lock:
             self.read_ns += ns
         self.part_times.merge(part_times)
@@ -352,34 +414,66 @@ class StatsRecorder(Locked):
         with self.lock:
             self.wait_transform_ns += ns
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return StatsRecorder, ()  # a copy of a loader counts its own
+    @property
+    def elapsed_ns(self) -> int:
+        """Waiting and consuming together."""
+        return self.wait_ns + self.consumer_ns
 
-    def _bound(self) -> str:
-        if self.wait_ns <= _WAITING_SHARE * (self.wait_ns + self.consumer_ns):
-            return "consumer"
-        return "transform" if self.wait_transform_ns * 2 > self.wait_ns else "reading"
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether the consumer waits so much that a stage limits the rate."""
+        return self.wait_ns > _WAITING_SHARE * self.elapsed_ns
 
-    def summary(self, buffers: int) -> LoaderStats:
-        """The figures so far."""
-        waits = np.frombuffer(self._waits, np.int64, min(self._count, _KEPT))
+    def of_loader(self, threads: int, workers: int | None, buffers: int) -> Stats:
+        """The figures of a loader with so many reading and transforming threads; None: nothing is transformed."""
+        work = [("read", threads, self.read_ns)]
+        if workers is not None:
+            work.append(("transform", workers, self.transform_ns))
+        all_ns = sum(ns for *_, ns in work)
+        stages = tuple(
+            stage_stats(name, limit, self.results, ns, self.elapsed_ns, all_ns) for name, limit, ns in work
+        )
+        bound = "consumer"
+        if self.is_waited_for:
+            bound = "transform" if self.wait_transform_ns * 2 > self.wait_ns else "read"
+        return self.summary(stages, bound, threads=threads, buffers=buffers)
+
+    def summary(
+        self,
+        stages: tuple[StageStats, ...],
+        bound: str,
+        *,
+        threads: int,
+        buffers: int,
+        one_more_core: float | None = None,
+        reasons: tuple[str, ...] = (),
+        settled: bool = True,
+    ) -> Stats:
+        """The figures so far, with what is known of stages."""
+        waits = np.frombuffer(self._waits, np.int64, min(self._waited, _KEPT))
         p50, p99 = np.percentile(waits, [50, 99]) if len(waits) else (0.0, 0.0)
-        seconds = (self.wait_ns + self.consumer_ns) / 1e9
-        return LoaderStats(
-            batches=self._count,
+        seconds = self.elapsed_ns / 1e9
+        rates = [count / seconds if seconds else 0.0 for count in (self.results, self.samples, self.bytes)]
+        return Stats(
+            results=self.results,
             samples=self.samples,
             skipped=self.skipped,
+            filled=self.filled,
             bytes=self.bytes,
             seconds=seconds,
-            samples_per_s=self.samples / seconds if seconds else 0.0,
-            bytes_per_s=self.bytes / seconds if seconds else 0.0,
+            rate=rates[0],
+            samples_per_s=rates[1],
+            bytes_per_s=rates[2],
             wait_s=self.wait_ns / 1e9,
             consumer_s=self.consumer_ns / 1e9,
-            read_s=self.read_ns / 1e9,
-            transform_s=self.transform_ns / 1e9,
             p50_ms=float(p50) / 1e6,
             p99_ms=float(p99) / 1e6,
-            bound=self._bound(),
+            bound=bound,
+            one_more_core=one_more_core,
+            threads=threads,
             buffers=buffers,
+            stages=stages,
+            reasons=reasons,
+            settled=settled,
             **self.part_times.slowest(),
         )

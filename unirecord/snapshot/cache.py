@@ -6,17 +6,18 @@ import errno
 import logging
 import os
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core import CACHE_RANGE, CACHE_STRETCH, Answer, Fetch, Locked, NativeCache, Put, Range, xxh3_64
 from ..errors import UniRecordError
+from ..figures import Figures, MetricName
 from ..sizes import parse_size
 from ..storage.cache import DROPPED, KEPT, PAGE, RECORD, CacheDirectory, Segment, SegmentError, on_disk
 from .dataset_path import PartRef
@@ -90,7 +91,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class CacheStats:
+class CacheStats(Figures):
     """What a cache has saved since its dataset was opened, in this process.
 
     Attributes:
@@ -102,6 +103,16 @@ class CacheStats:
         full: whether the cache has no room for more.
         stopped: whether nothing more is kept because the disk refused it: it is full, or broken.
     """
+
+    METRICS: ClassVar[Mapping[str, MetricName]] = {
+        "hits": MetricName("cache_hits_total", "counter"),
+        "hit_bytes": MetricName("cache_hit_bytes_total", "counter"),
+        "fetched_bytes": MetricName("cache_fetched_bytes_total", "counter"),
+        "kept_bytes": MetricName("cache_kept_bytes_total", "counter"),
+        "damaged": MetricName("cache_damaged_total", "counter"),
+        "full": MetricName("cache_full", "gauge"),
+        "stopped": MetricName("cache_stopped", "gauge"),
+    }
 
     hits: int = 0
     hit_bytes: int = 0
