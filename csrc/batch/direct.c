@@ -21,11 +21,18 @@
 
 enum { UNKNOWN = 0, BEING_NOTED = -1 };
 
+typedef enum { PLAIN, PACKED, CODED, PACKED_CODES } direct_form;
+
 /* Where the values of a column begin. */
 typedef struct {
-  const uint8_t *data; /* the first row's value */
-  uint64_t base;       /* of packed ones, which have … */
-  uint64_t bits;       /* … so many bits each; else 0 */
+  const uint8_t *data; /* the first row's value, or its code */
+  union {
+    uint64_t base;          /* of packed values */
+    const uint8_t *entries; /* of the dictionary that codes are of, … */
+  };
+  uint32_t entry_count;     /* … which has so many */
+  uint8_t bits;             /* of a value that is packed, or of a code */
+  uint8_t form;             /* direct_form */
 } direct_slot;
 
 /* What is known of a part; the rest is written once, before `looked`. */
@@ -90,15 +97,40 @@ static bool is_settled(const ur_part *part) {
          atomic_load_explicit(&part->units_left, memory_order_acquire) == 0;
 }
 
+/* Whether all of a section is right; not when it has too much to say so at once. */
+static bool is_right(ur_part *part, uint32_t section) {
+  const ur_section_entry *entry = &part->sections[section - 1];
+  return entry->bytes <= MOST_VALUES && ur_index_check(part, entry->offset, entry->bytes, NULL) == UR_OK;
+}
+
+/* Where the codes of a column begin that has a dictionary. */
+static direct_slot codes_of(ur_part *part, const ur_column *column) {
+  uint32_t number = column->section[UR_SECTION_CODES], of_entries = column->section[UR_SECTION_DICTIONARY_ENTRIES];
+  ur_vector codes = ur_vector_of(part, number), entries = ur_vector_of(part, of_entries);
+  direct_slot none = {0};
+  if (codes.count != part->header.rows || entries.count > UINT32_MAX) return none;
+  if (!is_right(part, number) || !is_right(part, of_entries)) return none;
+  for (uint64_t row = 0; row < codes.count; row++)
+    if (ur_vector_load(&codes, row) >= entries.count) return none;
+  return (direct_slot){.data = codes.data,
+                       .entries = entries.data,
+                       .entry_count = (uint32_t)entries.count,
+                       .bits = (uint8_t)(codes.bits != 0 ? codes.bits : 8 * codes.width), /* exact: 56 at most */
+                       .form = codes.bits != 0 ? PACKED_CODES : CODED};
+}
+
 /* Where the values of a scalar column begin; nowhere when they are wrong, or too many to say so at once. */
 static direct_slot values_of(ur_part *part, const ur_column *column) {
-  ur_vector values = ur_vector_of(part, column->section[UR_SECTION_VALUES]);
-  uint64_t bytes = part->sections[column->section[UR_SECTION_VALUES] - 1].bytes;
-  direct_slot none = {NULL, 0, 0};
-  if (bytes > MOST_VALUES || values.count != part->header.rows) return none;
-  if (values.width != (uint64_t)column->info.fixed_bytes) return none;
-  if (ur_index_check(part, values.offset, bytes, NULL) != UR_OK) return none;
-  return (direct_slot){values.data, values.base, values.bits};
+  uint32_t number = column->section[UR_SECTION_VALUES];
+  if (number == 0) return codes_of(part, column);
+  ur_vector values = ur_vector_of(part, number);
+  direct_slot none = {0};
+  if (values.count != part->header.rows || values.width != (uint64_t)column->info.fixed_bytes) return none;
+  if (!is_right(part, number)) return none;
+  return (direct_slot){.data = values.data,
+                       .base = values.base,
+                       .bits = (uint8_t)values.bits, /* exact: 56 at most */
+                       .form = values.bits != 0 ? PACKED : PLAIN};
 }
 
 /* Finds where the rows begin, and the gap between groups; false unless all groups follow each other evenly. */
@@ -136,7 +168,7 @@ static bool note(const ur_direct *direct, ur_part *part, struct ur_direct_part *
   for (uint32_t i = 0; i < part->shown; i++) {
     const ur_column *column = &part->columns[i];
     if (direct->slot[i] < 0) continue;
-    direct_slot slot = {NULL, 0, 0};
+    direct_slot slot = {0};
     if (column->info.is_blob) slot.data = cells_of(part, column, start);
     else slot = values_of(part, column);
     if (slot.data == NULL) return false;
@@ -249,28 +281,42 @@ static inline void copy_value(const ur_output *output, uint8_t *to, const uint8_
   }
 }
 
-/* Where the values of some rows lie, and of how many of these they are packed; exact, since the rows of a part were found
- * inside its files when it was noted. */
+/* Where the values of some rows lie, or what they are made of, and of how many of these it is that; exact, since the rows of a
+ * part were found inside its files when it was noted. */
 static int64_t place_values(const struct ur_direct_row *found, int64_t n, int32_t slot, uint64_t bytes, const uint8_t **from) {
-  int64_t packed = 0;
+  int64_t made = 0;
   for (int64_t i = 0; i < n; i++) {
     const direct_slot *of = &found[i].part->slot[slot];
-    uint64_t bits = of->bits != 0 ? of->bits : 8 * bytes; /* exact: a scalar has 64 bytes at most */
+    uint64_t bits = of->form != PLAIN ? of->bits : 8 * bytes; /* exact: a scalar has 64 bytes at most */
     from[i] = of->data + found[i].row * bits / 8; /* exact: see above */
-    packed += of->bits != 0;
+    made += of->form != PLAIN;
   }
-  return packed;
+  return made;
 }
 
-/* Copies values of which some are packed. */
-static void gather_packed(const struct ur_direct_row *found, int64_t n, int32_t slot, uint64_t bytes, const uint8_t **from,
-                          uint8_t *to) {
+static uint32_t load_code(const uint8_t *from, uint32_t bits) {
+  return bits == 8 ? from[0] : bits == 16 ? ur_load16(from) : ur_load32(from);
+}
+
+/* Where the value of a code lies. Each code had an entry when the part was noted; one that has changed since is no read
+ * outside. */
+static const uint8_t *entry_of(const direct_slot *of, uint64_t code, uint64_t bytes) {
+  return of->entries + (code < of->entry_count ? code : 0) * bytes; /* exact: an entry, of which there is one at least */
+}
+
+/* Copies values of which some are packed, or in a dictionary. */
+static void gather_made(const struct ur_direct_row *found, int64_t n, int32_t slot, uint64_t bytes, const uint8_t **from,
+                        uint8_t *to) {
   for (int64_t i = 0; i < n && i < AHEAD; i++) __builtin_prefetch(from[i]);
   for (int64_t i = 0; i < n; i++, to += bytes) { /* exact: the output was measured */
     const direct_slot *of = &found[i].part->slot[slot];
     if (i + AHEAD < n) __builtin_prefetch(from[i + AHEAD]);
-    if (of->bits == 0) memcpy(to, from[i], bytes);
-    else ur_store_low(to, (uint32_t)bytes, of->base + ur_packed_bits(of->data, (uint32_t)of->bits, found[i].row));
+    switch (of->form) {
+      case PLAIN: memcpy(to, from[i], bytes); break;
+      case PACKED: ur_store_low(to, (uint32_t)bytes, of->base + ur_packed_bits(of->data, of->bits, found[i].row)); break;
+      case CODED: memcpy(to, entry_of(of, load_code(from[i], of->bits), bytes), bytes); break;
+      default: memcpy(to, entry_of(of, ur_packed_bits(of->data, of->bits, found[i].row), bytes), bytes); break;
+    }
   }
 }
 
@@ -290,7 +336,7 @@ static void gather_block(const struct ur_direct_row *found, int64_t n, int32_t s
   if (is_blob) {
     place_cells(found, n, slot, from);
   } else if (place_values(found, n, slot, bytes, from) > 0) {
-    gather_packed(found, n, slot, bytes, from, to);
+    gather_made(found, n, slot, bytes, from, to);
     return;
   }
   for (int64_t i = 0; i < n && i < lead; i++) ur_touch_cell(from[i], bytes);

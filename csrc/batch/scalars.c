@@ -24,37 +24,116 @@ static ur_status check_rows(const ur_group *group, const ur_vector *vector, int3
     memcpy(to + (uint64_t)ur_place(group, i) * (width), from + (uint64_t)rows[i] * (width), width);        \
   }
 
-/* The same of packed values. */
+/* The same of packed values, of a type of as many bytes. */
+#define GATHER_PACKED(T)                                                                                        \
+  for (int64_t i = 0; i < n; i++) { /* exact: as in GATHER */                                                   \
+    if (i + AHEAD < n) __builtin_prefetch(from + ur_packed_place(bits, (uint64_t)rows[i + AHEAD]));             \
+    T value = (T)(base + ur_packed_bits(from, bits, (uint64_t)rows[i]));                                        \
+    memcpy(to + (uint64_t)ur_place(group, i) * sizeof value, &value, sizeof value); /* exact: likewise */       \
+  }
+
 static void gather_packed(const ur_group *group, const ur_vector *values, uint8_t *to) {
-  for (int64_t i = 0; i < group->count; i++) { /* exact: as in GATHER */
-    if (i + AHEAD < group->count)
-      __builtin_prefetch(values->data + ur_packed_place(values->bits, (uint64_t)group->rows[i + AHEAD]));
-    /* exact: likewise */
-    ur_store_low(to + (uint64_t)ur_place(group, i) * values->width, values->width,
-                 ur_vector_load(values, (uint64_t)group->rows[i]));
+  const uint8_t *from = values->data;
+  const int64_t *rows = group->rows;
+  const uint32_t bits = values->bits;
+  const uint64_t base = values->base;
+  int64_t n = group->count;
+  switch (values->width) {
+    case 1: GATHER_PACKED(uint8_t) break;
+    case 2: GATHER_PACKED(uint16_t) break;
+    case 4: GATHER_PACKED(uint32_t) break;
+    default: GATHER_PACKED(uint64_t) break;
   }
 }
 
-ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_error *error) {
-  const ur_column *column = column_of(group, output->column);
-  ur_vector values = ur_vector_of(group->part, column->section[UR_SECTION_VALUES]);
-  ur_status status = check_rows(group, &values, output->column, error);
+#define CODES 256 /* codes that are worked out before the first entry is copied */
+
+static ur_status no_entry(const ur_vector *entries, uint64_t code, ur_error *error) {
+  return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, entries->offset,
+                    "the value's code %" PRIu64 " has no entry in a dictionary of %" PRIu64, code, entries->count);
+}
+
+/* Copies the entries of some codes, of rows [first, first + n) of the group. */
+#define COPY_ENTRIES(width)                                                                                      \
+  for (int64_t i = 0; i < n; i++) /* exact: codes of entries, and places of the output, which was measured */ \
+    memcpy(to + (uint64_t)ur_place(group, first + i) * (width), from + (uint64_t)codes[i] * (width), width);
+
+static void copy_entries(const ur_group *group, int64_t first, int64_t n, const uint32_t *codes, const ur_vector *entries,
+                         uint8_t *to) {
+  const uint8_t *from = entries->data;
+  switch (entries->width) {
+    case 1: COPY_ENTRIES(1) break;
+    case 2: COPY_ENTRIES(2) break;
+    case 4: COPY_ENTRIES(4) break;
+    default: COPY_ENTRIES(8) break;
+  }
+}
+
+/* Values that a dictionary has, by the codes of the rows, each of which is checked to have an entry. */
+static ur_status gather_coded(const ur_group *group, const ur_column *column, const ur_output *output, ur_error *error) {
+  ur_vector codes = ur_vector_of(group->part, column->section[UR_SECTION_CODES]);
+  ur_vector entries = ur_vector_of(group->part, column->section[UR_SECTION_DICTIONARY_ENTRIES]);
+  uint64_t bytes = entries.count * entries.width; /* exact: ur_parse_section() has checked it */
+  bool at_once = bytes / UR_BLOCK_BYTES <= (uint64_t)group->count; /* as many blocks as rows, or fewer */
+  ur_status status = check_rows(group, &codes, output->column, error);
+  if (status == UR_OK && at_once && group->count > 0) status = ur_index_check(group->part, entries.offset, bytes, error);
+  for (int64_t first = 0; first < group->count && status == UR_OK; first += CODES) { /* exact: rows of the group */
+    uint32_t found[CODES];
+    int64_t n = group->count - first < CODES ? group->count - first : CODES;
+    for (int64_t i = 0; i < n; i++) {
+      uint64_t code = ur_vector_load(&codes, (uint64_t)group->rows[first + i]);
+      status = code < entries.count ? UR_OK : no_entry(&entries, code, error);
+      if (status == UR_OK && !at_once) status = ur_vector_check(group->part, &entries, code, error);
+      if (status != UR_OK) return ur_blame(error, status, group, first + i, output->column);
+      found[i] = (uint32_t)code; /* exact: a code has 4 bytes at most */
+      __builtin_prefetch(entries.data + code * entries.width);
+    }
+    copy_entries(group, first, n, found, &entries, output->data);
+  }
+  return status;
+}
+
+/* Zeros where the value is null, which elements of a few bits or codes do not have. */
+static ur_status clear_nulls(const ur_group *group, const ur_column *column, const ur_output *output, ur_error *error) {
+  ur_vector bits = ur_vector_of(group->part, column->section[UR_SECTION_VALIDITY]);
+  size_t width = (size_t)column->info.fixed_bytes;
+  for (int64_t i = 0; i < group->count; i++) {
+    uint64_t row = (uint64_t)group->rows[i];
+    ur_status status = ur_vector_check(group->part, &bits, row / 8, error);
+    if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
+    /* exact: as in GATHER */
+    if (((bits.data[row / 8] >> (row % 8)) & 1) == 0) memset(output->data + (size_t)ur_place(group, i) * width, 0, width);
+  }
+  return UR_OK;
+}
+
+/* Values as they lie, or packed. */
+static ur_status gather_values(const ur_group *group, const ur_vector *values, const ur_output *output, ur_error *error) {
+  ur_status status = check_rows(group, values, output->column, error);
   if (status != UR_OK) return status;
-  const uint8_t *from = values.data;
+  const uint8_t *from = values->data;
   const int64_t *rows = group->rows;
   uint8_t *to = output->data;
   int64_t n = group->count;
-  if (values.bits != 0) {
-    gather_packed(group, &values, to);
+  if (values->bits != 0) {
+    gather_packed(group, values, to);
     return UR_OK;
   }
-  switch (values.width) {
+  switch (values->width) {
     case 1: GATHER(1) break;
     case 2: GATHER(2) break;
     case 4: GATHER(4) break;
     default: GATHER(8) break;
   }
   return UR_OK;
+}
+
+ur_status ur_gather_values(const ur_group *group, const ur_output *output, ur_error *error) {
+  const ur_column *column = column_of(group, output->column);
+  uint32_t number = column->section[UR_SECTION_VALUES];
+  ur_vector values = number == 0 ? (ur_vector){.bits = 1} : ur_vector_of(group->part, number);
+  ur_status status = number == 0 ? gather_coded(group, column, output, error) : gather_values(group, &values, output, error);
+  return status == UR_OK && column->info.nullable && values.bits != 0 ? clear_nulls(group, column, output, error) : status;
 }
 
 static ur_status null_with_bytes(ur_error *error) {
@@ -95,7 +174,7 @@ static string_column strings_of(const ur_group *group, int32_t number) {
   strings.offsets = ur_vector_of(
       group->part, column->section[coded ? UR_SECTION_DICTIONARY_OFFSETS : UR_SECTION_STRING_OFFSETS]);
   strings.bytes =
-      ur_vector_of(group->part, column->section[coded ? UR_SECTION_DICTIONARY_BYTES : UR_SECTION_STRING_BYTES]);
+      ur_vector_of(group->part, column->section[coded ? UR_SECTION_DICTIONARY_ENTRIES : UR_SECTION_STRING_BYTES]);
   if (column->info.nullable) strings.validity = ur_vector_of(group->part, column->section[UR_SECTION_VALIDITY]);
   return strings;
 }

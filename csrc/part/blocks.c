@@ -223,7 +223,7 @@ static void foresee_column(const forecast *blocks, const ur_column *column, cons
   static const int by_row[] = {UR_SECTION_LENGTHS,        UR_SECTION_VALUES,         UR_SECTION_VALIDITY,
                                UR_SECTION_CODES,          UR_SECTION_STRING_OFFSETS, UR_SECTION_STRING_BYTES,
                                UR_SECTION_RAW_LENGTHS,    UR_SECTION_CHUNK_STARTS};
-  static const int whole[] = {UR_SECTION_DICTIONARY_OFFSETS, UR_SECTION_DICTIONARY_BYTES, UR_SECTION_CODEC_DICTIONARY,
+  static const int whole[] = {UR_SECTION_DICTIONARY_OFFSETS, UR_SECTION_DICTIONARY_ENTRIES, UR_SECTION_CODEC_DICTIONARY,
                               UR_SECTION_CHUNK_SHAPE};
   for (size_t i = 0; i < sizeof by_row / sizeof *by_row; i++) foresee_section(blocks, column->section[by_row[i]], rows, n);
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)

@@ -84,6 +84,7 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
   bool string = info != NULL && info->type == UR_TYPE_STRING;
   bool number = info != NULL && !info->is_blob && !string;
   bool ordered = info != NULL && !info->is_blob && ur_type_is_known(info);
+  bool coded = ordered && info->type != UR_TYPE_BOOL; /* may have a dictionary */
   bool global = entry->kind <= UR_SECTION_ROW_STARTS || entry->kind == UR_SECTION_DIGESTS ||
                 entry->kind == UR_SECTION_STATISTICS;
   if (global != (column == NULL)) return false;
@@ -102,10 +103,11 @@ static bool section_fits(const ur_part *part, const ur_section_entry *entry, con
     case UR_SECTION_DIGESTS: return part->blob_columns > 0 && width == 8 && count == part->units;
     case UR_SECTION_VALUES: return number && width == (uint64_t)info->fixed_bytes && count == rows;
     case UR_SECTION_VALIDITY: return info->nullable && width == 1 && count == divide_up(rows, 8);
-    case UR_SECTION_CODES: return string && (width == 1 || width == 2 || width == 4) && count == rows;
+    case UR_SECTION_CODES: return coded && (width == 1 || width == 2 || width == 4) && count == rows;
     case UR_SECTION_DICTIONARY_OFFSETS: return string && width == 8 && count >= 1;
     case UR_SECTION_STRING_OFFSETS: return string && width == 8 && count == rows + 1;
-    case UR_SECTION_DICTIONARY_BYTES:
+    case UR_SECTION_DICTIONARY_ENTRIES:
+      return string ? width == 1 : coded && width == (uint64_t)info->fixed_bytes && count >= 1;
     case UR_SECTION_STRING_BYTES: return string && width == 1;
     case UR_SECTION_ZONES: {
       uint64_t value = (uint64_t)info->fixed_bytes;
@@ -151,9 +153,10 @@ static bool has_all_sections(const ur_part *part, const ur_column *column) {
            has_chunks(part, column);
   if (!ur_type_is_known(info)) return has[UR_SECTION_VALUES] != 0;
   bool coded = has[UR_SECTION_CODES] != 0, plain = has[UR_SECTION_STRING_OFFSETS] != 0;
-  return (has[UR_SECTION_VALUES] != 0) == !string &&
-         coded == (has[UR_SECTION_DICTIONARY_OFFSETS] != 0) && coded == (has[UR_SECTION_DICTIONARY_BYTES] != 0) &&
-         plain == (has[UR_SECTION_STRING_BYTES] != 0) && (coded != plain) == string &&
+  /* The columns of strings alone have offsets: section_fits() has seen to it. */
+  return (coded ? 1 : 0) + (plain ? 1 : 0) + (has[UR_SECTION_VALUES] != 0 ? 1 : 0) == 1 &&
+         (coded && string) == (has[UR_SECTION_DICTIONARY_OFFSETS] != 0) &&
+         coded == (has[UR_SECTION_DICTIONARY_ENTRIES] != 0) && plain == (has[UR_SECTION_STRING_BYTES] != 0) &&
          (has[UR_SECTION_ZONES] != 0) == !plain && has[UR_SECTION_ZONE_FLAGS] != 0;
 }
 

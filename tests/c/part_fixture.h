@@ -3,6 +3,7 @@
 #define UR_PART_FIXTURE_H
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,11 @@ typedef struct {
   uint64_t rows;
   int fixed;
   uint64_t unit_rows;
+  int coded; /* bits of the codes of column 0, which has a dictionary then; of 8 they lie as bytes; 0: it has none */
 } fixture;
+
+/* Codes of 5 bits are of a column with nulls, others of one without. */
+static inline bool has_nulls(const fixture *part) { return part->coded == 0 || part->coded == 5; }
 
 static const uint8_t fixture_id[16] = "0123456789abcdef";
 
@@ -42,7 +47,7 @@ static inline void put_column(uint8_t *at, int type, int dtype, int flags, int r
 }
 
 static inline void put_columns(const fixture *part, uint8_t *at) {
-  put_column(at, 6, 0, 1, 0, 4);
+  put_column(at, 6, 0, has_nulls(part), 0, 4);
   put_column(at + 32, UR_TYPE_STRING, 0, 0, 0, 0);
   put_column(at + 64, UR_TYPE_ARRAY, 3, 0, 1, 24);
   if (!part->fixed) put_column(at + 96, UR_TYPE_BYTES, 0, 0, 0, 0);
@@ -163,8 +168,34 @@ static inline void add_digests(index_maker *make, const uint64_t *starts) {
   }
 }
 
+/* Codes of column 0, one for each row but for nulls, which have code 0. */
+static inline void add_codes(index_maker *make) {
+  fixture *part = make->part;
+  uint64_t rows = part->rows, bits = (uint64_t)part->coded, bytes = bits == 8 ? rows : ((rows * bits + 63) / 64 + 1) * 8;
+  uint8_t *entry = part->index + make->entry, *at = add_section(make, UR_SECTION_CODES, 0, 1, bytes, 0);
+  put(entry + 24, rows, 8);
+  if (bits != 8) put(entry + UR_AT_SECTION_BITS, bits, 2);
+  for (uint64_t r = 0, code = 0; r < rows; r++) {
+    uint64_t mine = has_nulls(part) && r % 5 == 4 ? 0 : code++;
+    for (uint64_t b = 0; b < bits; b++)
+      if (mine >> b & 1) at[(r * bits + b) / 8] = (uint8_t)(at[(r * bits + b) / 8] | 1 << ((r * bits + b) % 8));
+  }
+}
+
+/* The entries: one for each row that is not null. */
+static inline void add_entries(index_maker *make) {
+  uint64_t rows = make->part->rows, entries = 0;
+  for (uint64_t r = 0; r < rows; r++) entries += !has_nulls(make->part) || r % 5 != 4;
+  uint8_t *at = add_section(make, UR_SECTION_DICTIONARY_ENTRIES, 0, 4, entries, 0);
+  for (uint64_t r = 0; r < rows; r++) {
+    if (has_nulls(make->part) && r % 5 == 4) continue;
+    put(at, r * 3, 4);
+    at += 4;
+  }
+}
+
 static inline void make_index(fixture *part, const uint64_t *starts, uint64_t payload) {
-  uint64_t sections = part->fixed ? 12 : 14, columns = fixture_columns(part), rows = part->rows, w = rows > 0;
+  uint64_t sections = (part->fixed ? 12u : 14u) + (part->coded != 0 ? 1u : 0u) - (has_nulls(part) ? 0u : 1u), columns = fixture_columns(part), rows = part->rows, w = rows > 0;
   uint64_t head = up(192 + 32 * columns + 48 * sections + 1, 64), zones = w;
   index_maker make = {part, 192 + 32 * columns, head};
   uint8_t *index = part->index, *at = add_section(&make, UR_SECTION_GROUPS, 65535, 32, w, 0);
@@ -179,16 +210,22 @@ static inline void make_index(fixture *part, const uint64_t *starts, uint64_t pa
     for (uint64_t r = 0; r < rows; r++) put(at + 4 * r, r % 7, 4);
   }
   add_digests(&make, starts);
-  at = add_section(&make, UR_SECTION_VALUES, 0, 4, rows, 0);
-  for (uint64_t r = 0; r < rows; r++) put(at + 4 * r, r % 5 == 4 ? 0 : r * 3, 4);
-  at = add_section(&make, UR_SECTION_VALIDITY, 0, 1, (rows + 7) / 8, 0);
-  for (uint64_t r = 0; r < rows; r++)
-    if (r % 5 != 4) at[r / 8] = (uint8_t)(at[r / 8] | 1 << (r % 8));
+  if (!part->coded) {
+    at = add_section(&make, UR_SECTION_VALUES, 0, 4, rows, 0);
+    for (uint64_t r = 0; r < rows; r++) put(at + 4 * r, r % 5 == 4 ? 0 : r * 3, 4);
+  }
+  if (has_nulls(part)) {
+    at = add_section(&make, UR_SECTION_VALIDITY, 0, 1, (rows + 7) / 8, 0);
+    for (uint64_t r = 0; r < rows; r++)
+      if (r % 5 != 4) at[r / 8] = (uint8_t)(at[r / 8] | 1 << (r % 8));
+  }
+  if (part->coded) add_codes(&make);
   at = add_section(&make, UR_SECTION_CODES, 1, 1, rows, 0);
   for (uint64_t r = 0; r < rows; r++) at[r] = (uint8_t)(r % 3);
   at = add_section(&make, UR_SECTION_DICTIONARY_OFFSETS, 1, 8, 4, 0);
   for (uint64_t i = 0; i < 4; i++) put(at + 8 * i, 2 * i, 8);
-  memcpy(add_section(&make, UR_SECTION_DICTIONARY_BYTES, 1, 1, 6, 0), "s0s1s2", 6);
+  if (part->coded) add_entries(&make);
+  memcpy(add_section(&make, UR_SECTION_DICTIONARY_ENTRIES, 1, 1, 6, 0), "s0s1s2", 6);
   (void)add_section(&make, UR_SECTION_ZONES, 0, 8, zones, UR_ZONE_ROWS);
   (void)add_section(&make, UR_SECTION_ZONES, 1, 2, zones, UR_ZONE_ROWS);
   (void)add_section(&make, UR_SECTION_ZONE_FLAGS, 0, 1, zones, UR_ZONE_ROWS);
@@ -221,17 +258,22 @@ static inline uint8_t *section_of(fixture *part, int kind) {
     if (ur_load16(part->index + entry) == kind) return part->index + ur_load64(part->index + entry + 8);
 }
 
-/* At most 64 rows. unit_rows: 0, or a power of two up to 64. */
-static inline fixture *make_part(uint64_t rows, int fixed, uint64_t unit_rows) {
+/* At most 64 rows, of which column 0 has at most 2^coded kinds. unit_rows: 0, or a power of two up to 64. */
+static inline fixture *make_coded_part(uint64_t rows, int fixed, uint64_t unit_rows, int coded) {
   fixture *part = calloc(1, sizeof *part);
   if (part == NULL) abort();
   uint64_t starts[65], payload = 0;
   part->rows = rows;
   part->fixed = fixed;
   part->unit_rows = unit_rows;
+  part->coded = coded;
   make_data(part, starts, &payload);
   make_index(part, starts, payload);
   return part;
+}
+
+static inline fixture *make_part(uint64_t rows, int fixed, uint64_t unit_rows) {
+  return make_coded_part(rows, fixed, unit_rows, 0);
 }
 
 /* Writes over what is there, whose length is set last: ext4 takes long to make a file where many have just been removed. */

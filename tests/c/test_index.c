@@ -53,7 +53,7 @@ static directory variable_part(void) {
   add(&d, UR_SECTION_VALIDITY, 0, 1, (ROWS + 7) / 8, 0);
   add(&d, UR_SECTION_CODES, 1, 1, ROWS, 0);
   add(&d, UR_SECTION_DICTIONARY_OFFSETS, 1, 8, 4, 0);
-  add(&d, UR_SECTION_DICTIONARY_BYTES, 1, 1, 6, 0);
+  add(&d, UR_SECTION_DICTIONARY_ENTRIES, 1, 1, 6, 0);
   add(&d, UR_SECTION_ZONES, 0, 8, 3, 128);
   add(&d, UR_SECTION_ZONES, 1, 2, 3, 128);
   add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
@@ -107,6 +107,25 @@ static directory scalar_part(void) {
   add(&d, UR_SECTION_VALUES, 0, 8, ROWS, 0);
   add(&d, UR_SECTION_ZONES, 0, 16, 3, 128);
   add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
+  add(&d, UR_SECTION_STATISTICS, NONE, 1, 40, 0);
+  return d;
+}
+
+/* int64 and float32?, both with dictionaries. */
+static directory coded_part(void) {
+  directory d = {.columns = 2, .rows = ROWS, .groups = 1, .group_rows = ROWS, .data_bytes = 1 << 20};
+  put_column(d.table, UR_TYPE_INT64, 0, 0, 0, 8);
+  put_column(d.table + 32, UR_TYPE_FLOAT32, 0, 1, 0, 4);
+  add(&d, UR_SECTION_GROUPS, NONE, 32, 1, 0);
+  add(&d, UR_SECTION_VALIDITY, 1, 1, (ROWS + 7) / 8, 0);
+  add(&d, UR_SECTION_CODES, 0, 1, ROWS, 0);
+  add(&d, UR_SECTION_CODES, 1, 2, ROWS, 0);
+  add(&d, UR_SECTION_DICTIONARY_ENTRIES, 0, 8, 200, 0);
+  add(&d, UR_SECTION_DICTIONARY_ENTRIES, 1, 4, 299, 0);
+  add(&d, UR_SECTION_ZONES, 0, 16, 3, 128);
+  add(&d, UR_SECTION_ZONES, 1, 8, 3, 128);
+  add(&d, UR_SECTION_ZONE_FLAGS, 0, 1, 3, 128);
+  add(&d, UR_SECTION_ZONE_FLAGS, 1, 1, 3, 128);
   add(&d, UR_SECTION_STATISTICS, NONE, 1, 40, 0);
   return d;
 }
@@ -214,7 +233,11 @@ static int is_legal_change(const directory *d, uint32_t i, const section *is) {
   if (was->kind != is->kind || was->column != is->column) return 0;
   if (is->kind == UR_SECTION_LENGTHS || is->kind == UR_SECTION_RAW_LENGTHS)
     return is->count == was->count && is->extra == 0 && (is->width == 1 || is->width == 2 || is->width == 4 || is->width == 8);
-  if (is->kind == UR_SECTION_STRING_BYTES || is->kind == UR_SECTION_DICTIONARY_BYTES || is->kind == UR_SECTION_STATISTICS)
+  int string = is->column != NONE && d->table[32 * is->column] == UR_TYPE_STRING;
+  if (is->kind == UR_SECTION_CODES && !string) /* of numbers: no zones go with their width */
+    return is->count == was->count && is->extra == 0 && (is->width == 1 || is->width == 2 || is->width == 4);
+  if (is->kind == UR_SECTION_DICTIONARY_ENTRIES && !string) return is->width == was->width && is->extra == 0 && is->count >= 1;
+  if (is->kind == UR_SECTION_STRING_BYTES || is->kind == UR_SECTION_DICTIONARY_ENTRIES || is->kind == UR_SECTION_STATISTICS)
     return is->width == 1 && is->extra == 0;
   if (is->kind == UR_SECTION_DICTIONARY_OFFSETS) return is->width == 8 && is->extra == 0 && is->count >= 1;
   if (is->kind == UR_SECTION_ZONES || is->kind == UR_SECTION_ZONE_FLAGS)
@@ -307,6 +330,34 @@ static void a_string_column_is_coded_or_plain(void) {
   d.count = 10; /* the offsets alone */
   for (uint32_t i = 9; i < both.count; i++) d.sections[d.count++] = both.sections[i];
   expect(&d, UR_CORRUPT);
+}
+
+static void a_number_column_has_values_or_a_dictionary(void) {
+  static const struct {
+    int type;
+    uint32_t width;
+    ur_status status;
+  } types[] = {{UR_TYPE_BOOL, 1, UR_CORRUPT}, {UR_TYPE_INT8, 1, UR_OK}, {UR_TYPE_UINT16, 2, UR_OK},
+               {UR_TYPE_FLOAT16, 2, UR_OK}, {UR_TYPE_UINT32, 4, UR_OK}, {UR_TYPE_UINT64, 8, UR_OK},
+               {UR_TYPE_FLOAT64, 8, UR_OK}, {UR_TYPE_LATER_SCALARS, 8, UR_CORRUPT}};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    directory d = coded_part();
+    put_column(d.table, types[i].type, 0, 0, 0, types[i].width);
+    d.sections[4].width = types[i].width;
+    d.sections[6].width = 2 * types[i].width;
+    expect(&d, types[i].status);
+  }
+  directory both = coded_part();
+  both.count = 1;
+  add(&both, UR_SECTION_VALUES, 0, 8, ROWS, 0);
+  directory coded = coded_part();
+  for (uint32_t i = 1; i < coded.count; i++) both.sections[both.count++] = coded.sections[i];
+  expect(&both, UR_CORRUPT);
+  directory offsets = coded_part();
+  offsets.count = 4;
+  add(&offsets, UR_SECTION_DICTIONARY_OFFSETS, 0, 8, 201, 0);
+  for (uint32_t i = 4; i < coded.count; i++) offsets.sections[offsets.count++] = coded.sections[i];
+  expect(&offsets, UR_CORRUPT);
 }
 
 /* What a later version may add for those who know it: any number of any width for any column, or for none. */
@@ -460,7 +511,8 @@ static void rows_beyond_2_to_the_63_are_refused(void) {
 }
 
 int main(void) {
-  directory parts[] = {variable_part(), nullable_part(), fixed_part(), scalar_part(), compressed_part(), later_part()};
+  directory parts[] = {variable_part(), nullable_part(), fixed_part(), scalar_part(), compressed_part(), later_part(),
+                       coded_part()};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     every_changed_field_is_refused(&parts[i]);
     every_missing_repeated_or_moved_section_is_refused(&parts[i]);
@@ -475,6 +527,7 @@ int main(void) {
   an_order_of_more_than_2_to_the_32_rows_needs_8_bytes_each();
   codes_and_their_zones_go_together();
   a_string_column_is_coded_or_plain();
+  a_number_column_has_values_or_a_dictionary();
   impossible_numbers_are_refused();
   compressed_rows_that_do_not_fit_the_file_are_refused();
   rows_beyond_2_to_the_63_are_refused();

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgpack_encodings import packed_otherwise
 from partgen import MadePart, write
-from partgen_bytes import Col, Spec
+from partgen_bytes import DTYPES, Col, Spec
 
 CODECS = {"zstd": 1, "shuffle+zstd": 2}
 
@@ -37,6 +37,8 @@ def write_otherwise(
     spec.group_rows = size if spec.row_bytes or not spec.blobs else 0
     spec.groups = [min(size, len(records) - first) for first in range(0, len(records), size)]
     spec.plain = {c.name for c in columns if c.base == "string" and pick.random() < 0.5}
+    numbers = [c.name for c in columns if c.base in DTYPES and not c.is_blob and c.base != "bool"]
+    spec.coded = {name for name in numbers if pick.random() < 0.5}
     spec.zone_rows = {c.name: pick.choice([1, 3, 10**12]) for c in columns if pick.random() < 0.5}
     _add_later_things(spec, pick)
     raw = [[_stored(c, record[c.name], pick) for c in columns] for record in records]

@@ -206,7 +206,7 @@ def test_blocks_are_checked_where_they_are_touched_and_nowhere_else(tmp_path: Pa
 
 def test_damaged_dictionary_is_refused(tmp_path: Path) -> None:
     path = big_part(tmp_path / "big.urec")
-    damage(path, layout.SECTION_DICTIONARY_BYTES, 1, 10)
+    damage(path, layout.SECTION_DICTIONARY_ENTRIES, 1, 10)
     parts = PartSet(resolve(path))
     with pytest.raises(CorruptionError):
         compile_query("name like '%9'", parts.schema).rows(parts)

@@ -234,6 +234,8 @@ def arrange(r: random.Random, spec: Spec, rows: int) -> None:
     narrow(random.Random(spec.id + b"narrow"), spec)
     other = random.Random(spec.id[::-1])
     spec.page_codecs = other.choice([[], [1], [1, 0]])
+    numbers = [c.name for c in columns if c.base in DTYPES and not c.is_blob and c.base != "bool"]
+    spec.coded = {name for name in numbers if other.random() < 0.4}
     if other.random() < 0.5:
         spec.encodings, spec.writes = other.getrandbits(30), other.choice([1, 2, 65535])
 

@@ -126,7 +126,8 @@ class Spec:
     page_codecs: list[int] = field(
         default_factory=list
     )  # of the scalar page of each group, over and over; none: plain
-    plain: set[str] = field(default_factory=set)
+    plain: set[str] = field(default_factory=set)  # columns of strings without a dictionary
+    coded: set[str] = field(default_factory=set)  # columns of integers and floats with one
     created_by: str = "partgen 1"
     unknown: dict[str, Any] = field(default_factory=dict)  # metadata keys of a later version
     writes: int = 1  # writer_version
@@ -400,14 +401,14 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
 
 def chunk_sections(spec: Spec, sections: Sections, i: int, rows: list[list[bytes]]) -> None:
     c, shape = spec.columns[i], [*(spec.columns[i].shape or []), *(spec.columns[i].chunks or [])]
-    sections[20, i] = (8, 0, np.array(shape, "<u8").tobytes())
-    sections[23, i] = (8, 0, chunk_digests(spec, i, rows, 0))
+    sections[18, i] = (8, 0, np.array(shape, "<u8").tobytes())
+    sections[21, i] = (8, 0, chunk_digests(spec, i, rows, 0))
     if not c.fixed:
         firsts = np.cumsum([0] + [len(chunks) for chunks in rows])[:-1]
-        sections[21, i] = (8, 0, firsts.astype("<u8").tobytes())
+        sections[19, i] = (8, 0, firsts.astype("<u8").tobytes())
     if c.codec:
         ends = [np.cumsum([len(chunk) for chunk in chunks]) for chunks in rows if chunks]
-        sections[22, i] = (4, 0, np.concatenate([np.zeros(0, int), *ends]).astype("<u4").tobytes())
+        sections[20, i] = (4, 0, np.concatenate([np.zeros(0, int), *ends]).astype("<u4").tobytes())
 
 
 def lengths_section(cells: list[bytes]) -> tuple[int, int, bytes]:
@@ -422,7 +423,9 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
     entries, body = b"", b""
     for (kind, column), (width, extra, content) in sorted(sections.items()):
         place, count, bits = size + len(body), len(content) // width, 0
-        if kind in (5, 7) and rows and (found := packed(spec.columns[column], kind, width, content)):
+        validity = sections.get((6, column), (1, 0, b"\xff" * up(rows, 8)))[2]
+        valid = np.unpackbits(np.frombuffer(validity, np.uint8), count=rows, bitorder="little").astype(bool)
+        if kind in (5, 7) and rows and (found := packed(spec.columns[column], kind, width, content, valid)):
             bits, extra, content = found
         entries += struct.pack("<HHIQQQQH", kind, column, width, place, len(content), count, extra, bits)
         entries += spec.optional.to_bytes(6, "little")
@@ -442,22 +445,25 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
     )
 
 
-def packed(column: Col, kind: int, width: int, content: bytes) -> tuple[int, int, bytes] | None:
+def packed(
+    column: Col, kind: int, width: int, content: bytes, valid: np.ndarray[Any, Any]
+) -> tuple[int, int, bytes] | None:
     """Bits, base and content of a section of values or codes that is packed, None of one that is not."""
     dtype = np.dtype(f"<u{width}") if kind == 7 or column.base == "bool" else DTYPES.get(column.base)
     if dtype is None or dtype.kind not in "iu":
         return None
     values = np.frombuffer(content, dtype)
-    low, high = int(values.min()), int(values.max())
+    there = values[valid] if valid.any() else values[:1] * 0
+    low, high = 0 if kind == 7 else int(there.min()), int(there.max())
     bits = max((high - low).bit_length(), 1)
     size = 8 * (-(-len(values) * bits // 64) + 1)
-    if bits > 56 or 3 * size > 2 * len(content):
+    if bits > 56 or (4 * size > 3 * len(content) if kind == 7 else 3 * size > 2 * len(content)):
         return None
     most = 1 if column.base == "bool" and kind == 5 else int(np.iinfo(dtype).max)
-    base = min(low, most - (1 << bits) + 1)
+    base = 0 if kind == 7 else min(low, most - (1 << bits) + 1)
     if base < np.iinfo(dtype).min:
         return None
-    offsets = values.astype(np.uint64) - np.uint64(base % 2**64)
+    offsets = np.where(valid, values.astype(np.uint64) - np.uint64(base % 2**64), np.uint64(0))
     every = (offsets[:, None] >> np.arange(bits, dtype=np.uint64)) & np.uint64(1)
     string = np.packbits(every.astype(np.uint8).ravel(), bitorder="little").tobytes()
     return bits, base % 2**64, string.ljust(size, b"\0")
@@ -496,7 +502,10 @@ def scalar_sections(spec: Spec, sections: Sections, i: int, column: list[bytes |
         stored = values = np.frombuffer(
             b"".join(bytes(c.fixed) if x is None else x for x in column), DTYPES[c.base]
         )
-        sections[5, i] = (c.fixed, 0, values.tobytes())
+        if c.name in spec.coded:
+            dictionary_sections(sections, i, c, column)
+        else:
+            sections[5, i] = (c.fixed, 0, values.tobytes())
         coded, nan = True, valid & np.isnan(values) if values.dtype.kind == "f" else nan
     good = valid & ~nan
     zone = spec.zone_rows.get(c.name, 8192)
@@ -516,6 +525,24 @@ def scalar_sections(spec: Spec, sections: Sections, i: int, column: list[bytes |
         shown = [text(entries[int(b)]) if c.base == "string" else plain(b) for b in (low, high)]
     distinct = len(set(values[good].tolist())) + bool(nan.any()) if c.name not in spec.plain else None
     return {"nulls": int((~valid).sum()), "distinct": distinct, "min": shown[0], "max": shown[1]}
+
+
+def dictionary_sections(sections: Sections, i: int, c: Col, column: list[bytes | None]) -> None:
+    """Codes and entries of a column of integers or floats."""
+
+    def order(value: bytes) -> tuple[bool, int]:
+        number = np.frombuffer(value, DTYPES[c.base])[0]
+        if number.dtype.kind != "f":
+            return True, int(number)
+        magnitude = int.from_bytes(value, "little") & ((1 << 8 * c.fixed - 1) - 1)
+        negative = value[-1] >= 128
+        return not negative, -magnitude if negative else magnitude
+
+    entries = sorted({x for x in column if x is not None}, key=order) or [bytes(c.fixed)]
+    width = 1 if len(entries) <= 256 else 2 if len(entries) <= 65536 else 4
+    place = {entry: n for n, entry in enumerate(entries)}
+    codes = np.array([0 if x is None else place[x] for x in column], f"<u{width}")
+    sections[7, i], sections[9, i] = (width, 0, codes.tobytes()), (c.fixed, 0, b"".join(entries))
 
 
 def text(value: bytes) -> str | None:

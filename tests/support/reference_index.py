@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from reference_rules import STRING, align, digest, need, seed, unpack_one_form, versions, zero
+from reference_rules import STRING, Column, align, digest, need, seed, unpack_one_form, versions, zero
 
 if TYPE_CHECKING:
     from reference import ReferencePart
@@ -87,7 +87,8 @@ def directory(
     for key, section in expected.items():
         packing = None
         if key[0] in (5, 7) and len(part.raw):
-            packing = packed(part.head.columns[key[1]].code, key[0], section[0], section[2])
+            null = [row[key[1]] is None for row in part.raw]
+            packing = packed(part.head.columns[key[1]].code, key[0], section[0], section[2], null)
         wanted, width_in_bits = packing or (section, 0)
         need(found[key] == wanted and bits[key] == width_in_bits, f"section {key} is not what the data says")
     need(not any(size for key, size in bits.items() if key not in expected), "bits of an ancillary section")
@@ -130,6 +131,8 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
             out[6, i] = (1, 0, pack_bits([x is not None for x in cells]))
         if c.code == STRING:
             strings(out, i, cells, choices)
+        elif (7, i) in choices and 2 <= c.code <= 12:
+            numbers(out, i, cells, c)
         else:
             out[5, i] = (c.fixed_bytes, 0, b"".join(bytes(c.fixed_bytes) if x is None else x for x in cells))
         if not c.is_known:
@@ -146,18 +149,18 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
 def chunks(out: dict[tuple[int, int], Section], i: int, part: ReferencePart) -> None:
     c, tables = part.head.columns[i], part.tables.get(i, [])
     shape = [*(c.shape or []), *(c.chunks or [])]
-    out[20, i] = (8, 0, struct.pack(f"<{len(shape)}Q", *shape))
+    out[18, i] = (8, 0, struct.pack(f"<{len(shape)}Q", *shape))
     every = [entry for entries in tables for entry in entries]
-    out[23, i] = (8, 0, struct.pack(f"<{len(every)}Q", *(entry.digest for entry in every)))
+    out[21, i] = (8, 0, struct.pack(f"<{len(every)}Q", *(entry.digest for entry in every)))
     if not c.fixed_bytes:
         firsts = np.cumsum([0, *map(len, tables)], dtype="<u8")[:-1]
-        out[21, i] = (8, 0, firsts.tobytes())
+        out[19, i] = (8, 0, firsts.tobytes())
     if c.codec:
         ends = [end for entries in tables for end in accumulate(entry.stored for entry in entries)]
-        out[22, i] = (4, 0, np.array(ends, "<u4").tobytes())
+        out[20, i] = (4, 0, np.array(ends, "<u4").tobytes())
 
 
-def packed(code: int, kind: int, width: int, content: bytes) -> tuple[Section, int] | None:
+def packed(code: int, kind: int, width: int, content: bytes, null: list[bool]) -> tuple[Section, int] | None:
     """ "Packed sections": the section and its bits; None where it stays as it is."""
     if kind == 5 and not 1 <= code <= 9:
         return None
@@ -165,17 +168,20 @@ def packed(code: int, kind: int, width: int, content: bytes) -> tuple[Section, i
     numbers = [
         int.from_bytes(content[i : i + width], "little", signed=signed) for i in range(0, len(content), width)
     ]
-    low, high = min(numbers), max(numbers)
+    valued = [number for number, none in zip(numbers, null, strict=True) if not none] or [0]
+    low, high = 0 if kind == 7 else min(valued), max(valued)
     least, greatest = (
         (-(2 ** (8 * width - 1)), 2 ** (8 * width - 1) - 1) if signed else (0, 2 ** (8 * width) - 1)
     )
     greatest = 1 if kind == 5 and code == 1 else greatest
     bits = max((high - low).bit_length(), 1)
     size = 8 * (-(-len(numbers) * bits // 64) + 1)
-    base = min(low, greatest - 2**bits + 1)
-    if bits > 56 or 3 * size > 2 * width * len(numbers) or base < least:
+    base = 0 if kind == 7 else min(low, greatest - 2**bits + 1)
+    pays = 4 * size <= 3 * len(content) if kind == 7 else 3 * size <= 2 * len(content)
+    if bits > 56 or not pays or base < least:
         return None
-    together = int("".join(format(number - base, f"0{bits}b") for number in reversed(numbers)), 2)
+    elements = [0 if none else number - base for number, none in zip(numbers, null, strict=True)]
+    together = int("".join(format(element, f"0{bits}b") for element in reversed(elements)), 2)
     return (width, base % 2**64, together.to_bytes(size, "little")), bits
 
 
@@ -210,6 +216,23 @@ def strings(
     else:
         plain = [x or b"" for x in cells]
         out[10, i], out[11, i] = (8, 0, offsets(plain)), (1, 0, b"".join(plain))
+
+
+def numbers(out: dict[tuple[int, int], Section], i: int, cells: list[bytes | None], c: Column) -> None:
+    """ "Dictionaries": codes and entries, which ascend."""
+
+    def rank(value: bytes) -> int:
+        bits, top = int.from_bytes(value, "little"), 1 << 8 * len(value) - 1
+        if c.code < 10:
+            return int.from_bytes(value, "little", signed=c.code % 2 == 0)
+        return top * 2 - 1 - bits if bits & top else bits | top
+
+    entries = sorted({x for x in cells if x is not None}, key=rank) or [bytes(c.fixed_bytes)]
+    number = {x: n for n, x in enumerate(entries)}
+    width = 1 if len(entries) <= 2**8 else 2 if len(entries) <= 2**16 else 4
+    codes = [0 if x is None else number[x] for x in cells]
+    out[7, i] = (width, 0, np.array(codes, f"<u{width}").tobytes())
+    out[9, i] = (c.fixed_bytes, 0, b"".join(entries))
 
 
 def offsets(items: list[bytes]) -> bytes:

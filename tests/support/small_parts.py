@@ -115,11 +115,17 @@ def compressed_part(path: Path, *, part_id: bytes = b"z" * 16, seed: int = 6, un
 
 
 def packed_part(path: Path, *, part_id: bytes = b"p" * 16, seed: int = 7) -> MadePart:
-    """Columns whose values and codes are packed, at the ends of their types, too; pages with a codec and without."""
+    """Columns that are packed, at the ends of their types too, or have a dictionary; pages with a codec and without."""
     ends = {"int64": -(2**63), "uint64": 2**64 - 6, "int32": 1_000, "uint16": 65_530, "int8": -3, "uint32": 0}
     columns = [Col(f"c{i}", base, None, i % 2 == 1, near=near) for i, (base, near) in enumerate(ends.items())]
     columns += [Col("flag", "bool"), Col("flags", "bool", None, True), Col("word", "string", None, True)]
-    columns += [Col("wide", "int64"), Col("b", "bytes")]
-    spec = Spec(part_id, columns, ["c0", "c3", "word"], None, unit_rows=2)
+    columns += [
+        Col("wide", "int64"),
+        Col("b", "bytes"),
+        Col("real", "float32", None, True),
+        Col("few", "int64", near=-3),
+    ]
+    spec = Spec(part_id, columns, ["c0", "c3", "word", "real"], None, unit_rows=2)
+    spec.coded = {"real", "few"}
     spec.groups, spec.page_codecs = [40, 38], [1, 0]
     return _fill(path, spec, 78, seed)

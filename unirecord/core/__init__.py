@@ -51,6 +51,7 @@ from .output import crc32c as crc32c
 from .output import digest_ranges as digest_ranges
 from .output import start_writeback as start_writeback
 from .output import xxh3_64 as xxh3_64
+from .packed import CodedArray as CodedArray
 from .packed import PackedArray as PackedArray
 from .packed import pack_numbers as pack_numbers
 from .packed import packed_bytes as packed_bytes

@@ -1,4 +1,4 @@
-"""Whole numbers of a few bits each, as sections of an index hold them: csrc/base/packed.c."""
+"""Numbers as sections of an index hold them: of a few bits each (csrc/base/packed.c), or in a dictionary."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import CorruptionError
 from ..sizes import many
 from .library import ffi, lib
 
@@ -75,6 +76,60 @@ class PackedArray:
     def view(self, dtype: npt.DTypeLike) -> PackedArray:
         """The same numbers as others of the same width."""
         return PackedArray(self._content, dtype, self.count, self.bits, self.base)
+
+
+class CodedArray:
+    """Numbers of which each is an entry of a dictionary, by its code; read like an array of them.
+
+    CorruptionError, which names the index ``path``, for a code that has no entry.
+    """
+
+    __slots__ = ("_path", "codes", "entries")
+
+    def __init__(self, codes: Array | PackedArray, entries: Array, path: str) -> None:
+        self.codes, self.entries, self._path = codes, entries, path
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers."""
+        return self.entries.dtype
+
+    @property
+    def bits(self) -> int:
+        """Of a code."""
+        return self.codes.bits if isinstance(self.codes, PackedArray) else 8 * self.codes.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of codes and dictionary."""
+        return self.codes.nbytes + self.entries.nbytes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def span(self, start: int, stop: int) -> Array:
+        """Numbers [start, stop), cut at the ends as a slice of an array is."""
+        codes = self.codes
+        return self._entries(codes[start:stop] if isinstance(codes, np.ndarray) else codes.span(start, stop))
+
+    def one(self, place: int) -> Any:
+        """The number at this place, as Python's own; IndexError where it is not there."""
+        codes = self.codes
+        code = codes[place] if isinstance(codes, np.ndarray) else codes.one(place)
+        return self._entries(np.array([code])).item()
+
+    def at(self, places: npt.NDArray[np.integer[Any]]) -> Array:
+        """The numbers at these places; IndexError for places that are not there."""
+        codes = self.codes
+        return self._entries(codes[places] if isinstance(codes, np.ndarray) else codes.at(places))
+
+    def _entries(self, codes: Array) -> Array:
+        try:
+            return self.entries.take(codes)
+        except IndexError:
+            raise CorruptionError(
+                f"{self._path}: a code has no entry in the dictionary of its column", path=self._path
+            ) from None
 
 
 def packed_bytes(count: int, bits: int) -> int:

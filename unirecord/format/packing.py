@@ -1,4 +1,4 @@
-"""Which sections of an index are packed, with how many bits from which base on, and their elements <-> bytes; pure."""
+"""Which sections of an index are packed or have a dictionary, and their elements <-> bytes; pure."""
 
 from __future__ import annotations
 
@@ -41,6 +41,33 @@ def packing_of(span: tuple[int, int], width: int, least: int, greatest: int, row
         return None
     base = min(least, span[1] - (1 << bits) + 1)
     return Packing(bits, base) if base >= span[0] else None
+
+
+def code_packing(entries: int, rows: int) -> tuple[np.dtype[Any], Packing | None]:
+    """Dtype of the codes of a dictionary, and how ``rows`` of them are packed: into three quarters of their bytes."""
+    dtype, bits = np.min_scalar_type(max(entries - 1, 0)), max((entries - 1).bit_length(), 1)
+    pays = 4 * packed_bytes(rows, bits) <= 3 * dtype.itemsize * rows
+    return dtype, Packing(bits, 0) if pays else None
+
+
+# Dictionaries of numbers have their entries in the order of keys, by which no two that differ in a bit are the same.
+
+
+def to_keys(values: Array) -> Array:
+    """Integers as they are; floats as unsigned integers: by value, -0.0 before 0.0, NaN beyond infinity of its sign."""
+    if values.dtype.kind != "f":
+        return values
+    bits = values.view(f"<u{values.itemsize}")
+    sign = bits.dtype.type(1 << 8 * values.itemsize - 1)
+    return np.where(bits & sign != 0, ~bits, bits | sign)
+
+
+def from_keys(keys: Array, dtype: np.dtype[Any]) -> Array:
+    """The numbers of these keys."""
+    if dtype.kind != "f":
+        return keys
+    sign = keys.dtype.type(1 << 8 * keys.itemsize - 1)
+    return np.where(keys & sign != 0, keys ^ sign, ~keys).view(dtype)
 
 
 def check_packing(entry: Section, span: tuple[int, int] | None) -> None:

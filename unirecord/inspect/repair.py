@@ -260,8 +260,7 @@ def _scalar_from_index(index: IndexFile, ordinal: int, column: Column, start: in
             raise CorruptionError("the strings of a row group take more bytes than the data file can hold")
         lengths = np.array([len(cell) for cell in cells], np.uint32)
         return ScalarColumn(lengths, valid, memoryview(b"".join(cells)))
-    values = index.elements((layout.SECTION_VALUES, ordinal), column.dtype, start, stop)
-    return ScalarColumn(values, valid)
+    return ScalarColumn(index.values(ordinal, start, stop), valid)
 
 
 @dataclass

@@ -783,7 +783,7 @@ class Scratch:
 
 def _span_of(column: Column, entry: Section) -> tuple[int, int] | None:
     """Least and greatest of the numbers that a section may hold; None where they are no whole numbers."""
-    if entry.kind == layout.SECTION_CODES and column.is_string and entry.width in (1, 2, 4):
+    if entry.kind == layout.SECTION_CODES and column.is_ordered and entry.width in (1, 2, 4):
         return 0, (1 << 8 * entry.width) - 1
     if (
         entry.kind != layout.SECTION_VALUES
@@ -882,6 +882,24 @@ class IndexFile:
         """Elements [start, stop) of a section."""
         return read_numbers(self.read, self.sections[key], dtype, start, stop)
 
+    def values(self, ordinal: int, start: int, stop: int) -> np.ndarray[Any, Any]:
+        """The values of rows [start, stop) of a column of fixed width, zero where null."""
+        dtype = np.dtype(self.metadata.schema[ordinal].dtype)
+        codes = self.sections.get((layout.SECTION_CODES, ordinal))
+        if codes is None:
+            found = self.elements((layout.SECTION_VALUES, ordinal), dtype, start, stop)
+        else:
+            key = (layout.SECTION_DICTIONARY_ENTRIES, ordinal)
+            entries = self.elements(key, dtype, 0, self.sections[key].count)
+            numbers = self.elements((layout.SECTION_CODES, ordinal), f"<u{codes.width}", start, stop)
+            if len(numbers) and int(numbers.max()) >= len(entries):
+                raise CorruptionError(
+                    "a code has no entry in the dictionary of its column", offset=codes.offset
+                )
+            found = entries.take(numbers)
+        valid = validity(self, ordinal, start, stop)
+        return found if valid is None else np.where(valid, found, np.zeros(1, dtype))
+
 
 def check_blocks(index: IndexFile) -> Iterator[tuple[int, str]]:
     """(offset, what) of every block whose digest does not hold, and of padding that is not zero."""
@@ -934,7 +952,8 @@ def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, s
 
 def _is_choice(key: tuple[int, int]) -> bool:
     """Whether a writer may choose to have this section, or others in its place, or none."""
-    return layout.SECTION_CODES <= key[0] <= layout.SECTION_ZONES or key[0] >= layout.ANCILLARY
+    chosen = layout.SECTION_CODES <= key[0] <= layout.SECTION_ZONES
+    return chosen or key[0] == layout.SECTION_VALUES or key[0] >= layout.ANCILLARY
 
 
 def _same_statistics(index: IndexFile, fresh_index: IndexFile) -> bool:
@@ -965,7 +984,8 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
     wanted, found = fresh.sections[key], index.sections.get(key)
     if key[0] == layout.SECTION_STATISTICS:
         return _same_statistics(index, fresh)
-    if key[0] == layout.SECTION_ZONE_FLAGS and _is_coded(index, key[1]) != _is_coded(fresh, key[1]):
+    other = _is_coded(index, key[1]) != _is_coded(fresh, key[1])
+    if key[0] == layout.SECTION_ZONE_FLAGS and other and fresh.metadata.schema[key[1]].is_string:
         return found is not None and found.count == wanted.count and _same_flags(index, fresh, key)
     if found is not None and (found.extra, found.bits) != (wanted.extra, wanted.bits):
         return False
@@ -975,7 +995,7 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
             for start in range(0, wanted.bytes, _CHUNK)
             for size in [min(_CHUNK, wanted.bytes - start)]
         )
-    return _is_choice(key) and _same_strings(index, fresh, key[1])
+    return _is_choice(key) and other and _same_values(index, fresh, key[1])
 
 
 def _is_coded(file: IndexFile, column: int) -> bool:
@@ -992,11 +1012,16 @@ def _same_flags(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> boo
     )
 
 
-def _same_strings(index: IndexFile, fresh: IndexFile, column: int) -> bool:
-    """Both hold the same strings, one of them in a dictionary and the other plain."""
+def _same_values(index: IndexFile, fresh: IndexFile, column: int) -> bool:
+    """Both hold the same values, bit for bit, one of them in a dictionary and the other not."""
     rows = fresh.header.rows
+    is_string = fresh.metadata.schema[column].is_string
+
+    def read(file: IndexFile, start: int, stop: int) -> list[bytes] | bytes:
+        return strings(file, column, start, stop) if is_string else file.values(column, start, stop).tobytes()
+
     return all(
-        strings(index, column, start, stop) == strings(fresh, column, start, stop)
+        read(index, start, stop) == read(fresh, start, stop)
         for start in range(0, rows, _ROWS)
         for stop in [min(start + _ROWS, rows)]
     )

@@ -9,6 +9,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from ..core import CodedArray
+from ..format.packing import to_keys
 from . import compute, tree
 from . import zones as zones_module
 from .columns import (
@@ -19,6 +21,7 @@ from .columns import (
     ROWS,
     SET,
     TABLE,
+    Array,
     Dictionary,
     Mask,
     PartFields,
@@ -103,7 +106,7 @@ def present(condition: Condition, column: Field, fields: PartFields, has_value: 
     rows = fields.rows
     zones = zones_module.fitting(fields.columns.zones(column.ordinal), rows)
     states = zones_module.unknown(rows) if zones is None else zones_module.of_presence(zones, has_value)
-    step = Step(BITS, SET, 0, not has_value, data=vector.array)
+    step = Step(BITS, SET, 0, not has_value, data=vector.flat)
     return BoundCondition(
         "nulls", condition, states, lambda c: c.bits(vector) == has_value, [step], [], (vector,)
     )
@@ -137,13 +140,30 @@ def in_ranges(
     states = zones_module.unknown(rows)
     if zones is not None:
         states = np.maximum.reduce([zones_module.of_range(zones, low, high, negated) for low, high in ranges])
-    steps = [Step(RANGE, OR, 0, negated, data=vector.array, low=low, high=high) for low, high in ranges]
+    if isinstance(vector.array, CodedArray):
+        tried, found = vector.array.codes, entry_ranges(vector.array.entries, ranges)
+    else:
+        tried, found = vector.array, ranges
+    steps = [Step(RANGE, OR, 0, negated, data=tried, low=low, high=high) for low, high in found]
     steps[0] = replace(steps[0], combine=SET)
     bits = () if validity is None else (validity,)
-    steps += [Step(BITS, AND, 0, data=validity.array) for validity in bits]
+    steps += [Step(BITS, AND, 0, data=validity.flat) for validity in bits]
     return BoundCondition(
         how, condition, states, test, steps, [vector], bits, () if negated else ranges, column.ordinal
     )
+
+
+def entry_ranges(entries: Array, ranges: Ranges) -> Ranges:
+    """The codes of the entries of a dictionary of numbers that are in these ranges: ranges too, at least one."""
+    keys, found = to_keys(entries), []
+    for low, high in ranges:
+        # -0.0 comes before 0.0, and both are zero
+        bounds = np.array([low or -abs(low), abs(high) if high == 0 else high], entries.dtype)
+        least, greatest = to_keys(bounds)
+        first = int(np.searchsorted(keys, least))
+        stop = int(np.searchsorted(keys, greatest, side="right"))
+        found.append((first, stop - 1))
+    return [each for each in found if each[0] <= each[1]] or [(1, 0)]
 
 
 def needed_validity(column: Field, fields: PartFields, zones: Zones | None) -> Vector | None:
@@ -231,8 +251,8 @@ def _table(leaf: Text, fields: PartFields, dictionary: Dictionary, ranges: Range
 
     states = zones_module.unknown(rows) if zones is None else zones_module.of_table(zones, table)
     bits = () if validity is None else (validity,)
-    steps = [Step(TABLE, SET, 0, data=codes.array, table=table)]
-    steps += [Step(BITS, AND, 0, data=vector.array) for vector in bits]
+    steps = [Step(TABLE, SET, 0, data=codes.numbers, table=table)]
+    steps += [Step(BITS, AND, 0, data=vector.flat) for vector in bits]
     search = () if leaf.negated else ranges
     return BoundCondition("dictionary", leaf, states, test, steps, [codes], bits, search, leaf.field.ordinal)
 

@@ -27,9 +27,9 @@ from ..core import RANGE as RANGE
 from ..core import ROWS as ROWS
 from ..core import SET as SET
 from ..core import TABLE as TABLE
+from ..core import CodedArray, PackedArray, match_between, match_pattern
 from ..core import NumberOp as NumberOp
 from ..core import NumberStep as NumberStep
-from ..core import PackedArray, match_between, match_pattern
 from ..core import Program as Program
 from ..core import Step as Step
 from ..core import take_marked as take_marked
@@ -43,7 +43,7 @@ from ..snapshot.part_set import PartSet
 from .tree import INTEGERS, PART, ROW, Between, Field, Like
 
 if TYPE_CHECKING:
-    from ..snapshot.part import Part
+    from ..snapshot.part import Elements, Part
 
 __all__ = [
     "all_strings",
@@ -92,21 +92,21 @@ BLOCK_BYTES = 1 << 16  # scattered reads are checked by blocks
 
 
 class Vector:
-    """A flat array, or a packed one, and the check that its elements [start, stop) are what was written.
+    """A flat array, or one that unpacks itself, and the check that its elements [start, stop) are what was written.
 
-    ``array`` is what C reads; who reads here asks the methods, which unpack. Safe to share between threads: at worst a
+    Who reads here asks the methods, which unpack. Safe to share between threads: at worst a
     block is checked twice.
     """
 
-    array: Array | PackedArray
+    array: Elements
 
-    def __init__(self, array: Array | PackedArray, check: Callable[[int, int], None] | None = None) -> None:
+    def __init__(self, array: Elements, check: Callable[[int, int], None] | None = None) -> None:
         self.array = array
         self._check = check
         self._sound = False  # all of it has been checked
         self.swept = False  # `check` has been called for all of it, so that all is known to be sound
         self._seen: set[int] = set()  # blocks checked for reads of a few elements
-        bits = array.bits if isinstance(array, PackedArray) else 8 * max(array.itemsize, 1)
+        bits = 8 * max(array.itemsize, 1) if isinstance(array, np.ndarray) else array.bits
         self._per_block = max(1, 8 * BLOCK_BYTES // bits)
 
     def __len__(self) -> int:
@@ -125,10 +125,16 @@ class Vector:
 
     def as_bytes(self) -> Vector:
         """The same of bools as numbers."""
-        return Vector(self.array.view(np.uint8), self.check)
+        return Vector(self.numbers.view(np.uint8), self.check)
+
+    @property
+    def numbers(self) -> Array | PackedArray:
+        """What C reads of numbers that have no dictionary."""
+        assert not isinstance(self.array, CodedArray)
+        return self.array
 
     def _every(self) -> Array:
-        return self.array.span(0, len(self.array)) if isinstance(self.array, PackedArray) else self.array
+        return self.array if isinstance(self.array, np.ndarray) else self.array.span(0, len(self.array))
 
     def check(self, start: int, stop: int) -> None:
         """Checks elements [start, stop), those not checked before."""
@@ -149,12 +155,12 @@ class Vector:
     def span(self, start: int, stop: int) -> Array:
         """Elements [start, stop)."""
         self.check(start, stop)
-        return self.array.span(start, stop) if isinstance(self.array, PackedArray) else self.array[start:stop]
+        return self.array[start:stop] if isinstance(self.array, np.ndarray) else self.array.span(start, stop)
 
     def one(self, place: int) -> Any:
         """One element, as Python's own."""
         self.check(place, place + 1)
-        return self.array.one(place) if isinstance(self.array, PackedArray) else self.array[place].item()
+        return self.array[place].item() if isinstance(self.array, np.ndarray) else self.array.one(place)
 
     def whole(self) -> Array:
         """All elements."""
@@ -184,9 +190,7 @@ class Vector:
                 for block in blocks.tolist():
                     start = block * self._per_block
                     self.check(start, min(start + self._per_block, len(self.array)))
-        if isinstance(self.array, PackedArray):
-            return self.array.at(places)
-        return self.array[places]  # type: ignore[no-any-return]
+        return self.array[places] if isinstance(self.array, np.ndarray) else self.array.at(places)
 
 
 @dataclass(frozen=True)
@@ -245,7 +249,7 @@ class FlatColumns(Protocol):
         """
 
     def values(self, column: int) -> Vector:
-        """Values of a column of fixed width, zero where null."""
+        """Values of a column of fixed width, anything where null."""
 
     def validity(self, column: int) -> Vector | None:
         """Bits, as in docs/spec/format.md, or None when no value is null."""
@@ -273,10 +277,13 @@ class FlatColumns(Protocol):
 
 
 def all_values(columns: FlatColumns, column: int) -> Array:
-    """The values [rows] of a column of fixed width, zero where null, read-only: a view, or, where packed, a copy."""
+    """The values [rows] of a column of fixed width, zero where null, read-only: a view where they lie so, or a copy."""
     vector = columns.values(column)
     values = vector.checked()
-    if isinstance(vector.array, PackedArray):
+    if not isinstance(vector.array, np.ndarray):
+        valid = all_valid(columns, column)
+        if valid is not None:
+            values[~valid] = 0
         values.flags.writeable = False
     return values
 
@@ -400,7 +407,7 @@ class PartColumns:
         return found
 
     def values(self, column: int) -> Vector:
-        """Values of a column of fixed width, zero where null."""
+        """Values of a column of fixed width, anything where null."""
         return self._need(self._vector(layout.SECTION_VALUES, column), column, "values")
 
     def validity(self, column: int) -> Vector | None:
@@ -421,7 +428,7 @@ class PartColumns:
         if codes is None:
             return None
         offsets = self._vector(layout.SECTION_DICTIONARY_OFFSETS, column)
-        data = self._vector(layout.SECTION_DICTIONARY_BYTES, column)
+        data = self._vector(layout.SECTION_DICTIONARY_ENTRIES, column)
         strings = Strings(self._need(offsets, column, "dictionary"), self._need(data, column, "dictionary"))
         return Dictionary(codes, strings)
 
@@ -508,7 +515,7 @@ class PartFields:
         self._limits: dict[int, tuple[int, int]] = {}
 
     def values(self, field: Field, at: RowsAt) -> Array:
-        """The numbers of a column at these rows, zero where null."""
+        """The numbers of a column at these rows, anything where null."""
         if field.ordinal == ROW:
             return at.numbers() + self.base
         if field.ordinal == PART:
@@ -549,7 +556,7 @@ class PartFields:
         if zones is None or zones.bounds is None or not (zones.flags & 4).any():
             return INTEGERS[field.type]
         bounds: Any = zones.bounds
-        return min(int(bounds[:, 0].min()), 0), max(int(bounds[:, 1].max()), 0)  # 0 stands where null
+        return min(int(bounds[:, 0].min()), 0), max(int(bounds[:, 1].max()), 0)  # 0 may stand where null
 
 
 def plain_strings(strings: Strings, at: RowsAt) -> list[bytes]:
@@ -572,7 +579,7 @@ def scalar_arrays(parts: PartSet, names: Sequence[str], selection: Selection) ->
     """Arrays [rows selected], in the order of the selection.
 
     A column of fixed width of a single part that is selected whole, or as a slice, is read-only, and a view of the
-    mapped index where that does not have it packed. Nullable columns are masked arrays; strings are object arrays of
+    mapped index where its values lie there one by one. Nullable columns are masked arrays; strings are object arrays of
     ``str``, None where null. SchemaError for a column that is not scalar.
     """
     parts.check_open()

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
+from ..core import CodedArray
 from .columns import (
     AND,
     BITS,
@@ -229,7 +230,7 @@ COMPARING = {"==": NumberOp.EQUAL, "<": NumberOp.LESS, "<=": NumberOp.AT_MOST}
 
 
 def number_test(leaf: Leaf, fields: PartFields) -> tuple[list[Step], list[Vector], list[Vector]] | None:
-    """The test for C; None where C cannot: of floats, quotients, too large or too many numbers at once.
+    """The test for C; None where C cannot: of floats, quotients, dictionaries, too large or too many numbers at once.
 
     The steps, into mask 0; what they read an element a row of; and the bits of rows that are not null.
     """
@@ -248,13 +249,16 @@ def number_test(leaf: Leaf, fields: PartFields) -> tuple[list[Step], list[Vector
     last = _last(leaf, dtype)
     if bits > 64 or last is None:
         return None
+    read = [fields.columns.values(field.ordinal) for field in columns]
+    if any(isinstance(vector.array, CodedArray) for vector in read):
+        return None
     operations = [step for number in numbers for step in _operations(number, fields)]
     operations.append(NumberStep(last[0]))
     steps = [Step(NUMBERS, SET, 0, leaf.negated, low=last[1], high=last[2], dtype=dtype, numbers=operations)]
     valid = [fields.columns.validity(field.ordinal) for field in columns if field.nullable]
     present = [vector for vector in valid if vector is not None]
-    steps += [Step(BITS, AND, 0, data=vector.array) for vector in present]
-    return steps, [fields.columns.values(field.ordinal) for field in columns], present
+    steps += [Step(BITS, AND, 0, data=vector.flat) for vector in present]
+    return steps, read, present
 
 
 def _depth(number: Number, below: int) -> float:
@@ -270,7 +274,7 @@ def _depth(number: Number, below: int) -> float:
 
 def _operations(number: Number, fields: PartFields) -> list[NumberStep]:
     if isinstance(number, Value):
-        return [NumberStep(NumberOp.LOAD, fields.columns.values(number.field.ordinal).array)]
+        return [NumberStep(NumberOp.LOAD, fields.columns.values(number.field.ordinal).numbers)]
     if isinstance(number, Constant):
         return [NumberStep(NumberOp.CONSTANT, value=int(number.value))]
     if isinstance(number, Minus):

@@ -11,7 +11,7 @@ from typing import Any, Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import NativePart, PackedArray, cached_property
+from ..core import CodedArray, NativePart, PackedArray, cached_property
 from ..errors import CorruptionError, FormatError, MissingError, UniRecordError
 from ..format import layout, metadata
 from ..format.metadata import Metadata, Statistics
@@ -130,6 +130,8 @@ def find_files(path: str) -> PartFiles:
 
 
 Array = NDArray[Any]
+Elements = Array | PackedArray | CodedArray
+"""The elements of a section: as they lie, or what unpacks them."""
 _INTEGERS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
     2: np.dtype("<u2"),
@@ -213,16 +215,15 @@ class Part:
             raise _about_index(self.path, error) from error
         return tuple(found[place] for place in self._columns)
 
-    def vector(
-        self, kind: int, column: int = -1
-    ) -> tuple[Array | PackedArray, Callable[[int, int], None]] | None:
+    def vector(self, kind: int, column: int = -1) -> tuple[Elements, Callable[[int, int], None]] | None:
         """A section of the index, unchecked, and the check of its elements [start, stop); None when there is none.
 
-        Integers by their width, values and zones in the column's dtype; groups [n, 4], zones [n, 2].
+        Integers by their width, values and zones in the column's dtype; groups [n, 4], zones [n, 2]. Values of fixed
+        width may come from a dictionary, which is checked at once.
         """
         section = self._native.section(kind, column)
         if section is None:
-            return None
+            return self._coded(column) if kind == layout.SECTION_VALUES else None
         if section.bits:
             return self._packed(section, self._dtype(kind, column, section.width))
         array = self._native.array(section, self._dtype(kind, column, section.width))
@@ -234,6 +235,18 @@ class Part:
             self._native.check(section, start * width, max(stop - start, 0) * width)
 
         return array, check
+
+    def _coded(self, column: int) -> tuple[CodedArray, Callable[[int, int], None]] | None:
+        codes = self.vector(layout.SECTION_CODES, column)
+        dtype = self.schema[column].dtype
+        if codes is None or dtype is None:
+            return None
+        entries = self._native.section(layout.SECTION_DICTIONARY_ENTRIES, column)
+        assert entries is not None
+        self._native.check(entries, 0, entries.bytes)
+        array, check = codes
+        assert not isinstance(array, CodedArray)
+        return CodedArray(array, self._native.array(entries, dtype), f"{self.path}.idx"), check
 
     def _packed(self, section: Any, dtype: np.dtype[Any]) -> tuple[PackedArray, Callable[[int, int], None]]:
         content, bits = self._native.array(section, np.dtype(np.uint8)), int(section.bits)
@@ -257,7 +270,7 @@ class Part:
             return None
         array, check = found
         check(0, len(array))
-        return array.span(0, len(array)) if isinstance(array, PackedArray) else array
+        return array if isinstance(array, np.ndarray) else array.span(0, len(array))
 
     def _dtype(self, kind: int, column: int, width: int) -> np.dtype[Any]:
         if kind == layout.SECTION_GROUPS:
@@ -298,9 +311,7 @@ class JoinedPart(Part):
         """Nulls, distinct, least and greatest value of each scalar column."""
         return tuple(part.statistics[column] for part, column in self._places)
 
-    def vector(
-        self, kind: int, column: int = -1
-    ) -> tuple[Array | PackedArray, Callable[[int, int], None]] | None:
+    def vector(self, kind: int, column: int = -1) -> tuple[Elements, Callable[[int, int], None]] | None:
         """A section of an index, unchecked, and the check of its elements [start, stop); None when there is none."""
         part, place = self._places[column] if column >= 0 else (self._places[0][0], column)
         return part.vector(kind, place)

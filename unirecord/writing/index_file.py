@@ -16,7 +16,16 @@ from ..format import layout, metadata
 from ..format.chunks import chunk_counts, chunk_ends, chunked_blobs, stored_shape_of_chunks
 from ..format.column import Column
 from ..format.layout import IndexHeader, Section
-from ..format.packing import Packer, packing_of, read_numbers, section_bytes, span_of
+from ..format.packing import (
+    Packer,
+    code_packing,
+    from_keys,
+    packing_of,
+    read_numbers,
+    section_bytes,
+    span_of,
+    to_keys,
+)
 from ..format.page import cell_lengths, row_sizes, unit_count, values_sizes
 from ..sizes import many
 from ..snapshot.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
@@ -248,8 +257,24 @@ def _extremes(dtype: Any) -> tuple[Any, Any]:
     return np.iinfo(dtype).max, np.iinfo(dtype).min
 
 
+class Codes:
+    """The codes of ``rows`` rows, which name entries of a dictionary; 0 where null."""
+
+    def __init__(self, entries: int, rows: int) -> None:
+        self.dtype, packing = code_packing(entries, rows)
+        self._packer = Packer(self.dtype, packing)
+        self.section = (self.dtype.itemsize, rows, 0, 0 if packing is None else packing.bits)
+        self.bytes = section_bytes(self.dtype.itemsize, rows, self.section[3])
+
+    def push(self, codes: Array, valid: npt.NDArray[np.bool_] | None, last: bool) -> Array:
+        """What the codes of a block add to the section; those of nulls become 0."""
+        if valid is not None:
+            codes[~valid] = 0
+        return self._packer.push(codes, last)
+
+
 class FixedColumn:
-    """A bool, integer or float column."""
+    """A bool, integer or float column: values, or a dictionary and codes where that saves a third."""
 
     def __init__(self, column: Column, zone_rows: int) -> None:
         assert column.dtype is not None
@@ -259,25 +284,21 @@ class FixedColumn:
         self._bits = ValidityBits()
         self._zones = Zones(self.dtype, zone_rows)
         self._nulls = 0
-        self._distinct: Array | None = np.zeros(0, self.dtype)
+        self._keys: Array | None = to_keys(np.zeros(0, self.dtype))  # of the distinct values
         self._low: Any = None
         self._high: Any = None
-        self._stored: tuple[int, int] | None = (
-            None  # least and greatest of integers, with what stands for null
-        )
+        self._base = 0
         self._packer = Packer(self.dtype, None)
+        self._codes: Codes | None = None
+        self._entries = self._keys  # of the dictionary, as keys
 
     def observe(self, block: BlockColumn) -> None:
         values = block.values.view(self.dtype)
-        if self.dtype.kind != "f" and len(values):
-            least, greatest = int(values.min()), int(values.max())
-            known = self._stored or (least, greatest)
-            self._stored = min(known[0], least), max(known[1], greatest)
         if block.valid is not None:
             self._nulls += int(len(values) - np.count_nonzero(block.valid))
             values = values[block.valid]
-        if self._distinct is not None:
-            self._distinct = _merge(self._distinct, values)
+        if self._keys is not None:
+            self._keys = _merge(self._keys, to_keys(values))
         if self.dtype.kind == "f":
             values = values[~np.isnan(values)]
         if len(values):
@@ -287,26 +308,64 @@ class FixedColumn:
 
     def sections(self, rows: int) -> Sections:
         width = self.dtype.itemsize
-        sections: Sections = {layout.SECTION_VALUES: (width, rows, *self._pack(width, rows))}
+        values, bits = self._values(rows)
+        sections: Sections = {layout.SECTION_VALUES: values}
+        codes = self._coded(rows, section_bytes(width, rows, bits))
+        if codes is not None:
+            entries = (width, len(self.dictionary), 0)
+            sections = {layout.SECTION_CODES: codes.section, layout.SECTION_DICTIONARY_ENTRIES: entries}
         if self.column.nullable:
             sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
         return sections | _zone_sections(rows, width, self._zone_rows)
 
-    def _pack(self, width: int, rows: int) -> tuple[int, int]:
-        """Base and bits of the section, 0 where it is not packed."""
-        if self._stored is None:
-            return 0, 0
-        span = span_of(self.dtype, is_bool=self.column.type == "bool")
-        packing = packing_of(span, width, *self._stored, rows)
+    def _values(self, rows: int) -> tuple[tuple[int, ...], int]:
+        """The section of the values as they are, or packed; and its bits."""
+        width, packing = self.dtype.itemsize, None
+        if self.dtype.kind != "f" and rows:
+            least, greatest = (0, 0) if self._low is None else (int(self._low), int(self._high))
+            span = span_of(self.dtype, is_bool=self.column.type == "bool")
+            packing = packing_of(span, width, least, greatest, rows)
         self._packer = Packer(self.dtype, packing)
-        return (0, 0) if packing is None else (packing.base & layout.MASK64, packing.bits)
+        if packing is None:
+            return (width, rows, 0), 0
+        self._base = packing.base
+        return (width, rows, packing.base & layout.MASK64, packing.bits), packing.bits
+
+    def _coded(self, rows: int, size: int) -> Codes | None:
+        """The codes, where they and the dictionary take at most two thirds of ``size`` bytes."""
+        if self._keys is None or not rows or self.column.type == "bool":
+            return None
+        entries = self._keys if len(self._keys) else to_keys(np.zeros(1, self.dtype))
+        codes = Codes(len(entries), rows)
+        if 3 * (codes.bytes + entries.nbytes) > 2 * size:
+            return None
+        self._codes, self._entries = codes, entries
+        return codes
+
+    @property
+    def coded(self) -> bool:
+        """Whether it has a dictionary."""
+        return self._codes is not None
+
+    @property
+    def dictionary(self) -> Array:
+        """The entries of the dictionary."""
+        return from_keys(self._entries, self.dtype)
 
     def start(self, sink: Sink) -> None:
-        pass
+        if self.coded:
+            sink(layout.SECTION_DICTIONARY_ENTRIES, self.dictionary)
 
     def write(self, block: BlockColumn, sink: Sink, last: bool) -> None:
         values = block.values.view(self.dtype)
-        sink(layout.SECTION_VALUES, self._packer.push(values, last))
+        if self._codes is not None:
+            codes = np.searchsorted(self._entries, to_keys(values)).astype(self._codes.dtype)
+            sink(layout.SECTION_CODES, self._codes.push(codes, block.valid, last))
+        else:
+            stored = (
+                values if block.valid is None else np.where(block.valid, values, self.dtype.type(self._base))
+            )
+            sink(layout.SECTION_VALUES, self._packer.push(stored, last))
         if block.valid is not None:
             sink(layout.SECTION_VALIDITY, self._bits.push(block.valid, last))
         bounds, flags = self._zones.push(values, block.valid, last)
@@ -316,10 +375,20 @@ class FixedColumn:
     def statistics(self) -> dict[str, Any]:
         return {
             "nulls": self._nulls,
-            "distinct": None if self._distinct is None else len(self._distinct),
+            "distinct": self._distinct(),
             "min": self._shown(self._low),
             "max": self._shown(self._high),
         }
+
+    def _distinct(self) -> int | None:
+        """How many values there are; all NaNs are one, and so are the two zeros."""
+        if self._keys is None or self.dtype.kind != "f":
+            return None if self._keys is None else len(self._keys)
+        least, zero, most = to_keys(np.array([-np.inf, 0.0, np.inf], self.dtype))
+        first, stop = np.searchsorted(self._keys, least), np.searchsorted(self._keys, most, side="right")
+        nans = len(self._keys) - int(stop - first)
+        both_zeros = int(np.count_nonzero((self._keys == zero) | (self._keys == zero - 1))) == 2
+        return len(self._keys) - max(nans - 1, 0) - both_zeros
 
     def _shown(self, value: Any) -> Any:
         if value is None:
@@ -360,7 +429,7 @@ class LaterColumn:
 
 
 def _merge(known: Array, values: Array) -> Array | None:
-    """The distinct values so far, sorted; None when they are too many to follow."""
+    """The distinct keys so far, sorted; None when they are too many to follow."""
     fresh = _different(values)
     if len(known):
         fresh = _different(np.concatenate([known, fresh]))
@@ -368,15 +437,11 @@ def _merge(known: Array, values: Array) -> Array | None:
 
 
 def _different(values: Array) -> Array:
-    """The distinct values, sorted; all NaNs are one (np.unique hashes, which takes ten times as long as sorting)."""
+    """The distinct keys, sorted (np.unique hashes, which takes ten times as long as sorting)."""
     ordered = np.sort(values)
     if not len(ordered):
         return ordered
-    fresh = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-    if ordered.dtype.kind == "f":
-        first_nan = int(np.searchsorted(ordered, np.nan))
-        fresh[first_nan + 1 :] = False
-    different: Array = ordered[fresh]
+    different: Array = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
     return different
 
 
@@ -394,9 +459,8 @@ class StringColumn:
         self._total_bytes = 0
         self._low: bytes | None = None
         self._high: bytes | None = None
-        self._packer = Packer(np.uint8, None)
-        self._codes: Array | None = None  # by the number of the string in _seen
-        self._code_dtype = np.dtype(np.uint8)
+        self._codes: Codes | None = None
+        self._code_of = np.zeros(0, np.uint8)  # by the number of the string in _seen
         self._distinct: int | None = None
         self._dictionary: list[bytes] = []
         self._end = 0
@@ -453,27 +517,24 @@ class StringColumn:
         strings = self._seen.strings()
         order = sorted(range(distinct), key=strings.__getitem__)
         self._dictionary = [strings[number] for number in order]
-        self._code_dtype = np.min_scalar_type(max(distinct - 1, 0))
-        self._codes = np.zeros(distinct + 1, self._code_dtype)
-        self._codes[order] = np.arange(distinct)
-        width, greatest = self._code_dtype.itemsize, max(distinct - 1, 0)
-        packing = packing_of(span_of(self._code_dtype), width, 0, greatest, rows)
-        self._packer = Packer(self._code_dtype, packing)
+        self._codes = Codes(distinct, rows)
+        self._code_of = np.zeros(distinct + 1, self._codes.dtype)
+        self._code_of[order] = np.arange(distinct)
         sections |= {
-            layout.SECTION_CODES: (width, rows, 0, 0 if packing is None else packing.bits),
+            layout.SECTION_CODES: self._codes.section,
             layout.SECTION_DICTIONARY_OFFSETS: (8, len(self._dictionary) + 1, 0),
-            layout.SECTION_DICTIONARY_BYTES: (1, sum(map(len, strings)), 0),
+            layout.SECTION_DICTIONARY_ENTRIES: (1, sum(map(len, strings)), 0),
         }
-        return sections | _zone_sections(rows, width, self._zone_rows)
+        return sections | _zone_sections(rows, self._codes.dtype.itemsize, self._zone_rows)
 
     def start(self, sink: Sink) -> None:
-        self._zones = Zones(self._code_dtype, self._zone_rows)
+        self._zones = Zones(np.uint8 if self._codes is None else self._codes.dtype, self._zone_rows)
         if self.plain:
             sink(layout.SECTION_STRING_OFFSETS, np.zeros(1, "<u8"))
             return
         ends = np.cumsum([0, *map(len, self._dictionary)], dtype="<u8")
         sink(layout.SECTION_DICTIONARY_OFFSETS, ends)
-        sink(layout.SECTION_DICTIONARY_BYTES, b"".join(self._dictionary))
+        sink(layout.SECTION_DICTIONARY_ENTRIES, b"".join(self._dictionary))
         self._dictionary = []
 
     def write(self, block: BlockColumn, sink: Sink, last: bool) -> None:
@@ -491,10 +552,8 @@ class StringColumn:
         kept = self._numbers.pop(0) if self._numbers else None
         numbers = self._seen.numbers(block.strings.data, block.strings.ends) if kept is None else kept
         # A null's empty string may not be in the dictionary.
-        codes = self._codes[np.minimum(numbers, len(self._codes) - 1)]
-        if block.valid is not None:
-            codes[~block.valid] = 0
-        sink(layout.SECTION_CODES, self._packer.push(codes, last))
+        codes = self._code_of[np.minimum(numbers, len(self._code_of) - 1)]
+        sink(layout.SECTION_CODES, self._codes.push(codes, block.valid, last))
         bounds, flags = self._zones.push(codes, block.valid, last)
         sink(layout.SECTION_ZONES, bounds)
         sink(layout.SECTION_ZONE_FLAGS, flags)
@@ -833,12 +892,17 @@ class _Builder:
 
     def _keys(self, ordinal: int) -> Any:
         column = self.columns[ordinal]
-        if isinstance(column, FixedColumn):
+        if isinstance(column, FixedColumn) and not column.coded:
             return lambda start, stop: self._section(
                 layout.SECTION_VALUES, ordinal, start, stop, column.dtype
             )
         dtype = f"<u{self.sections[layout.SECTION_CODES, ordinal].width}"
-        return lambda start, stop: self._section(layout.SECTION_CODES, ordinal, start, stop, dtype)
+
+        def read(start: int, stop: int) -> Array:
+            codes = self._section(layout.SECTION_CODES, ordinal, start, stop, dtype)
+            return column.dictionary.take(codes) if isinstance(column, FixedColumn) else codes
+
+        return read
 
     def _validity(self, ordinal: int) -> Any:
         if not self.schema[ordinal].nullable:
