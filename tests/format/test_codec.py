@@ -8,6 +8,7 @@ import pickle
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import unirecord
 from unirecord.cli.main import main
 from unirecord.core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, Decoder, Encoder
 from unirecord.inspect.describe import describe
+from unirecord.snapshot import manifest
 
 IO = ["auto", "mmap", "pread", "uring", "uring-direct", "memory"]
 SCHEMA = {
@@ -559,3 +561,66 @@ def test_sizes_that_are_shown_of_compressed_scalars_add_up(tmp_path: Path) -> No
     assert sum(column.data_bytes for column in found.columns) <= part.stat().st_size
     plain = describe(table(tmp_path / "b.urec", scalar_codec="none"))
     assert all(column.exact for column in plain.columns)
+
+
+def scalar_codecs(path: Path) -> set[int]:
+    """The codecs of the scalar pages of a part, or of all parts of a directory that its manifest names."""
+    parts = (
+        [path]
+        if path.is_file()
+        else [path / e.name for e in manifest.read(str(path / "manifest.json")).parts]
+    )
+    contents = [part.read_bytes() for part in parts]
+    return {content[at + 6] for content in contents for at, kind, _ in reseal.pages(content) if kind == 1}
+
+
+REWRITES: dict[str, Callable[[Path], Any]] = {
+    "compact": unirecord.compact,
+    "reshard": lambda path: unirecord.reshard(path, 2),
+    "sort": lambda path: unirecord.sort(path, "n"),
+    "drop": lambda path: (
+        unirecord.delete(path, rows=[3]),
+        unirecord.compact(path, drop_deleted=True, rows_per_part=900),
+    ),
+}
+
+
+@pytest.mark.parametrize("rewrite", REWRITES)
+@pytest.mark.parametrize(("codec", "expected"), [("none", 0), ("zstd", 1), (None, 1)])
+def test_rewriting_keeps_how_scalar_pages_are_stored(
+    tmp_path: Path, rewrite: str, codec: Any, expected: int
+) -> None:
+    rows = [{"n": -i % 100, "m": i % 7} for i in range(1_500)]
+    path = tmp_path / "data"
+    unirecord.write_dataset(rows, path, schema={"n": "int64", "m": "int32"}, scalar_codec=codec)
+    with unirecord.append(path) as writer:
+        for row in rows:
+            writer.write(row)
+    assert scalar_codecs(path) == {expected}
+    REWRITES[rewrite](path)
+    assert scalar_codecs(path) == {expected}
+    assert unirecord.verify(path).ok
+
+
+def test_what_is_too_small_to_compress_is_no_choice(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    for part in range(20):
+        if part:
+            with unirecord.append(path) as writer:
+                writer.write_batch({"n": np.arange(50)})
+        else:
+            unirecord.write_dataset([{"n": i} for i in range(50)], path)
+    assert scalar_codecs(path) == {0}
+    unirecord.compact(path)
+    assert scalar_codecs(path) == {1}
+
+
+@pytest.mark.parametrize(("codec", "expected"), [("none", 0), ("zstd", 1)])
+def test_what_is_salvaged_is_stored_as_it_was(tmp_path: Path, codec: Any, expected: int) -> None:
+    part = table(tmp_path / "a.urec", scalar_codec=codec)
+    content = bytearray(part.read_bytes())
+    content[-64:] = bytes(64)
+    part.write_bytes(content)
+    Path(f"{part}.idx").unlink()
+    unirecord.repair(part, output=tmp_path / "b.urec")
+    assert scalar_codecs(tmp_path / "b.urec") == {expected}

@@ -185,6 +185,12 @@ def page_codec() -> int:
     return CODEC_ZSTD
 
 
+def compressing_pays(arrays: bytes | memoryview) -> bool:
+    """Whether a scalar page with these arrays is compressed by default."""
+    codec = page_codec()
+    return codec != CODEC_PLAIN and _stored_scalars([bytes(arrays)], codec).codec != CODEC_PLAIN
+
+
 def _stored_scalars(arrays: list[bytes], codec: int) -> StoredScalars:
     """The arrays as one frame, where that is worth it."""
     plain = b"".join(arrays)

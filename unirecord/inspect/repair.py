@@ -41,7 +41,7 @@ from ..storage.schemes import location_of, path_on_disk
 from ..storage.staged import StagedFile
 from ..writing.directory_claim import check_only_grew, keep_version, put_pieces
 from ..writing.index_file import build_index
-from ..writing.part_writer import PartContent
+from ..writing.part_writer import PartContent, ScalarCodec
 from ..writing.target import write_batches
 from .verify import (
     NONSENSE,
@@ -730,6 +730,19 @@ def _target(path: str, output: str | os.PathLike[str] | None) -> str:
     return target
 
 
+def _scalar_codec(found: list[tuple[Target, Survey]]) -> ScalarCodec:
+    """How scalar pages are written: as in the first part that tells."""
+    for part, state in found:
+        if state.head is None:
+            continue
+        try:
+            with DataFile(part.path) as data:
+                return "none" if data.has_plain_scalars(state.head) else None
+        except (OSError, UniRecordError):
+            continue  # it is the first page that is damaged
+    return None
+
+
 def _write(target: str, listing: Manifest | None, found: list[tuple[Target, Survey]]) -> None:
     """Writes all rows that are whole, in order, as a new dataset."""
     heads = [state.head for _, state in found if state.head is not None]
@@ -740,6 +753,8 @@ def _write(target: str, listing: Manifest | None, found: list[tuple[Target, Surv
     if listing is not None and listing.schema != schema:
         schema = listing.schema
     user = listing.metadata if listing is not None else pack_user(first.user)
-    content = PartContent(schema, first.index, user if user is not None else b"\xc0")
+    content = PartContent(
+        schema, first.index, user if user is not None else b"\xc0", scalar_codec=_scalar_codec(found)
+    )
     whole = (part.path for part, state in found if state.head is not None and state.head.schema == schema)
     write_batches(target, content, (batch for path in whole for batch in sound_batches(path)))

@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..core import CODEC_PLAIN
 from ..errors import ColumnError, CorruptionError, FormatError
 from ..format import layout, metadata
 from ..format.layout import FileHeader, PageHeader
 from ..format.metadata import Metadata
-from ..format.page import ScalarPage, decode_scalar_page, fixed_rows, plain_payload
+from ..format.page import (
+    ScalarPage,
+    compressing_pays,
+    decode_scalar_page,
+    fixed_rows,
+    plain_payload,
+    unit_count,
+)
 from ..format.schema import Schema
 from ..format.values import PackedStrings
 from ..sizes import many
@@ -222,6 +230,19 @@ class DataFile:
             raise ColumnError(
                 f"{self.path}: its scalar pages are compressed, and cannot be read here: {error}"
             ) from None
+
+    def has_plain_scalars(self, head: DataHead) -> bool:
+        """Whether the writer was told not to compress scalar pages: the first is plain, though compressing it pays."""
+        offset = head.header.header_bytes
+        while (header := self.page_header(head, offset)).kind != layout.PAGE_SCALAR:
+            if header.kind == layout.PAGE_END:
+                return False
+            offset = header.end(offset)
+        if header.codec != CODEC_PLAIN:
+            return False
+        payload = self.scalar_payload(head, offset, header)
+        digests = 8 * unit_count(head.schema, head.header.shape, header.rows)
+        return compressing_pays(payload[: len(payload) - digests])
 
     def group(self, head: DataHead, offset: int, header: PageHeader) -> RowGroup:
         """The row group whose scalar page stands at ``offset``; its blobs are not read."""

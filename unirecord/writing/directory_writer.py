@@ -13,13 +13,14 @@ from ..format.layout import Shape
 from ..format.schema import Schema
 from ..format.values import ColumnBatch
 from ..snapshot import manifest
+from ..snapshot.data_file import DataFile
 from ..snapshot.manifest import Manifest, PartEntry
 from ..snapshot.part_list import appended
 from ..snapshot.readable import check_readable
 from ..snapshot.versions import published_as
 from .directory_claim import Unfinished
 from .journal import Journal, begins_anew
-from .part_writer import Delivery, PartContent, PartSequence
+from .part_writer import Delivery, PartContent, PartSequence, ScalarCodec
 from .publisher import open_publisher
 from .verified_rows import compressed_as
 
@@ -78,6 +79,18 @@ class DirectoryWriter:
             return compressed_as(self.path, before, before.parts[-1])
         except (OSError, UniRecordError, IndexError):
             return before.schema
+
+    @property
+    def scalar_codec(self) -> ScalarCodec:
+        """How the last part that was there stores scalar pages, if that can be read."""
+        before = self._claim.before
+        if before is None or not before.parts:
+            return None
+        try:
+            with DataFile(os.path.join(self.path, before.parts[-1].name)) as data:
+                return "none" if data.has_plain_scalars(data.head()) else None
+        except (OSError, UniRecordError):
+            return None
 
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""

@@ -40,6 +40,7 @@ from .part_writer import (
     Dictionaries,
     PartContent,
     PartSequence,
+    ScalarCodec,
     padded_anew,
     rows_as_batch,
     stored_as,
@@ -207,7 +208,7 @@ class Rewrite:
     def _settled(self, new: NewPart) -> tuple[PartContent, Dictionaries, Shape]:
         """How the part is written: compressed as most of its rows are."""
         found: list[tuple[int, int, Shape]] = []
-        best: tuple[int, Schema, Dictionaries] | None = None
+        best: tuple[int, Schema, Dictionaries, ScalarCodec] | None = None
         for span in new.spans:
             with DataFile(os.path.join(self._folder, span.entry.name)) as data:
                 head = open_verified(data, span.entry)
@@ -215,18 +216,19 @@ class Rewrite:
                 found.append((rows, span.entry.bytes * rows // span.entry.rows, head.header.shape))
                 if best is not None and rows <= best[0]:
                     continue
+                scalars: ScalarCodec = "none" if data.has_plain_scalars(head) else None
                 if span.entry.columns is None:
-                    best = rows, head.schema, _dictionaries(data, head)
+                    best = rows, head.schema, _dictionaries(data, head), scalars
                 else:  # its columns are compressed anew
-                    best = rows, compressed_as(self._folder, self._before, span.entry), ()
+                    best = rows, compressed_as(self._folder, self._before, span.entry), (), scalars
         assert best is not None
-        _, stored, dictionaries = best
+        _, stored, dictionaries, scalar_codec = best
         names = self._without_dictionaries
         if any(span.entry.name in names or len(self._dropped(span.entry)) for span in new.spans):
             dictionaries = ()  # they were trained on rows that go
         schema = Schema(replace(column, codec=stored[column.name].codec) for column in self._before.schema)
         user = self._before.metadata or b"\xc0"
-        content = PartContent(schema, self._before.index, user, dictionaries)
+        content = PartContent(schema, self._before.index, user, dictionaries, scalar_codec)
         return content, dictionaries, stored_shape(schema, found, TARGET_BYTES)
 
     def _rows_of(
@@ -661,9 +663,13 @@ class _Writing:
 
     def __init__(self, folder: str, before: Manifest, parts: PartSet, part_bytes: int) -> None:
         self._before, self._rows = before, parts
-        for entry in before.parts:
+        self._scalars: ScalarCodec = None  # as the part with the most rows has them
+        most = max((entry.rows for entry in before.parts), default=0)
+        for entry in reversed(before.parts):
             with DataFile(os.path.join(folder, entry.name)) as data:
-                open_verified(data, entry)
+                head = open_verified(data, entry)
+                if entry.rows == most:
+                    self._scalars = "none" if data.has_plain_scalars(head) else None
         like = os.path.join(folder, manifest.NAME)
         first = before.next_part
         self._parts = PartSequence(folder, secrets.token_bytes(16), lambda i: first + i, part_bytes, like)
@@ -675,7 +681,8 @@ class _Writing:
 
     def write(self, order: Rows, advance: Callable[[int], None]) -> list[PartEntry]:
         """The parts, complete."""
-        content = PartContent(self._schema(), self._before.index, self._before.metadata or b"\xc0")
+        user = self._before.metadata or b"\xc0"
+        content = PartContent(self._schema(), self._before.index, user, scalar_codec=self._scalars)
         writer = BatchWriter(self._parts, content)
         row_bytes = sum(entry.bytes for entry in self._before.parts) / max(len(order), 1)
         step = min(max(int(_AT_ONCE / max(self._rows.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)

@@ -196,6 +196,8 @@ class Writer:
                 if parsed is None or not any(column.packed_annotations for column in parsed):
                     stored = self._target.schema or before.schema
                     parsed = stored if parsed is None else parsed.with_annotations_of(before.schema)
+                if scalar_codec is None:
+                    self._scalar_codec = self._target.scalar_codec
                 self._index = before.index if self._index is None else self._index
                 self._user = before.metadata or b"\xc0"
             if parsed is not None:
@@ -394,7 +396,8 @@ def append(
     Args:
         path: the directory of a dataset.
         schema, index: the dataset's own by default; given, they must be the same.
-        max_part_bytes, extra, id, scalar_codec, storage_options: as for ``Writer``.
+        max_part_bytes, extra, id, storage_options: as for ``Writer``.
+        scalar_codec: as for ``Writer``; None: as the dataset's last part has it.
 
     Raises:
         MissingError: there is no dataset at ``path``; ``Writer`` makes one.
