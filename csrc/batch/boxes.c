@@ -266,26 +266,38 @@ static ur_status take_chunk(cutting *work, piece *job, const ur_extent *cell, co
   return deal_with(work, job, error);
 }
 
-/* The chunks that a box touches, in the order of the cell. */
-static ur_status take_chunks(cutting *work, piece *job, const ur_extent *cell, const int64_t *starts, ur_error *error) {
-  const ur_grid *grid = &job->cell.grid;
+/* The chunks that a box touches: from `low` to `high` along each dimension; `at` begins with the first. */
+typedef struct {
   uint64_t low[UR_MAX_RANK], high[UR_MAX_RANK], at[UR_MAX_RANK];
+} touched;
+
+static touched chunks_of(const ur_boxes *boxes, const ur_grid *grid, const int64_t *starts) {
+  touched chunks = {.low = {0}};
   for (uint32_t d = 0; d < grid->rank; d++) {
-    uint64_t start = (uint64_t)starts[d], size = (uint64_t)work->output->boxes->sizes[d];
-    low[d] = at[d] = start / grid->chunk[d];
-    high[d] = (start + size - 1) / grid->chunk[d]; /* exact: the box has elements, and lies inside the value */
+    uint64_t start = (uint64_t)starts[d], size = (uint64_t)boxes->sizes[d];
+    chunks.low[d] = chunks.at[d] = start / grid->chunk[d];
+    chunks.high[d] = (start + size - 1) / grid->chunk[d]; /* exact: the box has elements, and lies inside the value */
   }
-  for (;;) {
-    ur_status status = take_chunk(work, job, cell, at, error);
-    if (status != UR_OK) return status;
-    uint32_t d = grid->rank;
-    while (d > 0 && at[d - 1] == high[d - 1]) {
-      d--;
-      at[d] = low[d];
-    }
-    if (d == 0) return UR_OK;
-    at[d - 1]++;
+  return chunks;
+}
+
+/* The next one in the order of the cell, as far as the first `rank` dimensions go; false behind the last. */
+static bool go_on(touched *chunks, uint32_t rank) {
+  uint32_t d = rank;
+  while (d > 0 && chunks->at[d - 1] == chunks->high[d - 1]) {
+    d--;
+    chunks->at[d] = chunks->low[d];
   }
+  if (d > 0) chunks->at[d - 1]++;
+  return d > 0;
+}
+
+static ur_status take_chunks(cutting *work, piece *job, const ur_extent *cell, const int64_t *starts, ur_error *error) {
+  touched chunks = chunks_of(work->output->boxes, &job->cell.grid, starts);
+  ur_status status = UR_OK;
+  do status = take_chunk(work, job, cell, chunks.at, error);
+  while (status == UR_OK && go_on(&chunks, job->cell.grid.rank));
+  return status;
 }
 
 static ur_status outside(const piece *job, const ur_output *output, ur_error *error) {
@@ -313,35 +325,84 @@ static bool is_null(const ur_group *group, int64_t i, const ur_output *output) {
   return output->valid != NULL && output->valid[ur_place(group, i)] == 0;
 }
 
-static ur_status cut_row(cutting *work, const ur_group *group, int64_t i, ur_extent *cells, ur_error *error) {
+/* The cell of a row that is not null, whose box lies inside its value, in `cells`; *table as ur_chunked_open says. */
+static ur_status find_cell(const cutting *work, const ur_group *group, int64_t i, ur_extent *cells, piece *job, bool *table,
+                           ur_error *error) {
   const ur_output *output = work->output;
   ur_part *part = group->part;
   ur_column *column = &part->columns[output->column];
-  int64_t place = ur_place(group, i);
-  const int64_t *starts = starts_of(output, place);
   uint64_t row = (uint64_t)group->rows[i], raw = 0;
-  if (is_null(group, i, output)) {
-    memset(output->data + (uint64_t)place * work->box_bytes, 0, work->box_bytes); /* exact: as cut() says */
-    return UR_OK;
-  }
-  piece job = {.group = group, .i = i};
+  *job = (piece){.group = group, .i = i};
   ur_status status = ur_locate_cells(part, row, column->blob + 1, cells, NULL, error);
   if (status == UR_OK) status = ur_value_length(part, row, column, &raw, error);
   if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
   const ur_extent *cell = &cells[column->blob];
-  bool table = false;
-  job.cell.part = part;
-  job.cell.column = column;
-  job.cell.row = row;
-  job.raw = raw;
-  if (column->info.chunked) status = ur_chunked_open(part, row, column, cell->bytes, raw, &table, &job.cell, error);
+  *table = false;
+  job->cell.part = part;
+  job->cell.column = column;
+  job->cell.row = row;
+  job->raw = raw;
+  if (column->info.chunked) status = ur_chunked_open(part, row, column, cell->bytes, raw, table, &job->cell, error);
   if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
-  if (!table) one_chunk(output->boxes, &column->info, raw, &job.cell.grid);
-  else if (column->info.type == UR_TYPE_ARRAY && !same_shape(output->boxes, &job.cell.grid))
+  if (!*table) one_chunk(output->boxes, &column->info, raw, &job->cell.grid);
+  else if (column->info.type == UR_TYPE_ARRAY && !same_shape(output->boxes, &job->cell.grid))
     return bad_boxes(output->column, "are of values of another shape", error);
-  if (!lies_inside(output->boxes, starts, &job.cell.grid)) return outside(&job, output, error);
-  if (work->box_bytes == 0) return UR_OK;
-  return table ? take_chunks(work, &job, cell, starts, error) : take_whole(work, &job, cell, error);
+  return lies_inside(output->boxes, starts_of(output, ur_place(group, i)), &job->cell.grid) ? UR_OK : outside(job, output, error);
+}
+
+static ur_status cut_row(cutting *work, const ur_group *group, int64_t i, ur_extent *cells, ur_error *error) {
+  const ur_output *output = work->output;
+  int64_t place = ur_place(group, i);
+  piece job;
+  bool table = false;
+  if (is_null(group, i, output)) {
+    memset(output->data + (uint64_t)place * work->box_bytes, 0, work->box_bytes); /* exact: as cut() says */
+    return UR_OK;
+  }
+  ur_status status = find_cell(work, group, i, cells, &job, &table, error);
+  if (status != UR_OK || work->box_bytes == 0) return status;
+  const ur_extent *cell = &cells[job.cell.column->blob];
+  return table ? take_chunks(work, &job, cell, starts_of(output, place), error) : take_whole(work, &job, cell, error);
+}
+
+/* The blocks of the index that have the entries of the chunks which a box touches. */
+static ur_status want_entries(ur_arrivals *wanted, const ur_boxes *boxes, const piece *job, const int64_t *starts) {
+  const ur_chunked *cell = &job->cell;
+  const ur_column *column = cell->column;
+  touched chunks = chunks_of(boxes, &cell->grid, starts);
+  uint32_t last = cell->grid.rank - 1;
+  ur_status status = UR_OK;
+  do { /* entries that follow each other: those along the last dimension */
+    uint64_t number = 0;
+    for (uint32_t d = 0; d <= last; d++) number = number * cell->grid.counts[d] + chunks.low[d] * (d == last) + chunks.at[d] * (d != last);
+    uint64_t first = cell->first + number, end = first + (chunks.high[last] - chunks.low[last]); /* exact: chunks of the section */
+    status = ur_index_want(wanted, cell->part, column->section[UR_SECTION_CHUNK_DIGESTS], first, end, NULL);
+    if (status == UR_OK && column->info.codec != UR_CODEC_PLAIN)
+      status = ur_index_want(wanted, cell->part, column->section[UR_SECTION_CHUNK_ENDS], number == 0 ? first : first - 1, end, NULL);
+  } while (status == UR_OK && go_on(&chunks, last));
+  return status;
+}
+
+/* Brings what the index says of all chunks that boxes touch, at once, where it comes from afar. What cannot be had or is wrong
+ * is found again by whoever needs it, and told then. */
+static void bring_entries(const cutting *work, const ur_group *groups, int64_t group_count) {
+  ur_arrivals wanted = {.count = 0};
+  ur_status status = UR_OK;
+  for (int64_t g = 0; g < group_count && status == UR_OK; g++) {
+    const ur_group *group = &groups[g];
+    ur_part *part = group->part;
+    if (part->source.fetch == NULL || !part->columns[work->output->column].info.chunked || atomic_load(&part->blocks_left) == 0)
+      continue;
+    ur_extent *cells = malloc((size_t)(part->blob_columns + 1) * sizeof *cells);
+    for (int64_t i = 0; i < group->count && cells != NULL && status == UR_OK; i++) {
+      piece job;
+      bool table = false;
+      if (!is_null(group, i, work->output) && find_cell(work, group, i, cells, &job, &table, NULL) == UR_OK && table)
+        status = want_entries(&wanted, work->output->boxes, &job, starts_of(work->output, ur_place(group, i)));
+    }
+    free(cells);
+  }
+  (void)ur_arrivals_finish(&wanted, status, NULL);
 }
 
 static ur_status cut_group(cutting *work, const ur_group *group, ur_error *error) {
@@ -358,6 +419,7 @@ ur_status ur_gather_boxes(const ur_group *groups, int64_t group_count, const ur_
                           ur_error *error) {
   cutting work = {.output = output, .box_bytes = rows > 0 ? output->used / (uint64_t)rows : 0, .worst = -1};
   ur_status status = UR_OK;
+  if (work.box_bytes > 0) bring_entries(&work, groups, group_count);
   for (int64_t g = 0; g < group_count && status == UR_OK; g++) status = cut_group(&work, &groups[g], error);
   if (status == UR_OK && work.count > 0) status = flush(&work, error);
   ur_codec_context_give(work.context);

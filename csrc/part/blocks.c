@@ -133,10 +133,17 @@ static ur_status compare_anew(const ur_part *part, uint64_t block, const uint8_t
   return status == UR_OK ? compare_to(part, block, ur_load64(digest), bytes, error) : status;
 }
 
+static int by_place(const void *left, const void *right) {
+  const ur_arrival *a = left, *b = right;
+  int64_t p = a->part->source.part, q = b->part->source.part;
+  return p != q ? (p > q) - (p < q) : (a->number > b->number) - (a->number < b->number);
+}
+
 /* Brings what is wanted, and puts all that is right in its place; what is not stays wanted, and the first of it is the error. */
 static ur_status readahead_once(ur_arrivals *wanted, bool anew, ur_error *error) {
   ur_range ranges[UR_ARRIVALS];
   if (wanted->count > 0 && wanted->blocks[0].part->source.cache != NULL) take_cached(wanted);
+  qsort(wanted->blocks, (size_t)wanted->count, sizeof *wanted->blocks, by_place); /* as ranges are asked for */
   int64_t count = ranges_of(wanted, ranges);
   ur_status status = count == 0 ? UR_OK : ur_source_fetch(&wanted->blocks[0].part->source, ranges, count, error);
   bool came = status == UR_OK;
@@ -171,12 +178,30 @@ static ur_status readahead_wanted(ur_arrivals *wanted, ur_error *error) {
   return status;
 }
 
+static bool is_wanted(const ur_arrivals *wanted, const ur_part *part, uint64_t block) {
+  for (int64_t i = wanted->count; i-- > 0;)
+    if (wanted->blocks[i].part == part && wanted->blocks[i].number == block) return true;
+  return false;
+}
+
 static ur_status want(ur_arrivals *wanted, ur_part *part, uint64_t block, ur_error *error) {
   if (ur_index_is_checked(part, block)) return UR_OK;
   if (wanted->landed == NULL) wanted->landed = malloc((size_t)UR_ARRIVALS * UR_BLOCK_BYTES);
   if (wanted->landed == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for blocks of the index");
   wanted->blocks[wanted->count++] = (ur_arrival){part, block};
   return wanted->count < UR_ARRIVALS ? UR_OK : readahead_wanted(wanted, error);
+}
+
+ur_status ur_index_want(ur_arrivals *wanted, ur_part *part, uint32_t section, uint64_t first, uint64_t last, ur_error *error) {
+  ur_vector elements = ur_vector_of(part, section);
+  uint64_t base = elements.offset - part->header.header_bytes; /* exact: sections lie behind the head */
+  /* exact: elements of the section, here and below */
+  uint64_t from = (base + first * elements.width) / UR_BLOCK_BYTES;
+  uint64_t until = (base + (last + 1) * elements.width - 1) / UR_BLOCK_BYTES;
+  ur_status status = UR_OK;
+  for (uint64_t block = from; block <= until && status == UR_OK; block++)
+    if (!is_wanted(wanted, part, block)) status = want(wanted, part, block, error);
+  return status;
 }
 
 ur_status ur_arrivals_finish(ur_arrivals *wanted, ur_status status, ur_error *error) {

@@ -122,6 +122,9 @@ typedef struct {
 ur_status ur_index_foresee(ur_arrivals *wanted, ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs,
                            int32_t count, ur_error *error);
 
+/* Adds the blocks of elements [first, last] of a section, which is none of packed ones, as ur_index_foresee does. */
+ur_status ur_index_want(ur_arrivals *wanted, ur_part *part, uint32_t section, uint64_t first, uint64_t last, ur_error *error);
+
 /* Brings what has gathered, in one call of the set's function, unless `status` is an error already; frees. A block that is
  * not right is UR_CORRUPT, and those that are right are in their places all the same. */
 ur_status ur_arrivals_finish(ur_arrivals *wanted, ur_status status, ur_error *error);

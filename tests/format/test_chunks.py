@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from reference import read_part
 import unirecord
 from unirecord.inspect.repair import repair
 from unirecord.inspect.verify import verify
+from unirecord.snapshot.prefetch import Fetcher
 from unirecord.storage import object_store
 from unirecord.writing.rewrite import compact
 
@@ -405,3 +407,73 @@ def test_a_column_forgets_chunks_that_do_not_fit_it() -> None:
     assert (other.chunks, other.annotations) == (None, {})
     with pytest.raises(unirecord.FormatError, match="chunks that are none"):
         unirecord.Schema.from_wire([["x", "uint8", [4, 4, 4], {"chunks": [2, 9]}]])
+
+
+CUT_ROWS, CUT_SIDE, CUT_CHUNK = (
+    12,
+    512,
+    8,
+)  # so many chunks that their entries lie in several blocks of the index
+
+
+def cut_in_store(bucket: Path, codec: str | None) -> None:
+    column = {"type": "uint8", "shape": [CUT_SIDE, CUT_SIDE], "chunks": [CUT_CHUNK, CUT_CHUNK]}
+    column |= {"codec": codec} if codec else {}
+    with unirecord.Writer(bucket / "a.urec", {"x": column}) as writer:
+        writer.write_batch(
+            {"x": np.random.default_rng(1).integers(0, 4, (CUT_ROWS, CUT_SIDE, CUT_SIDE), np.uint8)}
+        )
+
+
+@pytest.mark.parametrize("codec", [None, "zstd"])
+def test_the_chunks_of_a_batch_of_crops_are_asked_for_at_once(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, codec: str | None
+) -> None:
+    """A round for what the index says of rows, one for what it says of their chunks, and one for the chunks."""
+    cut_in_store(tmp_path / "bucket", codec)
+    rounds: list[list[bool]] = []
+    whole = Fetcher.__call__
+
+    def counting(self: Fetcher, ranges: Any, put: Any) -> None:
+        rounds.append([one.in_index for one in ranges])
+        whole(self, ranges, put)
+
+    crops = {"x": unirecord.Crop((4 * CUT_CHUNK, 4 * CUT_CHUNK))}
+    with unirecord.UniRecordDataset("s3://bucket/a.urec", shuffle=True, seed=1) as ds:
+        ds.read_part(0, "x", np.s_[:1, :1])  # the part is open
+        monkeypatch.setattr(Fetcher, "__call__", counting)
+        server.requests.clear()
+        loader = ds.batches(4, crops=crops, prefetch=1, num_threads=1, return_places=True)
+        places = np.concatenate([batch["x_place"] for batch in loader])
+    of_data = [asked for asked in rounds if not any(asked)]
+    touched = (places + 4 * CUT_CHUNK - 1) // CUT_CHUNK - places // CUT_CHUNK + 1
+    assert len(of_data) == 3
+    assert sum(map(len, of_data)) == touched.prod(axis=1).sum()
+    assert len(of_data) < len(rounds) <= 3 * len(of_data)
+    chunks_asked = [request for request in server.requests if not request.key.endswith(".idx")]
+    assert len(chunks_asked) <= CUT_ROWS  # those of a row lie close to each other
+
+
+def test_crops_are_read_ahead_from_a_store(tmp_path: Path, server: Server) -> None:
+    """By what crops take, not by what rows do: of these, four batches are many times what is read ahead."""
+    cut_in_store(tmp_path / "bucket", None)
+    crops = {"x": unirecord.Crop((8, 8))}
+    with unirecord.UniRecordDataset("s3://bucket/a.urec") as ds:
+        batches = iter(ds.batches(1, crops=crops))
+        next(batches)
+        until = monotonic() + 60
+        while monotonic() < until and len(set(rows_asked(server))) < CUT_ROWS:
+            sleep(0.01)
+        assert set(rows_asked(server)) == set(range(CUT_ROWS))
+        assert server.most_in_flight > 4
+        batches.close()
+
+
+def rows_asked(server: Server) -> list[int]:
+    """The rows whose chunks were asked for."""
+    with unirecord.UniRecordDataset(server.root / "bucket" / "a.urec") as ds:
+        part = ds.read_cursor.plan.data.parts.part(0)
+        ends = np.cumsum([part.locate(row, 0)[1] for row in range(CUT_ROWS)]) + part.locate(0, 0)[0]
+        first = part.locate(0, 0)[0]
+    asked = [request.start for request in server.requests if not request.key.endswith(".idx")]
+    return [int(np.searchsorted(ends, start, side="right")) for start in asked if first <= start < ends[-1]]
