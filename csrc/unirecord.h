@@ -103,6 +103,9 @@ UR_API const char *ur_version(void); /* of the package that this library is of, 
 /* XXH3-64 of `bytes` bytes at `data` with `seed`, as published in the xxHash specification. Pure. */
 UR_API uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed);
 
+/* XXH3-128 of the same: 16 bytes, the low half first, little-endian. Pure. */
+UR_API void ur_xxh3_128(const void *data, size_t bytes, uint64_t seed, uint8_t digest[16]);
+
 /* ---- columns and values ---------------------------------------------------------------------------------------- */
 
 /* How the cells of a column are compressed, one by one. */
@@ -234,7 +237,7 @@ typedef struct {
   const char *index_path; /* NULL: data_path + ".idx", or + ".idx.new" if that is missing or of another part or content */
   const uint8_t *id;      /* the 16 bytes of the expected part id, or NULL: whatever is there */
   int64_t rows;           /* expected rows, or -1: not known, so the part is opened at once */
-  uint64_t content_digest; /* expected content digest, or 0: not known */
+  const uint8_t *content_digest; /* the 16 bytes of the expected one, or NULL: not known */
   uint64_t data_bytes;     /* with ur_set_options.fetch: how long the two files are */
   uint64_t index_bytes;
   int32_t layout;          /* 0: the part's columns are those of the set; n: they are `layouts` number n - 1 of the options */
@@ -307,6 +310,7 @@ UR_API ur_status ur_set_read(ur_set *set, const int64_t *rows, int64_t n, ur_out
 
 typedef struct {
   uint8_t id[16];
+  uint8_t content_digest[16]; /* stands for every value of the part */
   int64_t rows;
   int64_t groups;
   int32_t columns;
@@ -318,7 +322,6 @@ typedef struct {
   int64_t row_bytes;    /* bytes of a row in a blob page; 0: they differ */
   uint64_t data_bytes;
   uint64_t index_bytes;
-  uint64_t content_digest; /* stands for every value of the part */
   const uint8_t *metadata;  /* msgpack map, borrowed until the part is released */
   uint64_t metadata_bytes;
   const uint8_t *table;     /* column table, 32 bytes for each of `columns`; borrowed likewise */

@@ -21,17 +21,18 @@ extern "C" {
 /* CRC-32C (Castagnoli) of `bytes` bytes at `data`: what TFRecord files are checked by. Pure. */
 uint32_t ur_crc32c(const void *data, size_t bytes);
 
-/* digests[i] = XXH3-64 of data[starts[i] .. starts[i] + lengths[i]) with seed first_seed + i * seed_step (mod 2^64).
+/* digests[i] = XXH3-64 of data[starts[i] .. starts[i] + lengths[i]) with seed first_seed + i * seed_step (mod 2^64), and,
+ * unless `wide` is NULL, wide[2 * i] and wide[2 * i + 1] the low and the high half of XXH3-128 of the same.
  * The caller vouches that the ranges lie inside `data`; with `data` NULL, `starts` are addresses. */
 void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
-                      uint64_t first_seed, uint64_t seed_step, uint64_t *digests);
+                      uint64_t first_seed, uint64_t seed_step, uint64_t *digests, uint64_t *wide);
 
 typedef struct ur_digesting ur_digesting;
 
 /* The same on a thread of its own. The data and the arrays are borrowed until ur_digesting_end. Where no thread can be
  * started, the digests are computed at once, and there is no handle (NULL). */
 ur_digesting *ur_digesting_start(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
-                                 uint64_t first_seed, uint64_t seed_step, uint64_t *digests);
+                                 uint64_t first_seed, uint64_t seed_step, uint64_t *digests, uint64_t *wide);
 void ur_digesting_end(ur_digesting *job); /* waits for the digests, or in a forked child computes them; NULL is allowed */
 
 /* ---- codecs: cells of blob columns, compressed one by one -------------------------------------------------------- */

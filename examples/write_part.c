@@ -17,6 +17,7 @@ enum { PIXELS = 28 * 28, ROW = PIXELS, ALIGN = 16, GROUP = 1024, ZONE = 8192, BL
 static const char METADATA[] = "\x84\xa6schema\x92\x93\xa5image\xa5uint8\x92\x1c\x1c\x93\xa5label\xa5int32\xc0"
                                "\xa5index\x90\xa4user\xc0\xaa" "created_by\xac" "write_part.c";
 enum { META = sizeof METADATA - 1, COLUMNS = 2, SECTIONS = 6 };
+enum { AT_SCHEMA = 8, SCHEMA = 31, WIDE = 16 }; /* where the schema stands in it, and its bytes; those of a wide digest */
 
 static uint8_t id[16];
 static uint64_t place; /* bytes written to the file in hand */
@@ -32,11 +33,15 @@ static void put(uint8_t *to, uint64_t value, int bytes) {
 
 static uint64_t align(uint64_t x, uint64_t a) { return (x + a - 1) / a * a; }
 
-static uint64_t digest(const void *data, size_t bytes, uint64_t domain, uint64_t where) {
+static uint64_t seed(uint64_t domain, uint64_t where) {
   uint8_t bound[24];
   memcpy(bound, id, 16);
   put(bound + 16, domain, 8);
-  return ur_xxh3_64(data, bytes, ur_xxh3_64(bound, 24, 0) + where * 0x9E3779B97F4A7C15u);
+  return ur_xxh3_64(bound, 24, 0) + where * 0x9E3779B97F4A7C15u;
+}
+
+static uint64_t digest(const void *data, size_t bytes, uint64_t domain, uint64_t where) {
+  return ur_xxh3_64(data, bytes, seed(domain, where));
 }
 
 static void die(const char *path, const char *what) {
@@ -94,9 +99,17 @@ static void zeros_to(FILE *file, const char *path, uint64_t a) {
 
 /* What the index says of the rows: sections 1, 4 and 5 as they lie in it. */
 typedef struct {
-  uint64_t rows, groups, data_bytes, header_digest, content_digest;
-  uint8_t *places, *digests, *labels, *scalar_digests;
+  uint64_t rows, groups, data_bytes, header_digest;
+  uint8_t *places, *digests, *labels, *scalar_digests, content_digest[WIDE];
+  uint8_t *content; /* what the content digest is of: layout, columns and schema, and of each page what it says and holds */
+  size_t content_bytes;
 } contents;
+
+static void page_of_content(contents *made, const uint8_t *header, const void *payload, size_t bytes, uint64_t domain) {
+  memcpy(made->content + made->content_bytes, header, 40);
+  ur_xxh3_128(payload, bytes, seed(domain, place), made->content + made->content_bytes + 40);
+  made->content_bytes += 40 + WIDE;
+}
 
 static void write_data(const char *path, contents *made) {
   FILE *file = fopen(path, "wbx"); /* x: a part that is there stays */
@@ -104,7 +117,12 @@ static void write_data(const char *path, contents *made) {
   place = 0;
   uint64_t bytes = align(128 + 32 * COLUMNS + META, 64);
   uint8_t *buffer = room(bytes > 64 ? bytes : 64), *images = room((size_t)GROUP * ROW), *scalars = room(12 * GROUP + 8);
+  uint8_t *wide = room((size_t)WIDE * GROUP);
   made->header_digest = head(buffer, bytes);
+  memcpy(made->content, buffer + 48, 24);
+  memcpy(made->content + 24, buffer + 128, 32 * COLUMNS);
+  memcpy(made->content + 24 + 32 * COLUMNS, METADATA + AT_SCHEMA, SCHEMA);
+  made->content_bytes = 24 + 32 * COLUMNS + SCHEMA;
   out(file, path, buffer, bytes);
   for (uint64_t group = 0; group < made->groups; group++) {
     uint64_t first = group * GROUP, rows = made->rows - first < GROUP ? made->rows - first : GROUP;
@@ -115,6 +133,7 @@ static void write_data(const char *path, contents *made) {
       sample((int64_t)(first + i), images + i * ROW, &label);
       put(scalars + 4 * i, (uint32_t)label, 4);
       put(scalars + align(4 * rows, 8) + 8 * i, digest(images + i * ROW, ROW, 5, first + i), 8);
+      ur_xxh3_128(images + i * ROW, ROW, seed(5, first + i), wide + i * WIDE);
     }
     memcpy(made->labels + 4 * first, scalars, 4 * rows);
     memcpy(made->digests + 8 * first, scalars + align(4 * rows, 8), 8 * rows);
@@ -123,23 +142,27 @@ static void write_data(const char *path, contents *made) {
     uint64_t scalar_digest = digest(scalars, scalar_bytes, 4, place);
     put(made->scalar_digests + 8 * group, scalar_digest, 8);
     page(buffer, 1, group, first, rows, scalar_bytes, 0, scalar_digest);
+    page_of_content(made, buffer, scalars, scalar_bytes, 4);
     out(file, path, buffer, 64);
     out(file, path, scalars, scalar_bytes);
     zeros_to(file, path, 64);
     uint64_t gap = payload < 65536 ? 0 : align(place + 64, 4096) - (place + 64);
     put(places + 16, place, 8), put(places + 24, place + 64 + gap, 8);
     page(buffer, 2, group, first, rows, payload, gap, 0);
+    page_of_content(made, buffer, wide, rows * WIDE, 13);
     out(file, path, buffer, 64);
     if (gap > 0) zeros_to(file, path, 4096);
     out(file, path, images, payload);
     zeros_to(file, path, 64);
   }
-  made->content_digest = digest(made->scalar_digests, 8 * made->groups, 9, 0);
-  page(buffer, 3, made->groups, 0, made->rows, 0, 0, made->content_digest);
+  ur_xxh3_128(made->content, made->content_bytes, seed(13, 0), made->content_digest);
+  page(buffer, 3, made->groups, digest(made->scalar_digests, 8 * made->groups, 9, 0), made->rows, 0, 0, 0);
+  memcpy(buffer + 40, made->content_digest, WIDE);
+  put(buffer + 56, digest(buffer, 56, 3, place), 8);
   out(file, path, buffer, 64);
   made->data_bytes = place;
   if (fclose(file) != 0) die(path, "cannot be written");
-  free(buffer), free(images), free(scalars);
+  free(buffer), free(images), free(scalars), free(wide);
 }
 
 typedef struct {
@@ -233,8 +256,9 @@ static void write_index(const char *path, const contents *made) {
   put(index + 40, made->data_bytes, 8), put(index + 48, made->rows, 8), put(index + 56, made->groups, 8);
   put(index + 64, COLUMNS, 4), put(index + 68, SECTIONS, 4), put(index + 72, META, 4), put(index + 76, BLOCK, 4);
   put(index + 80, bytes, 8), put(index + 88, end, 8);
-  put(index + 96, made->header_digest, 8), put(index + 104, made->content_digest, 8);
-  put(index + 112, ALIGN, 4), put(index + 120, GROUP, 8), put(index + 128, ROW, 8);
+  put(index + 96, made->header_digest, 8);
+  memcpy(index + 104, made->content_digest, WIDE);
+  put(index + 120, ALIGN, 4), put(index + 128, GROUP, 8), put(index + 136, ROW, 8);
   put(index + 176, digest(index + 192, head_bytes - 192, 7, 0), 8);
   put(index + 184, digest(index, 184, 6, 0), 8);
   for (uint64_t i = 0; i < blocks; i++) {
@@ -259,11 +283,13 @@ int main(int argc, char **argv) {
   contents made = {.rows = (uint64_t)rows, .groups = ((uint64_t)rows + GROUP - 1) / GROUP};
   made.places = room(32 * made.groups), made.scalar_digests = room(8 * made.groups);
   made.digests = room(8 * made.rows), made.labels = room(4 * made.rows);
+  made.content = room(24 + 32 * COLUMNS + SCHEMA + 2 * (40 + WIDE) * made.groups);
   char *index_path = room(strlen(path) + 5);
   (void)sprintf(index_path, "%s.idx", path);
   write_data(path, &made);
   write_index(index_path, &made);
   (void)printf("%s: %" PRId64 " rows\n", path, rows);
-  free(made.places), free(made.scalar_digests), free(made.digests), free(made.labels), free(index_path);
+  free(made.places), free(made.scalar_digests), free(made.digests), free(made.labels), free(made.content);
+  free(index_path);
   return 0;
 }

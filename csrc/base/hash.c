@@ -1,4 +1,5 @@
-/* base/hash.c - XXH3-64 with a seed, written from the xxHash specification (doc/xxhash_spec.md, version 0.2.0).
+/* base/hash.c - XXH3-64 and XXH3-128 with a seed, written from the xxHash specification (doc/xxhash_spec.md, version 0.2.0).
+ * Of inputs of more than 240 bytes the low half of XXH3-128 is XXH3-64, so that one pass gives both.
  *
  * Inputs up to 240 bytes are a few multiplications. Longer ones run through eight 64-bit sums, 64 bytes (a stripe) at
  * a time, in blocks of 16 stripes; that loop exists in plain C, which compilers vectorise where they can, and
@@ -48,6 +49,7 @@ enum {
   SCRAMBLE_SECRET = SECRET - STRIPE,
   LAST_STRIPE_SECRET = SECRET - STRIPE - 7,
   MERGE_SECRET = 11,
+  HIGH_MERGE_SECRET = SECRET - STRIPE - MERGE_SECRET,
   LONGEST_MEDIUM = 240,
   PIECE_BLOCKS = 8                           /* digested and then copied, while the next ones are loaded */
 };
@@ -149,6 +151,80 @@ static inline uint64_t hash_129_to_240(const uint8_t *data, size_t bytes, uint64
   sum = avalanche(sum);
   for (size_t i = 8; i < bytes / 16; i++) sum += mix(data + 16 * i, 16 * (i - 8) + 3, seed);
   return avalanche(sum + mix(data + bytes - 16, 119, seed));
+}
+
+/* ---- up to 240 bytes, 128 bits: words[0] is the low half ---- */
+
+static inline void hash128_0(uint64_t seed, uint64_t words[2]) {
+  words[0] = avalanche_xxh64(seed ^ load64(DEFAULT_SECRET + 64) ^ load64(DEFAULT_SECRET + 72));
+  words[1] = avalanche_xxh64(seed ^ load64(DEFAULT_SECRET + 80) ^ load64(DEFAULT_SECRET + 88));
+}
+
+static inline void hash128_1_to_3(const uint8_t *data, size_t bytes, uint64_t seed, uint64_t words[2]) {
+  uint32_t combined = (uint32_t)data[bytes - 1] | (uint32_t)bytes << 8 | (uint32_t)data[0] << 16 |
+                      (uint32_t)data[bytes >> 1] << 24;
+  uint32_t swapped = __builtin_bswap32(combined);
+  uint32_t rotated = swapped << 13 | swapped >> 19;
+  uint64_t low = (uint64_t)(load32(DEFAULT_SECRET) ^ load32(DEFAULT_SECRET + 4)) + seed;
+  uint64_t high = (uint64_t)(load32(DEFAULT_SECRET + 8) ^ load32(DEFAULT_SECRET + 12)) - seed;
+  words[0] = avalanche_xxh64(low ^ combined);
+  words[1] = avalanche_xxh64(high ^ rotated);
+}
+
+static inline void hash128_4_to_8(const uint8_t *data, size_t bytes, uint64_t seed, uint64_t words[2]) {
+  seed ^= (uint64_t)__builtin_bswap32((uint32_t)seed) << 32;
+  uint64_t combined = (uint64_t)load32(data) | (uint64_t)load32(data + bytes - 4) << 32;
+  uint64_t key = (load64(DEFAULT_SECRET + 16) ^ load64(DEFAULT_SECRET + 24)) + seed;
+  u128 product = (u128)(combined ^ key) * (PRIME64_1 + (bytes << 2));
+  uint64_t low = (uint64_t)product, high = (uint64_t)(product >> 64);
+  high += low << 1;
+  low ^= high >> 3;
+  low ^= low >> 35;
+  low *= PRIME_MX2;
+  words[0] = low ^ (low >> 28);
+  words[1] = avalanche(high);
+}
+
+static inline void hash128_9_to_16(const uint8_t *data, size_t bytes, uint64_t seed, uint64_t words[2]) {
+  uint64_t low_key = (load64(DEFAULT_SECRET + 32) ^ load64(DEFAULT_SECRET + 40)) - seed;
+  uint64_t high_key = (load64(DEFAULT_SECRET + 48) ^ load64(DEFAULT_SECRET + 56)) + seed;
+  uint64_t first = load64(data), last = load64(data + bytes - 8);
+  u128 product = (u128)(first ^ last ^ low_key) * PRIME64_1;
+  uint64_t low = (uint64_t)product, high = (uint64_t)(product >> 64);
+  low += (uint64_t)(bytes - 1) << 54;
+  last ^= high_key;
+  high += last + (last & UINT32_MAX) * (PRIME32_2 - 1);
+  low ^= __builtin_bswap64(high);
+  product = (u128)low * PRIME64_2;
+  words[0] = avalanche((uint64_t)product);
+  words[1] = avalanche((uint64_t)(product >> 64) + high * PRIME64_2);
+}
+
+static inline void mix128(uint64_t sums[2], const uint8_t *one, const uint8_t *other, size_t secret_offset, uint64_t seed) {
+  sums[0] = (sums[0] + mix(one, secret_offset, seed)) ^ (load64(other) + load64(other + 8));
+  sums[1] = (sums[1] + mix(other, secret_offset + 16, seed)) ^ (load64(one) + load64(one + 8));
+}
+
+static inline void end_medium128(const uint64_t sums[2], size_t bytes, uint64_t seed, uint64_t words[2]) {
+  words[0] = avalanche(sums[0] + sums[1]);
+  words[1] = 0 - avalanche(sums[0] * PRIME64_1 + sums[1] * PRIME64_4 + (bytes - seed) * PRIME64_2);
+}
+
+static inline void hash128_17_to_128(const uint8_t *data, size_t bytes, uint64_t seed, uint64_t words[2]) {
+  uint64_t sums[2] = {bytes * PRIME64_1, 0};
+  for (size_t i = (bytes - 1) / 32 + 1; i-- > 0;)
+    mix128(sums, data + 16 * i, data + bytes - 16 * i - 16, 32 * i, seed);
+  end_medium128(sums, bytes, seed, words);
+}
+
+static inline void hash128_129_to_240(const uint8_t *data, size_t bytes, uint64_t seed, uint64_t words[2]) {
+  uint64_t sums[2] = {bytes * PRIME64_1, 0};
+  for (size_t i = 0; i < 4; i++) mix128(sums, data + 32 * i, data + 32 * i + 16, 32 * i, seed);
+  sums[0] = avalanche(sums[0]);
+  sums[1] = avalanche(sums[1]);
+  for (size_t i = 4; i < bytes / 32; i++) mix128(sums, data + 32 * i, data + 32 * i + 16, 32 * (i - 4) + 3, seed);
+  mix128(sums, data + bytes - 16, data + bytes - 32, 103, 0 - seed);
+  end_medium128(sums, bytes, seed, words);
 }
 
 /* ---- longer: each way offers whole blocks (stripes, then a scramble), and a run of stripes ---- */
@@ -325,20 +401,26 @@ static void begin_long(long_hash *hash, uint64_t seed) {
   derive_secret(seed, hash->secret);
 }
 
-/* After the whole blocks: what is left, 1 to 1,024 bytes, and the last 64 bytes of all. */
-static uint64_t end_long(long_hash *hash, run_function *stripes, const uint8_t *rest, const uint8_t *last, uint64_t bytes) {
-  stripes(hash->sums, rest, hash->secret, (size_t)((bytes - 1) % BLOCK) / STRIPE);
-  stripes(hash->sums, last, hash->secret + LAST_STRIPE_SECRET, 1);
-  uint64_t merged = bytes * PRIME64_1;
+static uint64_t merge(const long_hash *hash, const uint8_t *secret, uint64_t merged) {
   for (size_t i = 0; i < 8; i += 2) {
-    const uint8_t *key = hash->secret + MERGE_SECRET + 8 * i;
+    const uint8_t *key = secret + 8 * i;
     merged += multiply_and_fold(hash->sums[i] ^ load64(key), hash->sums[i + 1] ^ load64(key + 8));
   }
   return avalanche(merged);
 }
 
+/* After the whole blocks: what is left, 1 to 1,024 bytes, and the last 64 bytes of all. With `high`, the other half of the
+ * 128 bits is put there. */
+static uint64_t end_long(long_hash *hash, run_function *stripes, const uint8_t *rest, const uint8_t *last, uint64_t bytes,
+                         uint64_t *high) {
+  stripes(hash->sums, rest, hash->secret, (size_t)((bytes - 1) % BLOCK) / STRIPE);
+  stripes(hash->sums, last, hash->secret + LAST_STRIPE_SECRET, 1);
+  if (high != NULL) *high = merge(hash, hash->secret + HIGH_MERGE_SECRET, ~(bytes * PRIME64_2));
+  return merge(hash, hash->secret + MERGE_SECRET, bytes * PRIME64_1);
+}
+
 static uint64_t hash_long(run_function *blocks, run_function *stripes, const uint8_t *data, size_t bytes,
-                          uint64_t seed, uint8_t *to) {
+                          uint64_t seed, uint8_t *to, uint64_t *high) {
   long_hash hash;
   begin_long(&hash, seed);
   size_t whole = (bytes - 1) / BLOCK;
@@ -349,7 +431,7 @@ static uint64_t hash_long(run_function *blocks, run_function *stripes, const uin
     memcpy(to + whole * BLOCK, data + whole * BLOCK, bytes - whole * BLOCK);
     ur_copy_settle();
   }
-  return end_long(&hash, stripes, data + whole * BLOCK, data + bytes - STRIPE, bytes);
+  return end_long(&hash, stripes, data + whole * BLOCK, data + bytes - STRIPE, bytes, high);
 }
 
 int ur_hash_can(ur_hash_way way) {
@@ -390,7 +472,27 @@ uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t se
   }
   run_function *blocks, *stripes;
   functions_of(way, &blocks, &stripes);
-  return hash_long(blocks, stripes, data, bytes, seed, to);
+  return hash_long(blocks, stripes, data, bytes, seed, to, NULL);
+}
+
+static void hash128_short(const uint8_t *data, size_t bytes, uint64_t seed, uint64_t words[2]) {
+  if (bytes > 128) hash128_129_to_240(data, bytes, seed, words);
+  else if (bytes > 16) hash128_17_to_128(data, bytes, seed, words);
+  else if (bytes > 8) hash128_9_to_16(data, bytes, seed, words);
+  else if (bytes >= 4) hash128_4_to_8(data, bytes, seed, words);
+  else if (bytes > 0) hash128_1_to_3(data, bytes, seed, words);
+  else hash128_0(seed, words);
+}
+
+uint64_t ur_hash_both_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed, uint64_t words[2]) {
+  if (bytes <= LONGEST_MEDIUM) {
+    hash128_short(data, bytes, seed, words);
+    return hash_short(data, bytes, seed);
+  }
+  run_function *blocks, *stripes;
+  functions_of(way, &blocks, &stripes);
+  words[0] = hash_long(blocks, stripes, data, bytes, seed, NULL, &words[1]);
+  return words[0];
 }
 
 static inline ur_hash_way best_way(void) {
@@ -405,6 +507,12 @@ static inline ur_hash_way best_way(void) {
 uint64_t ur_xxh3_64(const void *data, size_t bytes, uint64_t seed) {
   if (bytes <= LONGEST_MEDIUM) return hash_short(data, bytes, seed);
   return ur_hash_by(best_way(), data, bytes, seed, NULL);
+}
+
+void ur_xxh3_128(const void *data, size_t bytes, uint64_t seed, uint8_t digest[16]) {
+  uint64_t words[2];
+  (void)ur_hash_both_by(best_way(), data, bytes, seed, words);
+  for (int i = 0; i < 16; i++) digest[i] = (uint8_t)(words[i / 8] >> (8 * (i % 8)));
 }
 
 uint64_t ur_xxh3_64_copying(void *to, const void *data, size_t bytes, uint64_t seed) {
@@ -430,14 +538,17 @@ uint64_t ur_xxh3_64_of(ur_hash_source *source, const void *context, uint64_t byt
   }
   source(context, whole * BLOCK, (size_t)(bytes - whole * BLOCK), piece);
   source(context, bytes - STRIPE, STRIPE, last);
-  return end_long(&hash, stripes, piece, last, bytes);
+  return end_long(&hash, stripes, piece, last, bytes, NULL);
 }
 
 void ur_digest_ranges(const void *data, const uint64_t *starts, const uint64_t *lengths, size_t count,
-                      uint64_t first_seed, uint64_t seed_step, uint64_t *digests) {
+                      uint64_t first_seed, uint64_t seed_step, uint64_t *digests, uint64_t *wide) {
+  ur_hash_way way = best_way();
   for (size_t i = 0; i < count; i++) {
     /* An empty range needs no `data`, which may then be NULL. */
     const uint8_t *start = lengths[i] == 0 ? NULL : (const uint8_t *)((uintptr_t)data + (uintptr_t)starts[i]);
-    digests[i] = ur_xxh3_64(start, (size_t)lengths[i], first_seed + i * seed_step);
+    uint64_t seed = first_seed + i * seed_step;
+    digests[i] = wide == NULL ? ur_xxh3_64(start, (size_t)lengths[i], seed)
+                              : ur_hash_both_by(way, start, (size_t)lengths[i], seed, wide + 2 * i);
   }
 }

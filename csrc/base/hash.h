@@ -1,4 +1,4 @@
-/* base/hash.h - XXH3-64 of what is being copied or made, and the ways of computing it, for tests that compare them. Internal. */
+/* base/hash.h - XXH3 of what is being copied or made, and the ways of computing it, for tests that compare them. Internal. */
 #ifndef UR_HASH_H
 #define UR_HASH_H
 
@@ -13,6 +13,10 @@ int ur_hash_can(ur_hash_way way);
 /* What ur_xxh3_64 answers, computed in the given way, which the machine must be able to run; with `to`, the data are copied
  * there on the way. */
 uint64_t ur_hash_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed, void *to);
+
+/* What ur_xxh3_64 answers, and both words of ur_xxh3_128, the low one first; in one pass where the data are longer than
+ * 240 bytes. */
+uint64_t ur_hash_both_by(ur_hash_way way, const void *data, size_t bytes, uint64_t seed, uint64_t words[2]);
 
 /* ur_xxh3_64 of the data, which are copied to `to` by stores past the caches: memory is read once for both, and while it
  * is being written. The ranges must not overlap. */

@@ -1,4 +1,4 @@
-/* base/layout.h - numbers of docs/spec/format.md (sizes, offsets, codes, limits) and explicit little-endian loads. */
+/* base/layout.h - numbers of docs/spec/format.md (sizes, offsets, codes, limits), explicit little-endian loads, ids as text. */
 #ifndef UR_LAYOUT_H
 #define UR_LAYOUT_H
 
@@ -11,6 +11,7 @@
 #define UR_COLUMN_BYTES 32u
 #define UR_SECTION_BYTES 48u
 #define UR_ID_BYTES 16u
+#define UR_WIDE_BYTES 16u /* of a digest that stands for what it is of: XXH3-128 */
 #define UR_ALIGN 64u
 #define UR_BLOCK_BYTES 65536u
 #define UR_HEAD_LIMIT (1u << 24)
@@ -65,12 +66,12 @@
 #define UR_AT_DIGESTS 88
 #define UR_AT_DATA_DIGEST 96
 #define UR_AT_CONTENT_DIGEST 104
-#define UR_AT_INDEX_BLOB_ALIGN 112
-#define UR_AT_INDEX_UNIT_ROWS 116
-#define UR_AT_INDEX_GROUP_ROWS 120
-#define UR_AT_INDEX_ROW_BYTES 128
-#define UR_AT_INDEX_DIGESTS 136
-#define UR_AT_INDEX_RESERVED 140
+#define UR_AT_INDEX_BLOB_ALIGN 120
+#define UR_AT_INDEX_UNIT_ROWS 124
+#define UR_AT_INDEX_GROUP_ROWS 128
+#define UR_AT_INDEX_ROW_BYTES 136
+#define UR_AT_INDEX_DIGESTS 144
+#define UR_AT_INDEX_RESERVED 148
 #define UR_AT_INDEX_HEAD_DIGEST 176
 #define UR_AT_INDEX_HEADER_DIGEST 184
 
@@ -94,6 +95,9 @@
 #define UR_AT_PAGE_GAP 40 /* of a compressed scalar page: what its frame holds */
 #define UR_AT_PAGE_DIGEST 48
 #define UR_AT_PAGE_HEADER_DIGEST 56
+/* Of an end page, in the place of first_row, and of gap and payload_digest. */
+#define UR_AT_END_PAGES_DIGEST 16
+#define UR_AT_END_CONTENT_DIGEST 40
 
 enum { UR_PAGE_SCALAR = 1, UR_PAGE_BLOB = 2, UR_PAGE_END = 3, UR_PAGE_DICTIONARY = 4 };
 
@@ -161,13 +165,22 @@ enum {
   UR_DOMAIN_INDEX_HEADER = 6,
   UR_DOMAIN_INDEX_HEAD = 7,
   UR_DOMAIN_INDEX_BLOCK = 8,
-  UR_DOMAIN_CONTENT = 9,
+  UR_DOMAIN_PAGES = 9,
   UR_DOMAIN_CODEC_DICTIONARY = 10,
   UR_DOMAIN_ANCILLARY = 11,
-  UR_DOMAIN_CHUNK = 12
+  UR_DOMAIN_CHUNK = 12,
+  UR_DOMAIN_CONTENT = 13
 };
 
 #define UR_PHI UINT64_C(0x9E3779B97F4A7C15)
+
+#define UR_HEX_TEXT 33 /* characters of an id or a wide digest as text, with the zero at its end */
+
+static inline void ur_hex(const uint8_t bytes[16], char text[UR_HEX_TEXT]) {
+  static const char digits[] = "0123456789abcdef";
+  for (int i = 0; i < 32; i++) text[i] = digits[bytes[i / 2] >> (i % 2 ? 0 : 4) & 15];
+  text[32] = '\0';
+}
 
 static inline uint16_t ur_load16(const uint8_t *at) { return (uint16_t)(at[0] | at[1] << 8); }
 

@@ -65,7 +65,9 @@ static const char *clear_bits(const uint8_t *body, uint64_t count, uint64_t rows
 
 static const char *apply(const uint8_t *content, uint64_t bytes, const ur_named_deletion *deletion, const ur_listed_part *part,
                          uint64_t first, uint64_t *live) {
-  if (bytes != deletion->bytes || ur_xxh3_64(content, (size_t)bytes, 0) != deletion->digest)
+  uint8_t digest[UR_WIDE_BYTES];
+  ur_xxh3_128(content, (size_t)bytes, 0, digest);
+  if (bytes != deletion->bytes || memcmp(digest, deletion->digest, sizeof digest) != 0)
     return "it has another length or digest than the manifest says";
   static const uint8_t zeros[16];
   if (bytes < HEAD_BYTES) return "it is shorter than its head";

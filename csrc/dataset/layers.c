@@ -111,7 +111,7 @@ static ur_status fill_layer(const ur_manifest *m, const char *folder, const ur_j
     char *path = l->paths + (size_t)i * path_bytes; /* exact: inside the paths */
     memcpy(path, folder, stem);
     memcpy(path + stem, file->name, UR_FILE_NAME);
-    l->refs[i] = (ur_part_ref){.data_path = path, .id = file->id, .rows = (int64_t)part->rows, .content_digest = file->content,
+    l->refs[i] = (ur_part_ref){.data_path = path, .id = file->id, .rows = (int64_t)part->rows, .content_digest = file->content_digest,
                                .layout = (int32_t)(part->layout != 0 ? part->layout : all ? 0 : m->layouts + 1)};
   }
   return UR_OK;

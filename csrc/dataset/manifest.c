@@ -54,10 +54,12 @@ static bool take_hex64(const uint8_t *value, uint64_t *number) {
   return true;
 }
 
-static bool take_id(const uint8_t *value, uint8_t id[UR_ID_BYTES]) {
+/* An id, or a digest of as many bits. */
+static bool take_hex128(const uint8_t *value, uint8_t bytes[UR_WIDE_BYTES]) {
   ur_json_text text;
   if (!ur_json_string(value, &text) || !is_hex(text, HEX128)) return false;
-  for (size_t i = 0; i < UR_ID_BYTES; i++) id[i] = (uint8_t)(hex_digit(text.at[2 * i]) << 4 | hex_digit(text.at[2 * i + 1]));
+  for (size_t i = 0; i < UR_WIDE_BYTES; i++)
+    bytes[i] = (uint8_t)(hex_digit(text.at[2 * i]) << 4 | hex_digit(text.at[2 * i + 1]));
   return true;
 }
 
@@ -291,10 +293,8 @@ static ur_status take_layout(ur_manifest *m, const uint8_t *value, ur_column_lay
   ur_json_items items = ur_json_items_of(values[1]);
   const uint8_t *item = NULL;
   for (uint64_t i = 0; status == UR_OK && ur_json_next(&items, NULL, &item); i++) {
-    bool failed = false;
     status = ur_schema_read(item, &schemas[i], error);
-    if (status == UR_OK && i == 0) layout->first_digest = ur_schema_digest(item, &failed);
-    if (failed) status = no_memory(error);
+    if (status == UR_OK && i == 0 && !ur_schema_digest(item, layout->first_digest)) status = no_memory(error);
   }
   if (status == UR_OK) status = take_places(m, values[0], layout, schemas, error);
   for (uint64_t i = 0; schemas != NULL && i < files; i++) ur_schema_release(&schemas[i]);
@@ -327,7 +327,7 @@ static bool take_file(const uint8_t *const *values, uint64_t next_part, ur_named
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
     if (needed[i] == NULL) return false;
   return ur_json_number(values[PART_BYTES], &file->bytes) && ur_json_number(values[PART_INDEX_BYTES], &file->index_bytes) &&
-         take_hex64(values[PART_CONTENT], &file->content) && take_id(values[PART_ID], file->id) &&
+         take_hex128(values[PART_CONTENT], file->content_digest) && take_hex128(values[PART_ID], file->id) &&
          take_name(values[PART_NAME], file->id, next_part, file->name);
 }
 
@@ -339,7 +339,7 @@ static ur_status take_deletion(ur_manifest *m, const uint8_t *value, ur_listed_p
   uint64_t number = 0, limit = 0;
   bool good = take_fields(value, keys, values, 4);
   for (int i = 0; i < 4; i++) good = good && values[i] != NULL;
-  good = good && ur_json_number(values[0], &found->bytes) && take_hex64(values[1], &found->digest) &&
+  good = good && ur_json_number(values[0], &found->bytes) && take_hex128(values[1], found->digest) &&
          ur_json_string(values[2], &name) && ur_json_number(values[3], &found->rows) && found->rows >= 1;
   if (!good) return wrong(error, "what has been deleted of a part is not said by name, rows, bytes and digest");
   if (found->rows > part->rows || (ur_multiply(part->rows, 8, &limit) && ur_add(limit, 64, &limit) && found->bytes > limit))
@@ -355,7 +355,7 @@ static ur_status take_deletion(ur_manifest *m, const uint8_t *value, ur_listed_p
 }
 
 static ur_status take_column_files(ur_manifest *m, const uint8_t *const *values, uint64_t next_part, ur_listed_part *part,
-                                   uint64_t schema, ur_error *error) {
+                                   const uint8_t *schema, ur_error *error) {
   uint64_t layout = 0;
   if (values[PART_LAYOUT] == NULL || !ur_json_number(values[PART_LAYOUT], &layout) || layout >= m->layouts)
     return wrong(error, "a part has a layout that is not there");
@@ -363,7 +363,7 @@ static ur_status take_column_files(ur_manifest *m, const uint8_t *const *values,
   const uint8_t *files = values[PART_FILES], *item = NULL;
   if (files == NULL || ur_json_kind_of(files) != UR_JSON_ARRAY || ur_json_count(files) != of->files - 1)
     return wrong(error, "a part does not have the column parts of its layout");
-  if (schema != of->first_digest) return wrong(error, "a part has another schema than its layout");
+  if (memcmp(schema, of->first_digest, UR_WIDE_BYTES) != 0) return wrong(error, "a part has another schema than its layout");
   part->layout = (uint32_t)layout + 1;
   part->files = m->files;
   ur_json_items items = ur_json_items_of(files);
@@ -379,19 +379,19 @@ static ur_status take_column_files(ur_manifest *m, const uint8_t *const *values,
   return UR_OK;
 }
 
-static ur_status take_part(ur_manifest *m, const uint8_t *value, uint64_t next_part, uint64_t digest, ur_error *error) {
+static ur_status take_part(ur_manifest *m, const uint8_t *value, uint64_t next_part, const uint8_t *digest, ur_error *error) {
   const uint8_t *values[PART_KEYS];
   ur_listed_part *part = &m->part[m->parts];
-  uint64_t schema = 0;
+  uint8_t schema[UR_WIDE_BYTES];
   *part = (ur_listed_part){.deletion = -1};
   if (!take_fields(value, PART, values, PART_KEYS) || !take_file(values, next_part, &part->file) || values[PART_ROWS] == NULL ||
-      values[PART_SCHEMA] == NULL || !ur_json_number(values[PART_ROWS], &part->rows) || !take_hex64(values[PART_SCHEMA], &schema))
+      values[PART_SCHEMA] == NULL || !ur_json_number(values[PART_ROWS], &part->rows) || !take_hex128(values[PART_SCHEMA], schema))
     return wrong(error, "a part has a field that is missing, unknown or not possible, or a name that does not go with its id");
   ur_status status = UR_OK;
   if (values[PART_DELETIONS] != NULL) status = take_deletion(m, values[PART_DELETIONS], part, error);
   if (status == UR_OK && (values[PART_LAYOUT] != NULL || values[PART_FILES] != NULL))
     status = take_column_files(m, values, next_part, part, schema, error);
-  else if (status == UR_OK && schema != digest)
+  else if (status == UR_OK && memcmp(schema, digest, UR_WIDE_BYTES) != 0)
     status = wrong(error, "a part has another schema than the dataset");
   m->parts++;
   return status;
@@ -401,7 +401,7 @@ static ur_status take_part(ur_manifest *m, const uint8_t *value, uint64_t next_p
 typedef struct {
   uint64_t count;
   ur_piece *piece;
-  char (*digest)[HEX64 + 1];
+  char (*digest)[UR_HEX_TEXT];
 } read_pieces;
 
 static void free_pieces(read_pieces *pieces) {
@@ -427,10 +427,10 @@ static ur_status read_all_pieces(ur_manifest *m, const uint8_t *value, const uin
     ur_json_text digest;
     uint64_t parts = 0, rows = 0;
     bool good = take_fields(item, keys, values, 3) && values[0] != NULL && values[1] != NULL && values[2] != NULL;
-    if (!good || !ur_json_string(values[0], &digest) || !is_hex(digest, HEX64) || !ur_json_number(values[1], &parts) ||
+    if (!good || !ur_json_string(values[0], &digest) || !is_hex(digest, HEX128) || !ur_json_number(values[1], &parts) ||
         !ur_json_number(values[2], &rows))
       return wrong(error, "a piece is not said by digest, parts and rows");
-    memcpy(pieces->digest[pieces->count], digest.at, HEX64); /* exact: it has as many */
+    memcpy(pieces->digest[pieces->count], digest.at, HEX128); /* exact: it has as many */
     ur_piece *piece = &pieces->piece[pieces->count];
     ur_status status = ur_piece_read(folder, pieces->digest[pieces->count++], parts, rows, id, piece, error);
     if (status != UR_OK) return status;
@@ -439,8 +439,8 @@ static ur_status read_all_pieces(ur_manifest *m, const uint8_t *value, const uin
   return UR_OK;
 }
 
-static ur_status take_parts(ur_manifest *m, const uint8_t *value, const read_pieces *pieces, uint64_t next_part, uint64_t digest,
-                            ur_error *error) {
+static ur_status take_parts(ur_manifest *m, const uint8_t *value, const read_pieces *pieces, uint64_t next_part,
+                            const uint8_t *digest, ur_error *error) {
   if (ur_json_kind_of(value) != UR_JSON_ARRAY) return wrong(error, "parts is not a list");
   uint64_t parts = 0, files = 0, deletions = 0;
   for (uint64_t i = 0; i < pieces->count; i++) {
@@ -519,7 +519,7 @@ static ur_status check_together(const ur_manifest *m, bool columns, bool deletio
 
 /* Whether the parts at hand are those that rows were laid out anew in: 32 hex digits of their ids and of what is deleted. */
 static ur_status is_layout_of(const ur_manifest *m, const uint8_t *id, ur_json_text said, bool *same, ur_error *error) {
-  size_t bytes = UR_ID_BYTES + (size_t)m->parts * UR_ID_BYTES + (size_t)m->deletions * HEX64; /* exact: in memory */
+  size_t bytes = UR_ID_BYTES + (size_t)m->parts * UR_ID_BYTES + (size_t)m->deletions * HEX128; /* exact: in memory */
   uint8_t *all = malloc(bytes + 1), *at = all;                                                /* exact: likewise */
   if (all == NULL) return no_memory(error);
   memcpy(at, id, UR_ID_BYTES);
@@ -527,10 +527,10 @@ static ur_status is_layout_of(const ur_manifest *m, const uint8_t *id, ur_json_t
   for (int64_t i = 0; i < m->parts; i++, at += UR_ID_BYTES) memcpy(at, m->part[i].file.id, UR_ID_BYTES);
   for (int64_t i = 0; i < m->parts; i++) {
     if (m->part[i].deletion < 0) continue;
-    char text[HEX64 + 1];
-    (void)snprintf(text, sizeof text, "%016" PRIx64, m->deletion[m->part[i].deletion].digest);
-    memcpy(at, text, HEX64);
-    at += HEX64;
+    char text[UR_HEX_TEXT];
+    ur_hex(m->deletion[m->part[i].deletion].digest, text);
+    memcpy(at, text, HEX128);
+    at += HEX128;
   }
   char found[HEX128 + 1];
   (void)snprintf(found, sizeof found, "%016" PRIx64 "%016" PRIx64, ur_xxh3_64(all, bytes, 0), ur_xxh3_64(all, bytes, 1));
@@ -558,7 +558,7 @@ static ur_status take_all(ur_manifest *m, const char *folder, ur_error *error) {
   const uint8_t *values[KEYS];
   uint8_t id[UR_ID_BYTES];
   uint64_t next_part = 0, generation = 0;
-  bool columns = false, deletions = false, failed = false;
+  bool columns = false, deletions = false;
   ur_json_text text;
   ur_status status = check_version(m->text, error);
   if (status == UR_OK) status = check_required(field(m->text, "required"), &columns, &deletions, error);
@@ -574,7 +574,7 @@ static ur_status take_all(ur_manifest *m, const char *folder, ur_error *error) {
   if (status != UR_OK) return status;
   if (!ur_json_number(values[NEXT_PART], &next_part)) return wrong(error, "next_part is no number from 0");
   if (!ur_json_number(values[GENERATION], &generation) || generation < 1) return wrong(error, "generation is no number from 1");
-  if (!take_id(values[ID], id)) return wrong(error, "its id is not 32 lower-case hex digits");
+  if (!take_hex128(values[ID], id)) return wrong(error, "its id is not 32 lower-case hex digits");
   if (!ur_json_string(values[CREATED_BY], &text)) return wrong(error, "created_by is not a string");
   for (size_t i = 0; i < sizeof MAY_BE / sizeof *MAY_BE; i++) {
     const uint8_t *value = values[MAY_BE[i].key];
@@ -584,8 +584,8 @@ static ur_status take_all(ur_manifest *m, const char *folder, ur_error *error) {
   if (values[OPTIONAL] != NULL && ur_json_count(values[OPTIONAL]) == 0) return wrong(error, "optional is not an object with a key");
   status = check_metadata(values[METADATA], error);
   if (status == UR_OK) status = take_layouts(m, values[LAYOUTS], error);
-  uint64_t digest = status == UR_OK ? ur_schema_digest(values[SCHEMA], &failed) : 0;
-  if (failed) status = no_memory(error);
+  uint8_t digest[UR_WIDE_BYTES];
+  if (status == UR_OK && !ur_schema_digest(values[SCHEMA], digest)) status = no_memory(error);
   read_pieces pieces = {0};
   if (status == UR_OK) status = read_all_pieces(m, values[PIECES], id, folder, &pieces, error);
   if (status == UR_OK) status = take_parts(m, values[PARTS], &pieces, next_part, digest, error);

@@ -12,13 +12,15 @@ enum { UR_FILE_NAME = 32 /* part-NUMBER-ID.urec */, UR_DELETION_NAME = 56 /* tha
 typedef struct {
   char name[UR_FILE_NAME];
   uint8_t id[UR_ID_BYTES];
-  uint64_t bytes, index_bytes, content;
+  uint64_t bytes, index_bytes;
+  uint8_t content_digest[UR_WIDE_BYTES];
 } ur_named_file;
 
 /* Which rows of a part have been deleted. */
 typedef struct {
   char name[UR_DELETION_NAME];
-  uint64_t rows, bytes, digest;
+  uint64_t rows, bytes;
+  uint8_t digest[UR_WIDE_BYTES];
 } ur_named_deletion;
 
 typedef struct {
@@ -36,7 +38,7 @@ typedef struct {
 
 typedef struct {
   uint32_t files;
-  uint64_t first_digest; /* of the schema of the part's own file */
+  uint8_t first_digest[UR_WIDE_BYTES]; /* of the schema of the part's own file */
   ur_place *places;
 } ur_column_layout;
 

@@ -12,8 +12,8 @@
 #include "unirecord_internal.h"
 
 enum { HEAD_BYTES = 64, AT_VERSION = 8, AT_PARTS = 12, AT_FILES = 16, AT_LAID_OUT = 20, AT_DELETIONS = 24, AT_ZERO = 28,
-       AT_ROWS = 32, AT_ID = 40, VERSION = 1, MOST_PARTS = 1 << 16, NAME_BYTES = 24 };
-enum { FILE_BYTES = 48 /* of a column part, in all columns */, PART_BYTES = FILE_BYTES + 8, DELETION_BYTES = 36, LAID_OUT_BYTES = 12 };
+       AT_ROWS = 32, AT_ID = 40, VERSION = 1, MOST_PARTS = 1 << 16, NAME_BYTES = 40 };
+enum { FILE_BYTES = 56 /* of a column part, in all columns */, PART_BYTES = FILE_BYTES + 8, DELETION_BYTES = 44, LAID_OUT_BYTES = 12 };
 
 static const uint8_t MAGIC[8] = {0x89, 'U', 'R', 'P', 'L', 0x0D, 0x0A, 0x1A};
 
@@ -36,8 +36,10 @@ ur_status ur_piece_read(const char *folder, const char *digest, uint64_t parts, 
   if (status != UR_OK) return status;
   ur_file_close(fd);
   const uint8_t *head = piece->content;
-  char found[NAME_BYTES];
-  (void)snprintf(found, sizeof found, "%016" PRIx64, ur_xxh3_64(head, (size_t)piece->bytes, 0));
+  uint8_t whole[UR_WIDE_BYTES];
+  char found[UR_HEX_TEXT];
+  ur_xxh3_128(head, (size_t)piece->bytes, 0, whole);
+  ur_hex(whole, found);
   if (strcmp(found, digest) != 0)
     return ur_fail(error, UR_CORRUPT, "%s: its digest is %s, and not the one in its name: it was edited or damaged", name, found);
   if (piece->bytes < HEAD_BYTES || memcmp(head, MAGIC, sizeof MAGIC) != 0) return wrong(digest, "this is no list of parts", error);
@@ -76,7 +78,7 @@ static file_columns take_columns(const uint8_t **at, uint64_t count, bool has_ro
   found.rows = has_rows ? take(at, count, 8) : NULL;
   found.bytes = take(at, count, 8);
   found.index_bytes = take(at, count, 8);
-  found.contents = take(at, count, 8);
+  found.contents = take(at, count, UR_WIDE_BYTES);
   return found;
 }
 
@@ -88,7 +90,7 @@ static bool take_file(const file_columns *columns, uint64_t i, uint64_t next_par
   memcpy(file->id, columns->ids + UR_ID_BYTES * i, UR_ID_BYTES); /* exact: inside the file */
   file->bytes = ur_load64(columns->bytes + 8 * i);               /* exact: likewise */
   file->index_bytes = ur_load64(columns->index_bytes + 8 * i);   /* exact: likewise */
-  file->content = ur_load64(columns->contents + 8 * i);          /* exact: likewise */
+  memcpy(file->content_digest, columns->contents + UR_WIDE_BYTES * i, UR_WIDE_BYTES); /* exact: likewise */
   char name[UR_FILE_NAME + 32];
   (void)snprintf(name, sizeof name, "part-%06" PRIu64 "-%02x%02x%02x%02x.urec", number, file->id[0], file->id[1], file->id[2],
                  file->id[3]);
@@ -96,10 +98,11 @@ static bool take_file(const file_columns *columns, uint64_t i, uint64_t next_par
   return file->bytes <= INT64_MAX && file->index_bytes <= INT64_MAX;
 }
 
-static bool take_deletion(uint64_t rows, uint64_t bytes, uint64_t digest, uint64_t number, ur_listed_part *part,
+static bool take_deletion(uint64_t rows, uint64_t bytes, const uint8_t *digest, uint64_t number, ur_listed_part *part,
                           ur_named_deletion *found) {
   uint64_t limit = 0;
-  *found = (ur_named_deletion){.rows = rows, .bytes = bytes, .digest = digest};
+  *found = (ur_named_deletion){.rows = rows, .bytes = bytes};
+  memcpy(found->digest, digest, UR_WIDE_BYTES);
   if (rows < 1 || rows > part->rows || bytes > INT64_MAX || number >= VERSIONS_END) return false;
   if (ur_multiply(part->rows, 8, &limit) && ur_add(limit, 64, &limit) && bytes > limit) return false;
   char name[UR_DELETION_NAME + 32];
@@ -112,7 +115,7 @@ ur_status ur_piece_take(const ur_piece *piece, const char *digest, uint64_t next
   const uint8_t *at = piece->content + HEAD_BYTES;
   file_columns parts = take_columns(&at, piece->parts, true), files = take_columns(&at, piece->files, false);
   const uint8_t *rows = take(&at, piece->deletions, 8), *bytes = take(&at, piece->deletions, 8),
-                *digests = take(&at, piece->deletions, 8), *numbers = take(&at, piece->deletions, 8),
+                *digests = take(&at, piece->deletions, UR_WIDE_BYTES), *numbers = take(&at, piece->deletions, 8),
                 *deleted = take(&at, piece->deletions, 4), *laid_out = take(&at, piece->laid_out, 4),
                 *layouts = take(&at, piece->laid_out, 4), *counts = take(&at, piece->laid_out, 4);
   ur_listed_part *first = m->part + m->parts;
@@ -126,8 +129,9 @@ ur_status ur_piece_take(const ur_piece *piece, const char *digest, uint64_t next
   if (sum != ur_load64(piece->content + AT_ROWS)) return wrong(digest, "its parts do not have the rows that it says", error);
   for (uint64_t i = 0; i < piece->deletions; i++) {
     uint64_t of = ur_load32(deleted + 4 * i); /* exact: inside the file */
-    if (of < next || of >= piece->parts || !take_deletion(ur_load64(rows + 8 * i), ur_load64(bytes + 8 * i), ur_load64(digests + 8 * i), /* exact */
-                                                          ur_load64(numbers + 8 * i), &first[of], &m->deletion[m->deletions])) /* exact */
+    if (of < next || of >= piece->parts ||
+        !take_deletion(ur_load64(rows + 8 * i), ur_load64(bytes + 8 * i), digests + UR_WIDE_BYTES * i, /* exact: likewise */
+                       ur_load64(numbers + 8 * i), &first[of], &m->deletion[m->deletions])) /* exact: likewise */
       return wrong(digest, "what it says of deleted rows is not possible", error);
     first[of].deletion = m->deletions++;
     next = of + 1;

@@ -11,7 +11,7 @@ typedef struct {
   uint32_t parts, files, laid_out, deletions;
 } ur_piece;
 
-/* Reads the piece of this digest, in 16 hex digits, from the folder, whose path ends with a slash, and has it list so many
+/* Reads the piece of this digest, in 32 hex digits, from the folder, whose path ends with a slash, and has it list so many
  * parts and rows of this dataset. To be released with free(piece->content), whatever comes of it. UR_NOT_FOUND, UR_CORRUPT,
  * UR_FORMAT, UR_NO_MEMORY. */
 ur_status ur_piece_read(const char *folder, const char *digest, uint64_t parts, uint64_t rows, const uint8_t id[UR_ID_BYTES],

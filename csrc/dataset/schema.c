@@ -314,11 +314,10 @@ void ur_schema_pack(const uint8_t *value, bool annotations, ur_packed *packed) {
   }
 }
 
-uint64_t ur_schema_digest(const uint8_t *value, bool *failed) {
+bool ur_schema_digest(const uint8_t *value, uint8_t digest[UR_WIDE_BYTES]) {
   ur_packed packed = {0};
   ur_schema_pack(value, false, &packed);
-  uint64_t digest = packed.failed ? 0 : ur_xxh3_64(packed.data, packed.bytes, 0);
-  *failed = packed.failed;
+  if (!packed.failed) ur_xxh3_128(packed.data, packed.bytes, 0, digest);
   free(packed.data);
-  return digest;
+  return !packed.failed;
 }

@@ -36,7 +36,7 @@ typedef struct {
 /* The schema in msgpack, as parts have it in their metadata; without `annotations` as its digest is of. */
 void ur_schema_pack(const uint8_t *value, bool annotations, ur_packed *packed);
 
-/* What a manifest says of a schema's types: 0 without memory, which *failed says. */
-uint64_t ur_schema_digest(const uint8_t *value, bool *failed);
+/* What a manifest says of a schema's types; false without memory. */
+bool ur_schema_digest(const uint8_t *value, uint8_t digest[UR_WIDE_BYTES]);
 
 #endif

@@ -60,7 +60,7 @@ static ur_status check_versions(const uint8_t *header, uint64_t bytes, ur_file_k
                         "the file needs features 0x%08" PRIx32 " that this reader does not have", required);
   else
     status = ur_fail_at(error, UR_FORMAT, file, digests_at,
-                        "the file has digests of algorithm %" PRIu32 ", this reader knows 0, XXH3-64", digests);
+                        "the file has digests of algorithm %" PRIu32 ", this reader knows 0, XXH3", digests);
   return ur_because(error, UR_REASON_NEWER, status);
 }
 
@@ -272,7 +272,6 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
       .index_bytes = ur_load64(header + UR_AT_INDEX_BYTES),
       .digests_offset = ur_load64(header + UR_AT_DIGESTS),
       .data_header_digest = ur_load64(header + UR_AT_DATA_DIGEST),
-      .content_digest = ur_load64(header + UR_AT_CONTENT_DIGEST),
       .blob_align = ur_load32(header + UR_AT_INDEX_BLOB_ALIGN),
       .unit_rows = ur_load32(header + UR_AT_INDEX_UNIT_ROWS),
       .group_rows = ur_load64(header + UR_AT_INDEX_GROUP_ROWS),
@@ -280,6 +279,7 @@ ur_status ur_parse_index_header(const uint8_t *header, uint64_t bytes, uint64_t 
       .head_digest = ur_load64(header + UR_AT_INDEX_HEAD_DIGEST),
   };
   memcpy(fields.id, header + UR_AT_ID, UR_ID_BYTES);
+  memcpy(fields.content_digest, header + UR_AT_CONTENT_DIGEST, UR_WIDE_BYTES);
   status = check_columns(fields.columns, UR_FILE_INDEX, error);
   if (status != UR_OK) return status;
   uint64_t parts = UR_INDEX_HEADER_BYTES + (uint64_t)UR_COLUMN_BYTES * fields.columns +
@@ -374,7 +374,9 @@ ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16
       .payload_bytes = ur_load64(page + UR_AT_PAGE_PAYLOAD),
       .payload_digest = ur_load64(page + UR_AT_PAGE_DIGEST),
   };
-  *(fields.codec == UR_CODEC_PLAIN ? &fields.gap : &fields.raw_bytes) = ur_load64(page + UR_AT_PAGE_GAP);
+  bool is_end = fields.kind == UR_PAGE_END; /* which has other things where the others have digest and gap */
+  if (is_end) fields.first_row = fields.payload_digest = 0;
+  *(fields.codec == UR_CODEC_PLAIN ? &fields.gap : &fields.raw_bytes) = is_end ? 0 : ur_load64(page + UR_AT_PAGE_GAP);
   bool known = fields.kind >= UR_PAGE_SCALAR && fields.kind <= UR_PAGE_DICTIONARY;
   bool compressed = fields.kind == UR_PAGE_SCALAR && fields.raw_bytes > 0 && fields.raw_bytes < UR_MAX_RAW;
   bool big = fields.kind == UR_PAGE_BLOB && fields.payload_bytes >= UR_BIG_PAYLOAD;
@@ -388,12 +390,14 @@ ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16
 }
 
 ur_status ur_parse_end_page(const uint8_t page[64], const ur_data_header *header, uint64_t file_bytes,
-                            ur_page_header *out, ur_error *error) {
+                            ur_end_page *out, ur_error *error) {
   uint64_t at = file_bytes - UR_PAGE_HEADER_BYTES; /* the file holds at least its head of 192 bytes */
-  ur_status status = ur_parse_page(page, UR_PAGE_HEADER_BYTES, header->id, at, out, error);
+  ur_page_header fields = {0};
+  ur_status status = ur_parse_page(page, UR_PAGE_HEADER_BYTES, header->id, at, &fields, error);
   if (status != UR_OK) return status;
-  if (out->kind != UR_PAGE_END || out->payload_bytes != 0 || out->first_row != 0 ||
-      file_bytes - header->header_bytes < UR_PAGE_HEADER_BYTES)
+  if (fields.kind != UR_PAGE_END || fields.payload_bytes != 0 || file_bytes - header->header_bytes < UR_PAGE_HEADER_BYTES)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, at, "the data file does not end with an end page");
+  *out = (ur_end_page){.groups = fields.group, .rows = fields.rows};
+  memcpy(out->content_digest, page + UR_AT_END_CONTENT_DIGEST, UR_WIDE_BYTES);
   return UR_OK;
 }

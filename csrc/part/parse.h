@@ -36,7 +36,7 @@ typedef struct {
   uint64_t index_bytes;
   uint64_t digests_offset;
   uint64_t data_header_digest;
-  uint64_t content_digest;
+  uint8_t content_digest[16];
   uint32_t blob_align; /* these four as in the data file */
   uint32_t unit_rows;
   uint64_t group_rows;
@@ -53,8 +53,15 @@ typedef struct {
   uint64_t payload_bytes;
   uint64_t gap;
   uint64_t raw_bytes;      /* of a scalar page with a codec: bytes of what its frame holds, else 0 */
-  uint64_t payload_digest;
+  uint64_t payload_digest; /* of an end page this, first_row and gap are 0: other fields stand in their places */
 } ur_page_header;
+
+/* What the last page of a data file says of all of them. */
+typedef struct {
+  uint64_t groups;
+  uint64_t rows;
+  uint8_t content_digest[16];
+} ur_end_page;
 
 typedef struct {
   uint16_t kind;
@@ -103,8 +110,8 @@ ur_status ur_parse_section(const uint8_t *entry, const ur_index_header *header, 
 ur_status ur_parse_page(const uint8_t *page, uint64_t bytes, const uint8_t id[16], uint64_t offset, ur_page_header *out,
                         ur_error *error);
 
-/* The end page of a data file of `file_bytes` bytes: its last 64. Its payload_digest is the content digest. */
-ur_status ur_parse_end_page(const uint8_t page[64], const ur_data_header *header, uint64_t file_bytes,
-                            ur_page_header *out, ur_error *error);
+/* The end page of a data file of `file_bytes` bytes: its last 64. */
+ur_status ur_parse_end_page(const uint8_t page[64], const ur_data_header *header, uint64_t file_bytes, ur_end_page *out,
+                            ur_error *error);
 
 #endif

@@ -20,19 +20,15 @@ typedef struct {
 typedef struct {
   opened_file file;
   uint8_t *head;
-  ur_page_header end;
+  ur_end_page end;
   ur_error end_error; /* why `end` cannot be used; its status is UR_OK when it can */
   bool heads_only;    /* it is not read */
 } opened_data;
 
-static void hex_id(const uint8_t id[16], char text[33]) {
-  for (int i = 0; i < 16; i++) (void)snprintf(text + 2 * i, 3, "%02x", id[i]);
-}
-
 static ur_status other_id(ur_file_kind file, const uint8_t *expected, const uint8_t *found, ur_error *error) {
-  char wanted[33], there[33];
-  hex_id(expected, wanted);
-  hex_id(found, there);
+  char wanted[UR_HEX_TEXT], there[UR_HEX_TEXT];
+  ur_hex(expected, wanted);
+  ur_hex(found, there);
   ur_status status = ur_fail_at(error, UR_STALE, file, UR_AT_ID,
                                 "the id should be %s, the file's is %s: this is another part", wanted, there);
   return ur_because(error, UR_REASON_OTHER_PART, status);
@@ -93,11 +89,13 @@ static ur_status open_data(const ur_part_ref *ref, ur_part *part, opened_data *d
   return status;
 }
 
-static ur_status other_content(const ur_index_header *index, const ur_page_header *end, ur_error *error) {
+static ur_status other_content(const ur_index_header *index, const ur_end_page *end, ur_error *error) {
+  char here[UR_HEX_TEXT], there[UR_HEX_TEXT];
+  ur_hex(index->content_digest, here);
+  ur_hex(end->content_digest, there);
   ur_status status = ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_CONTENT_DIGEST,
-                                "the index belongs to other content of this part: the content digest is %016" PRIx64
-                                " here, and %016" PRIx64 " in the end page of the data file", index->content_digest,
-                                end->payload_digest);
+                                "the index belongs to other content of this part: the content digest is %s here, and %s in "
+                                "the end page of the data file", here, there);
   return ur_because(error, UR_REASON_OTHER_CONTENT, status);
 }
 
@@ -114,7 +112,7 @@ static ur_status try_index(const char *path, ur_part *part, const opened_data *d
     *other = true;
     status = other_id(UR_FILE_INDEX, part->data.id, part->header.id, error);
   } else if (status == UR_OK && !data->heads_only && data->end_error.status == UR_OK &&
-             part->header.content_digest != data->end.payload_digest) {
+             memcmp(part->header.content_digest, data->end.content_digest, UR_WIDE_BYTES) != 0) {
     *other = true;
     status = other_content(&part->header, &data->end, error);
   }
@@ -159,10 +157,10 @@ static ur_status check_end_page(const opened_data *data, const ur_index_header *
     if (error != NULL) *error = data->end_error;
     return (ur_status)data->end_error.status;
   }
-  if (data->end.rows == index->rows && data->end.group == index->groups) return UR_OK;
+  if (data->end.rows == index->rows && data->end.groups == index->groups) return UR_OK;
   return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, data->file.bytes - UR_PAGE_HEADER_BYTES,
                     "the end page counts %" PRIu64 " rows in %" PRIu64 " groups, the index %" PRIu64 " in %" PRIu64,
-                    data->end.rows, data->end.group, index->rows, index->groups);
+                    data->end.rows, data->end.groups, index->rows, index->groups);
 }
 
 /* Whether the index repeats what the data file's head says: with it, a lost head can be made again. */
@@ -247,10 +245,12 @@ static ur_status check_expected(const ur_part *part, const ur_part_ref *ref, ur_
   if (ref->rows >= 0 && index->rows != (uint64_t)ref->rows)
     return ur_fail_at(error, UR_STALE, UR_FILE_INDEX, UR_AT_ROWS,
                       "the part should have %" PRId64 " rows, it has %" PRIu64, ref->rows, index->rows);
-  if (ref->content_digest == 0 || index->content_digest == ref->content_digest) return UR_OK;
+  if (ref->content_digest == NULL || memcmp(index->content_digest, ref->content_digest, UR_WIDE_BYTES) == 0) return UR_OK;
+  char wanted[UR_HEX_TEXT], there[UR_HEX_TEXT];
+  ur_hex(ref->content_digest, wanted);
+  ur_hex(index->content_digest, there);
   ur_status status = ur_fail_at(error, UR_STALE, UR_FILE_DATA, part->header.data_bytes - UR_PAGE_HEADER_BYTES,
-                                "the part's content digest should be %016" PRIx64 ", it is %016" PRIx64,
-                                ref->content_digest, index->content_digest);
+                                "the part's content digest should be %s, it is %s", wanted, there);
   return ur_because(error, UR_REASON_OTHER_PART, status);
 }
 
@@ -360,12 +360,12 @@ void ur_part_describe(const ur_part *part, ur_part_info *info) {
       .row_bytes = (int64_t)part->data.row_bytes,
       .data_bytes = header->data_bytes,
       .index_bytes = header->index_bytes,
-      .content_digest = header->content_digest,
       .metadata = part->head + before,
       .metadata_bytes = header->metadata_bytes,
       .table = part->head + UR_INDEX_HEADER_BYTES,
   };
   memcpy(info->id, header->id, UR_ID_BYTES);
+  memcpy(info->content_digest, header->content_digest, UR_WIDE_BYTES);
 }
 
 ur_status ur_part_column(const ur_part *part, int32_t column, ur_column_info *info) {

@@ -12,7 +12,8 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
     bytes += strlen(refs[i].data_path) + 1; /* exact: all of these are in memory */
     /* exact: likewise */
     if (refs[i].index_path != NULL) bytes += strlen(refs[i].index_path) + 1;
-    if (refs[i].id != NULL) bytes += UR_ID_BYTES; /* exact: likewise */
+    if (refs[i].id != NULL) bytes += UR_ID_BYTES;               /* exact: likewise */
+    if (refs[i].content_digest != NULL) bytes += UR_WIDE_BYTES; /* exact: likewise */
   }
   set->refs = calloc((size_t)set->parts + 1, sizeof *set->refs);
   char *at = set->names = malloc(bytes);
@@ -20,7 +21,6 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
   for (int64_t i = 0; i < set->parts; i++) {
     size_t length = strlen(refs[i].data_path) + 1;
     set->refs[i].rows = refs[i].rows;
-    set->refs[i].content_digest = refs[i].content_digest;
     set->refs[i].data_bytes = refs[i].data_bytes;
     set->refs[i].index_bytes = refs[i].index_bytes;
     set->refs[i].layout = refs[i].layout;
@@ -31,9 +31,13 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
       set->refs[i].index_path = memcpy(at, refs[i].index_path, length);
       at += length; /* exact: inside the names */
     }
-    if (refs[i].id == NULL) continue;
-    set->refs[i].id = memcpy(at, refs[i].id, UR_ID_BYTES);
-    at += UR_ID_BYTES;
+    if (refs[i].id != NULL) {
+      set->refs[i].id = memcpy(at, refs[i].id, UR_ID_BYTES);
+      at += UR_ID_BYTES; /* exact: likewise */
+    }
+    if (refs[i].content_digest == NULL) continue;
+    set->refs[i].content_digest = memcpy(at, refs[i].content_digest, UR_WIDE_BYTES);
+    at += UR_WIDE_BYTES;
   }
   return true;
 }

@@ -105,7 +105,7 @@ static ur_status check_columns(ur_set *set, int64_t number, const ur_part *part,
   if (!same && set->table_given)
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the column table is not that of the dataset's schema");
-  if (set->options.schema != NULL && set->refs[number].content_digest != 0 && set->refs[number].layout == 0 &&
+  if (set->options.schema != NULL && set->refs[number].content_digest != NULL && set->refs[number].layout == 0 &&
       !has_schema(set, part))
     return ur_fail_at(error, UR_CORRUPT, UR_FILE_DATA, UR_FILE_HEADER_BYTES,
                       "the schema in its metadata is not the dataset's: names of columns differ");

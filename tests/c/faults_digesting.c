@@ -1,5 +1,6 @@
 /* faults_digesting.c - digests computed meanwhile are those computed at once, with and without memory and a thread for it. */
 #define _GNU_SOURCE
+#include "base/hash.h"
 #include "expect.h"
 #include "fault_seam.h"
 #include "unirecord_internal.h"
@@ -16,14 +17,15 @@
 enum { ROOM = 1 << 20, PIECES = 64 };
 
 static uint8_t data[ROOM];
-static uint64_t starts[PIECES], addresses[PIECES], lengths[PIECES], expected[PIECES];
+static uint64_t starts[PIECES], addresses[PIECES], lengths[PIECES], expected[PIECES], expected_wide[2 * PIECES];
 
 static void all_are_found(const void *base, const uint64_t *places, int thread) {
-  uint64_t found[PIECES] = {0};
-  ur_digesting *job = ur_digesting_start(base, places, lengths, PIECES, 5, 7, found);
+  uint64_t found[PIECES] = {0}, wide[2 * PIECES] = {0};
+  ur_digesting *job = ur_digesting_start(base, places, lengths, PIECES, 5, 7, found, wide);
   EXPECT_EQUAL(job != NULL, thread);
   ur_digesting_end(job);
   for (int i = 0; i < PIECES; i++) EXPECT_EQUAL(found[i], expected[i]);
+  EXPECT(memcmp(wide, expected_wide, sizeof wide) == 0);
 }
 
 static void nothing_is_missing_when(int calls) {
@@ -37,19 +39,20 @@ static void nothing_is_missing_when(int calls) {
 
 /* The child has no thread to wait for. */
 static void a_forked_child_finds_them_too(void) {
-  uint64_t found[PIECES] = {0};
-  ur_digesting *job = ur_digesting_start(data, starts, lengths, PIECES, 5, 7, found);
+  uint64_t found[PIECES] = {0}, wide[2 * PIECES] = {0};
+  ur_digesting *job = ur_digesting_start(data, starts, lengths, PIECES, 5, 7, found, wide);
   pid_t child = fork();
   if (child == 0) {
     alarm(60);
     ur_digesting_end(job);
-    _exit(memcmp(found, expected, sizeof found) != 0);
+    _exit(memcmp(found, expected, sizeof found) != 0 || memcmp(wide, expected_wide, sizeof wide) != 0);
   }
   ur_digesting_end(job);
   int status = -1;
   EXPECT_EQUAL(waitpid(child, &status, 0), child);
   EXPECT_EQUAL(status, 0);
   for (int i = 0; i < PIECES; i++) EXPECT_EQUAL(found[i], expected[i]);
+  EXPECT(memcmp(wide, expected_wide, sizeof wide) == 0);
 }
 
 static atomic_int armed, beginning;
@@ -111,7 +114,7 @@ int main(void) {
     starts[i] = i * (ROOM / PIECES);
     addresses[i] = (uint64_t)(uintptr_t)(data + starts[i]);
     lengths[i] = i * 250;
-    expected[i] = ur_xxh3_64(data + starts[i], (size_t)lengths[i], 5 + 7 * i);
+    expected[i] = ur_hash_both_by(UR_HASH_PORTABLE, data + starts[i], (size_t)lengths[i], 5 + 7 * i, expected_wide + 2 * i);
   }
   all_are_found(data, starts, 1);
   all_are_found(NULL, addresses, 1);

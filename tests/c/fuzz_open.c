@@ -47,7 +47,7 @@ void fuzz_agree(uint8_t *data, uint64_t data_bytes, uint8_t *index, uint64_t ind
   uint8_t *end = data + data_bytes - 64; /* the end page */
   fuzz_store(end + 8, load64(index + 56), 8);
   fuzz_store(end + 24, load64(index + 48), 8);
-  memcpy(index + 104, end + 48, 8);
+  memcpy(index + 104, end + 40, 16); /* content_digest */
   memcpy(index + 24, data + 24, 16);
   fuzz_store(index + 40, data_bytes, 8);
   fuzz_store(index + 64, load32(data + 40), 4);
@@ -55,7 +55,7 @@ void fuzz_agree(uint8_t *data, uint64_t data_bytes, uint8_t *index, uint64_t ind
   uint64_t metadata = load32(data + 44), directory = (uint64_t)load32(index + 68) * 48;
   memcpy(index + 10, data + 10, 2); /* writer_version */
   memcpy(index + 16, data + 16, 4); /* optional_features */
-  memcpy(index + 112, data + 48, 24); /* the layout of rows */
+  memcpy(index + 120, data + 48, 24); /* the layout of rows */
   fuzz_store(index + 72, metadata, 4);
   if (128 + table > data_bytes || 192 + table > index_bytes) return;
   memcpy(index + 192, data + 128, (size_t)table);

@@ -69,7 +69,7 @@ static inline void seal_index(fixture *part) {
   const uint8_t *id = index + UR_AT_ID;
   uint64_t head = ur_load32(index + UR_AT_HEADER_BYTES), digests = ur_load64(index + UR_AT_DIGESTS);
   memcpy(index + UR_AT_DATA_DIGEST, part->data + UR_AT_HEADER_DIGEST, 8);
-  memcpy(index + UR_AT_CONTENT_DIGEST, part->data + part->data_bytes - 64 + UR_AT_PAGE_DIGEST, 8);
+  memcpy(index + UR_AT_CONTENT_DIGEST, part->data + part->data_bytes - 64 + UR_AT_END_CONTENT_DIGEST, UR_WIDE_BYTES);
   for (uint64_t block = 0; head <= digests && digests < part->index_bytes; block++) {
     uint64_t start = head + block * UR_BLOCK_BYTES, at = digests + 8 * block;
     if (start >= digests || at + 8 > part->index_bytes) break;
@@ -91,10 +91,12 @@ static inline void put_page(fixture *part, uint64_t at, int kind, uint64_t group
   put(page + UR_AT_PAGE_HEADER_DIGEST, ur_xxh3_64(page, 56, ur_seed(fixture_id, UR_DOMAIN_PAGE_HEADER, at)), 8);
 }
 
-/* The end page, with the content digest of the only scalar page, which stands at `scalars`. */
+/* The end page, with the digest of the only scalar page, which stands at `scalars`, and a content digest that readers only
+ * compare: of that page's header. */
 static inline void put_end(fixture *part, uint64_t at, uint64_t scalars) {
-  put(part->data + at + UR_AT_PAGE_DIGEST,
-      ur_xxh3_64(part->data + scalars + UR_AT_PAGE_DIGEST, 8, ur_seed(fixture_id, UR_DOMAIN_CONTENT, 0)), 8);
+  put(part->data + at + UR_AT_END_PAGES_DIGEST,
+      ur_xxh3_64(part->data + scalars + UR_AT_PAGE_DIGEST, 8, ur_seed(fixture_id, UR_DOMAIN_PAGES, 0)), 8);
+  ur_xxh3_128(part->data + scalars, 64, ur_seed(fixture_id, UR_DOMAIN_CONTENT, 0), part->data + at + UR_AT_END_CONTENT_DIGEST);
   put_page(part, at, UR_PAGE_END, 1, part->rows, 0);
 }
 

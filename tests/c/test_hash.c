@@ -1,4 +1,4 @@
-/* test_hash.c - XXH3-64: every way of computing it agrees, reads no byte too many, and matches published vectors. */
+/* test_hash.c - XXH3: every way of computing it agrees, reads no byte too many, and matches published vectors. */
 #define _GNU_SOURCE
 #include "base/hash.h"
 #include "expect.h"
@@ -52,6 +52,19 @@ static void ways_agree_at_the_edges_of_readable_memory(void) {
         EXPECT_EQUAL(ur_hash_by((ur_hash_way)way, end - bytes, bytes, seeds[s], NULL), expected);
         EXPECT_EQUAL(ur_hash_by((ur_hash_way)way, start, bytes, seeds[s], NULL), expected);
       }
+      uint64_t wide[2], words[2];
+      EXPECT_EQUAL(ur_hash_both_by(UR_HASH_PORTABLE, end - bytes, bytes, seeds[s], wide), expected);
+      EXPECT(bytes <= 240 || wide[0] == expected);
+      for (int way = UR_HASH_SSE2; way <= UR_HASH_AVX512; way++) {
+        if (!ur_hash_can((ur_hash_way)way)) continue;
+        EXPECT_EQUAL(ur_hash_both_by((ur_hash_way)way, end - bytes, bytes, seeds[s], words), expected);
+        EXPECT(memcmp(words, wide, sizeof wide) == 0);
+        EXPECT_EQUAL(ur_hash_both_by((ur_hash_way)way, start, bytes, seeds[s], words), expected);
+        EXPECT(memcmp(words, wide, sizeof wide) == 0);
+      }
+      uint8_t digest[16];
+      ur_xxh3_128(end - bytes, bytes, seeds[s], digest);
+      for (int i = 0; i < 16; i++) EXPECT_EQUAL(digest[i], (uint8_t)(wide[i / 8] >> (8 * (i % 8))));
       EXPECT_EQUAL(ur_xxh3_64(end - bytes, bytes, seeds[s]), expected);
     }
   }
@@ -84,6 +97,11 @@ static void published_digests_are_met(void) {
   EXPECT_EQUAL(ur_xxh3_64(NULL, 0, 0), UINT64_C(0x2D06800538D394C2));
   EXPECT_EQUAL(ur_xxh3_64("a", 1, 0), UINT64_C(0xE6C632B61E964E1F));
   EXPECT_EQUAL(ur_xxh3_64("abc", 3, 0), UINT64_C(0x78AF5F94892F3950));
+  static const uint8_t nothing[16] = {0x7f, 0x49, 0x8d, 0x46, 0x24, 0xc3, 0x01, 0x60,
+                                      0xd8, 0x98, 0x47, 0x01, 0xd3, 0x06, 0xaa, 0x99};
+  uint8_t digest[16];
+  ur_xxh3_128(NULL, 0, 0, digest);
+  EXPECT(memcmp(digest, nothing, 16) == 0);
 }
 
 static void ranges_use_their_own_seeds(void) {
@@ -91,12 +109,18 @@ static void ranges_use_their_own_seeds(void) {
   fill(data, LONGEST);
   const uint64_t starts[] = {0, 7, 300, LONGEST};
   const uint64_t lengths[] = {240, 241, 4000, 0};
-  uint64_t digests[4];
-  ur_digest_ranges(data, starts, lengths, 4, UINT64_MAX - 1, 3, digests);
-  for (uint64_t i = 0; i < 4; i++) {
-    EXPECT_EQUAL(digests[i], ur_xxh3_64(data + starts[i], (size_t)lengths[i], UINT64_MAX - 1 + 3 * i));
+  uint64_t digests[4], wide[8], words[2];
+  for (int both = 0; both < 2; both++) {
+    memset(digests, 0, sizeof digests);
+    ur_digest_ranges(data, starts, lengths, 4, UINT64_MAX - 1, 3, digests, both ? wide : NULL);
+    for (uint64_t i = 0; i < 4; i++) {
+      uint64_t seed = UINT64_MAX - 1 + 3 * i;
+      EXPECT_EQUAL(digests[i], ur_xxh3_64(data + starts[i], (size_t)lengths[i], seed));
+      (void)ur_hash_both_by(UR_HASH_PORTABLE, data + starts[i], (size_t)lengths[i], seed, words);
+      if (both) EXPECT(memcmp(words, wide + 2 * i, sizeof words) == 0);
+    }
   }
-  ur_digest_ranges(NULL, NULL, NULL, 0, 0, 0, NULL);
+  ur_digest_ranges(NULL, NULL, NULL, 0, 0, 0, NULL, NULL);
 }
 
 static void every_status_has_a_text(void) {

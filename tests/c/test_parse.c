@@ -248,20 +248,23 @@ static void an_end_page_ends_its_file(void) {
     int at, bytes;
     uint64_t value;
     ur_status status;
-  } changes[] = {{UR_AT_PAGE_DIGEST, 8, 77, UR_OK},       {UR_AT_PAGE_KIND, 2, UR_PAGE_SCALAR, UR_CORRUPT},
-                 {UR_AT_PAGE_PAYLOAD, 8, 1, UR_CORRUPT},  {UR_AT_PAGE_GAP, 8, 64, UR_CORRUPT},
-                 {UR_AT_PAGE_CODEC, 2, 1, UR_CORRUPT}, {UR_AT_PAGE_FIRST_ROW, 8, 1, UR_CORRUPT}};
+  } changes[] = {{UR_AT_END_CONTENT_DIGEST, 8, 77, UR_OK},     {UR_AT_END_CONTENT_DIGEST + 8, 8, 77, UR_OK},
+                 {UR_AT_END_PAGES_DIGEST, 8, 77, UR_OK},       {UR_AT_PAGE_KIND, 2, UR_PAGE_SCALAR, UR_CORRUPT},
+                 {UR_AT_PAGE_KIND, 2, UR_PAGE_BLOB, UR_CORRUPT}, {UR_AT_PAGE_PAYLOAD, 8, 1, UR_CORRUPT},
+                 {UR_AT_PAGE_CODEC, 2, 1, UR_CORRUPT}};
   for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
     fixture *part = make_part(10, 0, 0);
     uint64_t at = part->data_bytes - 64;
     uint8_t *end = part->data + at;
     ur_data_header data;
     ur_index_header index;
-    ur_page_header page;
+    ur_end_page page;
     EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &data, NULL), UR_OK);
     EXPECT_EQUAL(ur_parse_index_header(part->index, 192, part->index_bytes, &index, NULL), UR_OK);
     EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes, &page, NULL), UR_OK);
-    EXPECT(page.payload_digest == index.content_digest && page.payload_digest != 0);
+    static const uint8_t zeros[UR_WIDE_BYTES];
+    EXPECT(memcmp(page.content_digest, index.content_digest, UR_WIDE_BYTES) == 0);
+    EXPECT(memcmp(page.content_digest, zeros, UR_WIDE_BYTES) != 0);
     EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes + 64, &page, NULL), UR_CORRUPT);
     put(end + changes[i].at, changes[i].value, changes[i].bytes);
     EXPECT_EQUAL(ur_parse_end_page(end, &data, part->data_bytes, &page, NULL), UR_CORRUPT);

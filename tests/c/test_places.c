@@ -253,7 +253,7 @@ static void places_near_2_to_the_64_are_refused(void) {
   ur_part_release(opened);
   ur_set_release(set);
   ur_data_header header;
-  ur_page_header page;
+  ur_end_page page;
   EXPECT_EQUAL(ur_parse_data_header(part->data, 128, part->data_bytes, &header, NULL), UR_OK);
   const uint8_t *end = part->data + part->data_bytes - 64;
   EXPECT_EQUAL(ur_parse_end_page(end, &header, part->data_bytes, &page, NULL), UR_OK);

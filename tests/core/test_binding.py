@@ -37,6 +37,7 @@ from unirecord.core import (
     append,
     digest_ranges,
     xxh3_64,
+    xxh3_128,
 )
 from unirecord.core.library import Failure, lib, raise_failure
 from unirecord.order.spec import OrderSpec
@@ -133,7 +134,7 @@ def made(folder: Path, rows: int = 50) -> Path:
 
 def opened(path: Path, **options: str) -> NativeSet:
     given = {"io": "auto", "verify": "first", **options}
-    return NativeSet([(str(path), None, -1, 0)], names=("x", "v", "image"), **given)
+    return NativeSet([(str(path), None, -1, None)], names=("x", "v", "image"), **given)
 
 
 def test_parts_are_found_by_paths_of_any_text_and_known_by_their_own_ids(tmp_path: Path) -> None:
@@ -141,19 +142,23 @@ def test_parts_are_found_by_paths_of_any_text_and_known_by_their_own_ids(tmp_pat
     for folder in folders:
         folder.mkdir()
     paths = [str(made(folder, 3)) for folder in folders]
-    ids = [NativeSet([(path, None, -1, 0)], "auto", "first").part(0).id for path in paths]
-    wanted = list(zip(paths, [ids[0], None, ids[2]], [3, -1, 3], [0, 0, 0], strict=True))
+    found = [NativeSet([(path, None, -1, None)], "auto", "first").part(0) for path in paths]
+    ids, contents = [part.id for part in found], [part.content_digest for part in found]
+    wanted = list(
+        zip(paths, [ids[0], None, ids[2]], [3, -1, 3], [None, contents[1], contents[2]], strict=True)
+    )
     parts = NativeSet(wanted, "auto", "first")
     assert [parts.part(number).id for number in range(3)] == ids
-    wanted[1] = (paths[1], ids[2], 3, 0)
-    with pytest.raises(StaleError, match="\u00e9\u20ac"):
-        NativeSet(wanted, "auto", "first").part(1)
+    for wrong in ((paths[1], ids[2], 3, None), (paths[1], None, -1, contents[2])):
+        wanted[1] = wrong
+        with pytest.raises(StaleError, match="\u00e9\u20ac"):
+            NativeSet(wanted, "auto", "first").part(1)
 
 
 def test_a_path_with_a_zero_byte_is_refused(tmp_path: Path) -> None:
     path = str(made(tmp_path, 3))
     with pytest.raises(ValueError, match="zero byte"):
-        NativeSet([(path + "\0", None, 3, 0)], "auto", "first")
+        NativeSet([(path + "\0", None, 3, None)], "auto", "first")
 
 
 def descriptors() -> int:
@@ -306,11 +311,19 @@ def test_digests_computed_meanwhile_are_the_same(size: int) -> None:
     cells = [bytes([n]) * (size + n) for n in range(5)]
     data, lengths = b"".join(cells), np.array([len(cell) for cell in cells], np.uint64)
     starts = np.cumsum(lengths) - lengths
-    expected = [xxh3_64(cell, 11 + 3 * i) for i, cell in enumerate(cells)]
+    expected = (
+        [xxh3_64(cell, 11 + 3 * i) for i, cell in enumerate(cells)],
+        b"".join(xxh3_128(cell, 11 + 3 * i) for i, cell in enumerate(cells)),
+    )
+
+    def told(digesting: Digesting) -> tuple[list[int], bytes]:
+        found, wide = digesting.digests()
+        return found.tolist(), wide.tobytes()
+
     found = Digesting.of_ranges(data, starts, lengths, 11, 3)
-    assert found.digests().tolist() == found.digests().tolist() == expected
+    assert told(found) == told(found) == expected
     views = [memoryview(cells[0]), *cells[1:]]
-    assert Digesting.of_cells(views, 11, 3).digests().tolist() == expected
+    assert told(Digesting.of_cells(views, 11, 3)) == expected
 
 
 def test_what_a_file_takes_is_counted_and_what_it_refuses_an_error() -> None:
@@ -337,7 +350,7 @@ def test_digests_that_nobody_waits_for_outlive_nothing() -> None:
         del data
     expected, data = xxh3_64(bytes(range(256)), 0), np.arange(256, dtype=np.uint8)
     asked = Digesting.of_ranges(data, np.zeros(1, np.uint64), np.array([256], np.uint64), 0, 0)
-    assert asked.digests().tolist() == [expected]
+    assert asked.digests()[0].tolist() == [expected]
 
 
 def refused_at_once(path: Path) -> None:

@@ -115,7 +115,7 @@ def test_hostile_head_fields_of_the_data_file(tmp_path: Path, kind: str) -> None
             index = bytearray(made.index)
             table = 32 * len(made.spec.columns)
             index[192 : 192 + table] = content[128 : 128 + table]
-            index[10:12], index[16:20], index[112:136] = content[10:12], content[16:20], content[48:72]
+            index[10:12], index[16:20], index[120:144] = content[10:12], content[16:20], content[48:72]
             reseal.index(index, content)
             made.path.write_bytes(content)
             Path(f"{made.path}.idx").write_bytes(index)
@@ -210,7 +210,7 @@ def tiny_claim(rows: int) -> tuple[bytes, bytes]:
     )
     index = bytearray(b"\x89URIX\r\n\x1a" + struct.pack("<HHIII16s", 1, 1, 0, 0, size, part_id))
     index += struct.pack(
-        "<QQQIIIIQQQQI", len(content), rows, rows, 1, len(sections), len(meta), 65536, size, size, 0, 0, 1
+        "<QQQIIIIQQQ16xI", len(content), rows, rows, 1, len(sections), len(meta), 65536, size, size, 0, 1
     )
     index += bytes(192 - len(index)) + table + directory + meta
     index += bytes(size - len(index))

@@ -70,7 +70,7 @@ def test_a_state_has_the_keys_of_the_page_and_those_alone(tmp_path: Path) -> Non
         ) as writer:
             writer.write_batch({"x": list(range(3_000))})
     part = read_part(tmp_path / "a.urec")
-    one = f"{part.head.id.hex()}-{part.content_digest:016x}"
+    one = f"{part.head.id.hex()}-{part.content_digest.hex()}"
     parts = read_directory(tmp_path / "set")
     assert len(parts) > 1
     manifest = json.loads((tmp_path / "set" / "manifest.json").read_text())

@@ -15,11 +15,12 @@ from unirecord.format import layout
 from unirecord.format.layout import PageHeader, Section, Shape
 
 ID = b"0123456789abcdef"
+WIDE = bytes(range(16))
 TABLE = bytes([6]).ljust(8, b"\0") + struct.pack("<Q", 4) + bytes(16)
 
 
 def test_the_seed_is_that_of_the_specification() -> None:
-    for domain in range(1, 9):
+    for domain in range(1, 14):
         base = xxhash.xxh3_64_intdigest(ID + domain.to_bytes(8, "little"))
         for place in (0, 1, 64, 2**40, 2**63):
             assert layout.seed(ID, domain, place) == (base + place * 0x9E3779B97F4A7C15) % 2**64
@@ -78,7 +79,7 @@ def resealed(raw: bytes, offset: int, value: bytes, domain: int = 1) -> bytes:
         (40, b"\xff\xff\0\0", "columns"),
         (40, b"\xff\xff\xff\xff", "columns"),
         (44, b"\xff\xff\xff\xff", "schema and metadata take"),
-        (72, b"\1", "digests of algorithm 1, and this version knows 0, XXH3-64"),
+        (72, b"\1", "digests of algorithm 1, and this version knows 0, XXH3"),
         (75, b"\1", "digests of algorithm 16777216"),
         (76, b"\1", "reserved"),
         (111, b"\1", "reserved"),
@@ -152,7 +153,7 @@ def test_a_page_header_comes_back_and_only_at_its_place() -> None:
         {"kind": 2, "payload_bytes": 65_536}, {"kind": 2, "payload_bytes": 65_536, "gap": 8_128},
         {"rows": 0}, {"rows": 2**63}, {"first_row": 2**63},
         {"payload_bytes": 2**63}, {"payload_bytes": 2**64 - 1}, {"kind": 2, "payload_digest": 1},
-        {"kind": 3, "first_row": 1}, {"kind": 3, "payload_bytes": 1, "first_row": 0},
+        {"kind": 3, "payload_bytes": 1}, {"kind": 3, "codec": 1, "raw_bytes": 64}, {"kind": 3, "rows": 2**63},
         {"first_row": 2**62, "rows": 2**62}, {"kind": 5}, {"kind": 0x7FFF}, {"kind": 0x8000, "gap": 64},
         {"kind": 0x8000, "payload_bytes": 2**26 + 1}, {"kind": 4, "rows": 0, "payload_bytes": 0},
         {"kind": 4, "rows": 0, "payload_bytes": 2**20 + 1}, {"kind": 4, "rows": 0, "first_row": 1},
@@ -170,12 +171,12 @@ def test_page_headers_that_break_a_rule_are_refused(fields: dict[str, Any]) -> N
 
 def test_an_index_head_comes_back() -> None:
     size = layout.index_head_bytes(1, 2, 4)
-    made = layout.IndexHeader(ID, 1_000, 10, 1, 1, 2, 4, size + 64 + 8, size + 64, 77, 78, SHAPE, 0, 0, 0)
+    made = layout.IndexHeader(ID, 1_000, 10, 1, 1, 2, 4, size + 64 + 8, size + 64, 77, WIDE, SHAPE, 0, 0, 0)
     sections = [Section(1, 65_535, 32, size, 32, 1), Section(5, 0, 4, size, 40, 10, 3)]
     raw = layout.pack_index_head(made, TABLE, sections, b"meta")
     found = layout.unpack_index_header(raw)
     assert (found.id, found.data_bytes, found.rows, found.sections) == (ID, 1_000, 10, 2)
-    assert (found.data_header_digest, found.content_digest) == (77, 78)
+    assert (found.data_header_digest, found.content_digest) == (77, WIDE)
     assert found.shape == SHAPE
     assert [layout.unpack_section(raw[224 + 48 * i : 272 + 48 * i]) for i in range(2)] == sections
     for bit in range(192 * 8):
@@ -191,7 +192,7 @@ def test_an_index_head_comes_back() -> None:
 @pytest.mark.parametrize(("offset", "value"), [(76, b"\0\0\2\0"), (80, b"\0"), (88, b"\1"), (40, b"")])
 def test_an_index_header_whose_sizes_do_not_add_up_is_refused(offset: int, value: bytes) -> None:
     size = layout.index_head_bytes(1, 0, 4)
-    made = layout.IndexHeader(ID, 1_000, 10, 1, 1, 0, 4, size + 72, size + 64, 77, 78, SHAPE, 0, 0, 0)
+    made = layout.IndexHeader(ID, 1_000, 10, 1, 1, 0, 4, size + 72, size + 64, 77, WIDE, SHAPE, 0, 0, 0)
     raw = layout.pack_index_head(made, TABLE, [], b"meta")
     if not value:
         layout.unpack_index_header(raw)

@@ -11,6 +11,7 @@ import xxhash
 import zstandard
 from hypothesis import example, given
 from hypothesis import strategies as st
+from reference_rules import wide_digest
 
 from unirecord.core import CODEC_PLAIN, CODEC_ZSTD, Digesting
 from unirecord.errors import ColumnError, CorruptionError
@@ -40,7 +41,7 @@ def encoded(
     """The bytes of a row group, and its scalar page."""
     schema = Schema.parse(spec)
     made = encode_group(schema, shape, ID, group, [batch(schema, columns)])
-    scalar_page = b"".join(made.scalar_page()[0])
+    scalar_page = b"".join(made.scalar_page().pieces)
     assert len(scalar_page) == made.scalar_bytes
     raw = scalar_page + b"".join(bytes(memoryview(part).cast("B")) for part in made.blobs)
     assert len(raw) % 64 == 0
@@ -95,9 +96,10 @@ def test_units_of_rows_are_digested_as_stored() -> None:
 
 @given(st.lists(st.binary(max_size=9), max_size=12), st.integers(0, 2**64 - 1))
 def test_digests_of_cells_are_seeded_by_their_number(cells: list[bytes], seed: int) -> None:
-    found = Digesting.of_cells(cells, seed, layout.PHI).digests()
+    found, wide = Digesting.of_cells(cells, seed, layout.PHI).digests()
     seeds = [(seed + i * layout.PHI) % 2**64 for i in range(len(cells))]
     assert found.tolist() == [xxhash.xxh3_64_intdigest(c, s) for c, s in zip(cells, seeds, strict=True)]
+    assert [one.tobytes() for one in wide] == [wide_digest(c, s) for c, s in zip(cells, seeds, strict=True)]
 
 
 SPEC = {"n": "int16?", "s": "string", "b": "bytes"}
@@ -166,7 +168,7 @@ def compressed(rows: int = 400) -> tuple[PageHeader, bytes, memoryview]:
     found = []
     for codec in (CODEC_ZSTD, CODEC_PLAIN):
         made = encode_group(schema, shape, ID, group, [batch(schema, columns)], codec)
-        raw = b"".join(made.scalar_page()[0])
+        raw = b"".join(made.scalar_page().pieces)
         assert len(raw) == made.scalar_bytes
         header = layout.unpack_page_header(ID, 128, raw[:64])
         found.append((header, raw[64 : 64 + header.payload_bytes]))

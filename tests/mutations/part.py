@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from partgen_bytes import up
+from reference import read_data
 from reseal import seal
 
 DATA_HEAD = struct.Struct("<8sHHIII16sIIIIQQI36s")
@@ -26,7 +27,7 @@ DATA_FIELDS = (
     ),
     *("unit_rows", "group_rows", "row_bytes", "digests", "reserve"),
 )
-INDEX_HEAD = struct.Struct("<8sHHIII16sQQQIIIIQQQQIIQQI36s")
+INDEX_HEAD = struct.Struct("<8sHHIII16sQQQIIIIQQQ16sIIQQI28s")
 INDEX_FIELDS = (
     *("magic", "reads", "writes", "required", "optional", "head_bytes", "id", "data_bytes", "rows", "groups"),
     *(
@@ -99,6 +100,8 @@ def parse(data: bytes, index: bytes) -> Part:
     pages, at = [], head["head_bytes"]
     while at < len(data):
         fields = dict(zip(PAGE_FIELDS, PAGE.unpack_from(data, at), strict=True))
+        if fields["kind"] == END_PAGE:  # which has digests of all pages in these places
+            fields |= {"first": 0, "gap": 0, "digest": 0}
         start = at + 64 + (0 if fields["codec"] else fields["gap"])
         end = start + fields["payload_bytes"]
         pages.append(Piece(fields, bytearray(data[start:end]), was_at=at))
@@ -130,11 +133,29 @@ def serialize(part: Part) -> tuple[bytes, bytes]:
     rest = b"".join(part.table) + part.meta
     size = up(DATA_HEADER + len(rest), 64)
     body, moved = _pages(part, size)
+    body = _with_content(part, _data(part, rest, size, body), body)
+    data = _data(part, rest, size, body) + part.tail
+    return data, _index(part, data, body, moved)
+
+
+def _data(part: Part, rest: bytes, size: int, body: bytes) -> bytes:
     truth = {"head_bytes": size, "columns": len(part.table), "meta_bytes": len(part.meta)}
     fields = {**part.data_head, **truth, **part.data_lies}
     file = rest.ljust(size - DATA_HEADER, b"\0") + body
-    data = _head(part.id, DATA_HEAD, DATA_FIELDS, fields, file, (1, 2)) + file + part.tail
-    return data, _index(part, data, body, moved)
+    return _head(part.id, DATA_HEAD, DATA_FIELDS, fields, file, (1, 2)) + file
+
+
+def _with_content(part: Part, data: bytes, body: bytes) -> bytes:
+    """The pages with the content digest of all of them in the last one, if it is to be right and they can be read."""
+    last = part.pages[-1] if part.pages else None
+    if last is None or last.fields["kind"] != END_PAGE or {"kind", "gap", "digest"} & set(last.lies):
+        return body
+    try:
+        found = read_data(data, sealed=False).content_digest
+    except Exception:  # whatever the pages are, no content digest is right for them
+        return body
+    end = body[-64:-24] + found
+    return body[:-64] + end + _word(seal(part.id, 3, len(data) - 64, end))
 
 
 def _head(
@@ -179,10 +200,10 @@ def _pages(part: Part, start: int) -> tuple[bytes, dict[int, int]]:
                 fields["digest"] = seal(part.id, 4, at, bytes(page.content))
             elif fields["kind"] == DICTIONARY:
                 fields["digest"] = seal(part.id, 10, at, bytes(page.content))
-            elif fields["kind"] == END_PAGE:
-                fields["digest"] = seal(part.id, 9, 0, bytes(digests))
             elif fields["kind"] >= ANCILLARY:
                 fields["digest"] = seal(part.id, 11, at, bytes(page.content))
+        if fields["kind"] == END_PAGE and "first" not in page.lies:
+            fields["first"] = seal(part.id, 9, 0, bytes(digests))
         if fields["kind"] in (SCALAR_PAGE, DICTIONARY):
             digests += _word(fields["digest"] & 2**64 - 1)
         header = _pack(PAGE, PAGE_FIELDS, fields)
@@ -213,7 +234,7 @@ def _index(part: Part, data: bytes, body: bytes, moved: dict[int, int]) -> bytes
         "index_bytes": size + len(content) + len(digests),
         "data_head": int.from_bytes(data[120:128], "little"),
         "data_bytes": len(data),
-        "content": int.from_bytes(body[-16:-8], "little"),
+        "content": body[-24:-8].ljust(16, b"\0"),
     }
     rest = (b"".join(part.index_table) + b"".join(entries) + part.index_meta).ljust(
         size - INDEX_HEADER, b"\0"

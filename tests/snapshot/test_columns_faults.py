@@ -130,7 +130,7 @@ WRONG: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
     ("a size below zero", lambda c: _part(c)["column_files"][0].update(bytes=-1)),
     ("a size beyond", lambda c: _part(c)["column_files"][0].update(bytes=1 << 63)),
     ("a content that is no digest", lambda c: _part(c)["column_files"][0].update(content="x")),
-    ("another schema", lambda c: _part(c).update(schema="0" * 16)),
+    ("another schema", lambda c: _part(c).update(schema="0" * 32)),
 ]
 
 
@@ -145,7 +145,7 @@ def test_wrong_layouts_are_refused(tmp_path: Path, change: Callable[[dict[str, A
 
 
 LIES: list[tuple[str, Callable[[dict[str, Any]], object]]] = [
-    ("another content", lambda c: _part(c)["column_files"][0].update(content="1" * 16)),
+    ("another content", lambda c: _part(c)["column_files"][0].update(content="1" * 32)),
     (
         "columns under each other's names",
         lambda c: c["layouts"][0]["columns"].__setitem__(slice(4, 6), [[1, 1], [1, 0]]),

@@ -360,7 +360,7 @@ def test_a_deletion_file_is_the_smaller_of_two_forms(tmp_path: Path, count: int)
         content = deletions.encode_deletion(bytes(16), count, rows)
         assert len(content) == 64 + min(4 * gone, -(-count // 64) * 8)
         (tmp_path / "d").write_bytes(content)
-        digest = f"{unirecord.core.xxh3_64(content):016x}"
+        digest = unirecord.core.xxh3_128(content).hex()
         one = deletions.Deletion(str(tmp_path / "d"), gone, len(content), digest)
         assert deletions.rows_deleted(one, bytes(16), count).tolist() == rows.tolist()
         words = deletions.deleted_rows([(None, b"", 70), (one, bytes(16), count)], 70 + count)

@@ -96,7 +96,7 @@ def test_wrong_sizes_in_a_manifest_change_no_row_and_are_corrected_by_repair(
         lambda part: part.update(rows=part["rows"] + 1),
         lambda part: part.update(rows=part["rows"] - 1),
         lambda part: part.update(id=part["id"][:8] + "0" * 24),
-        lambda part: part.update(content="1" * 16),
+        lambda part: part.update(content="1" * 32),
     ],
     ids=["more rows", "fewer rows", "id", "content"],
 )

@@ -12,10 +12,10 @@ from typing import Any
 
 import faults
 import pytest
-import xxhash
 from listed_pieces import DIGEST, empty, entry, hostile_pieces, mixed
 from objectstore import Server
 from reference_directory import read_directory
+from reference_rules import wide_digest
 from written_store import URL, append_rows, folder, killed_at_every_request, numbers, served, write
 
 import unirecord
@@ -79,9 +79,9 @@ def test_a_list_that_grows_is_written_once_and_never_again(count: int) -> None:
 def test_a_piece_comes_back(seed: int) -> None:
     parts = mixed(seed)
     content = encode_piece(parts, b"d" * 16, seed)
-    digest = f"{xxhash.xxh3_64_intdigest(content):016x}"
+    digest = wide_digest(content).hex()
     piece = decode_piece(content, digest, b"d" * 16, len(parts), sum(part.rows for part in parts), "p")
-    listed = PartList([piece], [], DIGEST, ["a" * 16, "b" * 16])
+    listed = PartList([piece], [], DIGEST, ["a" * 32, "b" * 32])
     assert list(listed) == parts
     assert listed.rows == sum(part.rows for part in parts)
     assert listed.deleted == sum(part.deleted is not None for part in parts)
@@ -153,10 +153,10 @@ def test_gc_keeps_what_a_version_names_and_removes_what_none_does(tmp_path: Path
     unirecord.gc(path, keep=1)
     assert pieces(path) == named(path)
     assert seen(path) == list(range(17))
-    (path / f"parts-{'0' * 16}").write_bytes(b"left by a writer that was killed")
+    (path / f"parts-{'0' * 32}").write_bytes(b"left by a writer that was killed")
     grow(path, 17)
     assert pieces(path) >= named(path)
-    assert f"parts-{'0' * 16}" not in pieces(path)
+    assert f"parts-{'0' * 32}" not in pieces(path)
 
 
 def test_gc_leaves_the_pieces_of_a_version_that_is_open(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_pieces_in_a_store_are_read_and_collected(server: Server) -> None:
     for version in (1, 3, 6, 7):
         with unirecord.UniRecordDataset(f"{URL}@{version}") as dataset:
             assert len(dataset) == version
-    (folder(server) / f"parts-{'0' * 16}").write_bytes(b"left by a writer that was killed")
+    (folder(server) / f"parts-{'0' * 32}").write_bytes(b"left by a writer that was killed")
     unirecord.gc(URL, keep=1, older_than=0)
     assert pieces(folder(server)) == named(folder(server))
     assert numbers(server) == list(range(13))

@@ -21,7 +21,7 @@ from writing import write
 
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer, append, write_dataset
 from unirecord.convert import task as task_module
-from unirecord.core import xxh3_64
+from unirecord.core import xxh3_128
 from unirecord.dataset.batch_loader import on_threads
 from unirecord.loading.loader import TrackedBatch
 from unirecord.loading.stats import Recorder
@@ -361,7 +361,7 @@ def test_a_deletion_file_of_other_rows_is_refused(
 ) -> None:
     content = numbers((kind, 130, count), rows)
     (tmp_path / "d").write_bytes(content)
-    deletion = Deletion(str(tmp_path / "d"), count, len(content), f"{xxh3_64(content):016x}")
+    deletion = Deletion(str(tmp_path / "d"), count, len(content), xxh3_128(content).hex())
     if said:
         with pytest.raises(CorruptionError, match=said):
             check_deletion(deletion, bytes(16), 130)

@@ -16,6 +16,7 @@ import numpy as np
 import xxhash
 from partgen import MadePart, arrange, fill, specification, thing, write
 from partgen_bytes import Col, Spec, in_order
+from reference_rules import wide_digest
 
 __all__ = ["MadeDirectory", "generate_directory", "publish"]
 
@@ -124,8 +125,8 @@ def _written(
         "rows": len(made.raw),
         "bytes": len(made.data),
         "index_bytes": len(made.index),
-        "schema": f"{xxhash.xxh3_64_intdigest(types):016x}",
-        "content": made.data[-16:-8][::-1].hex(),
+        "schema": wide_digest(types).hex(),
+        "content": made.data[-24:-8].hex(),
     }
 
 
@@ -193,6 +194,6 @@ def _deletions(r: random.Random, path: Path, entry: dict[str, Any], rows: int) -
     )
     name = f"{entry['name']}.del-{r.choice([1, 123456789]):06d}"
     (path / name).write_bytes(head + content)
-    digest = f"{xxhash.xxh3_64_intdigest(head + content):016x}"
+    digest = wide_digest(head + content).hex()
     entry["deletions"] = {"name": name, "rows": len(gone), "bytes": len(head + content), "digest": digest}
     return set(gone)

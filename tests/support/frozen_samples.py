@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
-import xxhash
 from dirgen import publish
 from partgen import MadePart, fill, write
 from partgen_bytes import Col, Spec, in_order
+from reference_rules import wide_digest
 from small_parts import (
     compressed_part,
     fixed_part,
@@ -133,7 +133,7 @@ def write_set(folder: Path) -> None:
                 "rows": len(made.raw),
                 "bytes": len(made.data),
                 "index_bytes": len(made.index),
-                "content": made.data[-16:-8][::-1].hex(),
+                "content": made.data[-24:-8].hex(),
             }
         )
     wire = [
@@ -160,7 +160,7 @@ def write_set(folder: Path) -> None:
 
 
 def types_digest(wire: list[list[Any]]) -> str:
-    return f"{xxhash.xxh3_64_intdigest(msgpack.packb([entry[:3] for entry in wire])):016x}"
+    return wide_digest(msgpack.packb([entry[:3] for entry in wire])).hex()
 
 
 def main() -> None:

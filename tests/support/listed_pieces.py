@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import reseal
-import xxhash
+from reference_rules import wide_digest
 
 from unirecord.format.schema import Schema
 from unirecord.snapshot import manifest
@@ -26,7 +26,7 @@ DIGEST = manifest.schema_digest(SCHEMA)
 def entry(number: int) -> PartEntry:
     part_id = manifest.part_id(b"d" * 16, number)
     name = manifest.part_name(number, part_id)
-    return PartEntry(name, part_id, number % 7, 1_000, 500, DIGEST, f"{number:016x}")
+    return PartEntry(name, part_id, number % 7, 1_000, 500, DIGEST, f"{number:032x}")
 
 
 def empty() -> Manifest:
@@ -38,7 +38,7 @@ def laid_out(number: int, layout: int, files: int) -> PartColumns:
     for i in range(files):
         part_id = manifest.part_id(b"d" * 16, 1_000_000 + 10 * number + i)
         name = f"part-{1_000_000 + 10 * number + i}-{part_id[:4].hex()}.urec"
-        made.append(ColumnFile(name, part_id, i, 2 * i, f"{i:016x}"))
+        made.append(ColumnFile(name, part_id, i, 2 * i, f"{i:032x}"))
     return PartColumns(layout, tuple(made))
 
 
@@ -50,10 +50,10 @@ def mixed(seed: int, count: int = 40) -> list[PartEntry]:
         part = entry(number)._replace(rows=r.choice([1, 9, 1 << 40]), bytes=r.choice([0, (1 << 50)]))
         if r.random() < 0.3:
             name = f"{part.name}.del-{r.choice([1, 10**17]):06d}"
-            part = part._replace(deleted=DeletedRows(name, 1, r.randrange(60), f"{r.getrandbits(64):016x}"))
+            part = part._replace(deleted=DeletedRows(name, 1, r.randrange(60), f"{r.getrandbits(128):032x}"))
         if r.random() < 0.3:
             layout = r.choice([0, 1])
-            part = part._replace(columns=laid_out(number, layout, layout), schema="ab"[layout] * 16)
+            part = part._replace(columns=laid_out(number, layout, layout), schema="ab"[layout] * 32)
         found.append(part)
     return found
 
@@ -69,7 +69,7 @@ def hostile(content: bytes, r: random.Random) -> bytes:
         )
         found[at : at + width] = struct.pack("<Q", value)[:width]
     if r.random() < 0.2:
-        found = found[: r.randrange(len(found))] + bytes(r.choice([0, 8, 48, 56]))
+        found = found[: r.randrange(len(found))] + bytes(r.choice([0, 8, 56, 64]))
     return bytes(found)
 
 
@@ -86,7 +86,7 @@ def hostile_pieces(seed: int) -> Iterator[tuple[bytes, bytes]]:
         content = hostile(content, r) if number % 20 else content
         rows = struct.unpack_from("<Q", content.ljust(64, b"\0"), 32)[0] if r.random() < 0.5 else 0
         rows = rows or sum(part.rows for part in parts)
-        digest = f"{xxhash.xxh3_64_intdigest(content):016x}"
+        digest = wide_digest(content).hex()
         made = replace(empty(), parts=(), next_part=10**9)
         said = json.loads(manifest.encode(made))
         said["pieces"] = [{"digest": digest, "parts": 12, "rows": rows}]

@@ -178,6 +178,12 @@ def seal(spec: Spec, domain: int, place: int, content: bytes) -> int:
     return xxhash.xxh3_64_intdigest(content, (base + place * 0x9E3779B97F4A7C15) % 2**64)
 
 
+def wide_seal(spec: Spec, domain: int, place: int, content: bytes) -> bytes:
+    base = xxhash.xxh3_64_intdigest(spec.id + struct.pack("<Q", domain))
+    found = xxhash.xxh3_128_digest(content, (base + place * 0x9E3779B97F4A7C15) % 2**64)
+    return bytes(found[::-1])  # it is big-endian
+
+
 def metadata(spec: Spec) -> dict[str, Any]:
     return {
         "schema": [[c.name, c.kind, c.shape, *([in_order(c.said)] if c.said else [])] for c in spec.columns],
@@ -217,28 +223,37 @@ def head(spec: Spec, magic: bytes, domains: tuple[int, int], fields: bytes, rest
 
 def page(
     spec: Spec, at: int, kind: int, number: int, first: int, rows: int, payload: bytes, gap: int = 0,
-    content: int = 0, codec: int = 0,
+    codec: int = 0,
 ) -> bytes:  # fmt: skip
     domain = {1: 4, 4: 10}.get(kind, 11)
-    sealed = seal(spec, domain, at, payload) if kind in (1, 4) or kind >= 0x8000 else content
+    sealed = seal(spec, domain, at, payload) if kind in (1, 4) or kind >= 0x8000 else 0
     start = struct.pack("<4sHHQQQQQQ", b"URPG", kind, codec, number, first, rows, len(payload), gap, sealed)
     return pad(start + struct.pack("<Q", seal(spec, 3, at, start)) + bytes(0 if codec else gap) + payload, 64)
 
 
-def shape_fields(spec: Spec) -> bytes:
-    """The layout of rows and the reserve after it, the same in both headers."""
+def end_page(spec: Spec, at: int, groups: int, rows: int, sums: bytes, contents: bytes) -> bytes:
+    """``sums``: the digests of the pages before; ``contents``: what the content digest is of."""
+    start = struct.pack("<4sHHQQQQ", b"URPG", 3, 0, groups, seal(spec, 9, 0, sums), rows, 0)
+    start += wide_seal(spec, 13, 0, contents)
+    return start + struct.pack("<Q", seal(spec, 3, at, start))
+
+
+def shape_fields(spec: Spec, reserve: int) -> bytes:
+    """The layout of rows and the reserve after it, much the same in both headers."""
     layout = struct.pack("<IIQQ", spec.align, spec.unit_rows, spec.group_rows, spec.row_bytes)
-    digests = bytes(4)  # XXH3-64
-    return layout + digests + (b"\xa5" if spec.optional else b"\0") * 36
+    digests = bytes(4)  # XXH3
+    return layout + digests + (b"\xa5" if spec.optional else b"\0") * reserve
 
 
 def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
     meta = packed_metadata(spec)
-    fields = struct.pack("<16sII", spec.id, len(spec.columns), len(meta)) + shape_fields(spec)
+    fields = struct.pack("<16sII", spec.id, len(spec.columns), len(meta)) + shape_fields(spec, 36)
     out = bytearray(
         head(spec, b"\x89UREC\r\n\x1a", (1, 2), fields, b"".join(c.entry() for c in spec.columns) + meta)
     )
     facts, first, sums = Facts(), 0, b""
+    contents = shape_fields(spec, 0)[:24] + b"".join(c.entry() for c in spec.columns)
+    contents += msgpack.packb(metadata(spec)["schema"])
     pieces = {i: [spec.columns[i].stored(row[i]) for row in raw] for i in spec.blobs}
     facts.cells = {i: [b"".join(cell) for cell in cells] for i, cells in pieces.items()}
     facts.chunks = {
@@ -251,10 +266,11 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
             at = len(out)
             out += page(spec, at, 4, i, 0, 0, spec.columns[i].dictionary)
             sums += out[at + 48 : at + 56]
+            contents += out[at : at + 40] + wide_seal(spec, 10, at, spec.columns[i].dictionary)
     for number, rows in enumerate(spec.groups):
         group = raw[first : first + rows]
         cells = [[facts.cells[i][r] for i in spec.blobs] for r in range(first, first + rows)]
-        blob, starts, digests = blob_payload(spec, cells, first)
+        blob, starts, digests, wide = blob_payload(spec, cells, first)
         out += ancillary_pages(spec, len(out), number)
         at = len(out)
         tables = {i: every[first : first + rows] for i, every in facts.chunks.items()}
@@ -269,18 +285,19 @@ def data_file(spec: Spec, raw: Raw) -> tuple[bytes, Facts]:
         stored = (frame if packed else arrays) + tail
         out += page(spec, at, 1, number, first, rows, stored, len(arrays) if packed else 0, codec=int(packed))
         sums += out[at + 48 : at + 56]
+        contents += out[at : at + 40] + wide_seal(spec, 4, at, stored)
         blob_at = len(out) if spec.blobs else 0
         gap = gap_of(blob_at, len(blob))
         payload = blob_at + 64 + gap if spec.blobs else 0
         if spec.blobs:
             out += page(spec, blob_at, 2, number, first, rows, blob, gap)
+            contents += out[blob_at : blob_at + 40] + wide_seal(spec, 13, blob_at, wide)
         facts.groups.append((first, at, blob_at, payload))
         facts.starts += [payload + s for s in starts]
         facts.digests += digests
         first += rows
     out += ancillary_pages(spec, len(out), len(spec.groups))
-    content = seal(spec, 9, 0, sums)
-    return bytes(out + page(spec, len(out), 3, len(spec.groups), 0, first, b"", content=content)), facts
+    return bytes(out + end_page(spec, len(out), len(spec.groups), first, sums, contents)), facts
 
 
 def gap_of(at: int, size: int) -> int:
@@ -294,9 +311,12 @@ def ancillary_pages(spec: Spec, at: int, number: int) -> bytes:
     return out
 
 
-def blob_payload(spec: Spec, cells: list[list[bytes]], first: int) -> tuple[bytes, list[int], list[int]]:
+def blob_payload(
+    spec: Spec, cells: list[list[bytes]], first: int
+) -> tuple[bytes, list[int], list[int], bytes]:
+    """Payload of the blob page, starts of rows in it, digests of the units, and their wide digests."""
     if not spec.blobs:
-        return b"", [], []
+        return b"", [], [], b""
     stored = [b"".join(pad(cell, spec.align) for cell in row) for row in cells]
     starts = np.concatenate([[0], np.cumsum([len(s) for s in stored])]).astype(int).tolist()
     k = spec.unit_rows
@@ -304,7 +324,8 @@ def blob_payload(spec: Spec, cells: list[list[bytes]], first: int) -> tuple[byte
         units, number = [cell for row in cells for cell in row], first * len(spec.blobs)
     else:
         units, number = [b"".join(stored[i : i + k]) for i in range(0, len(stored), k)], first // k
-    return b"".join(stored), starts[:-1], [seal(spec, 5, number + n, u) for n, u in enumerate(units)]
+    wide = b"".join(wide_seal(spec, 5, number + n, u) for n, u in enumerate(units))
+    return b"".join(stored), starts[:-1], [seal(spec, 5, number + n, u) for n, u in enumerate(units)], wide
 
 
 def bitmap(column: list[bytes | None]) -> bytes:
@@ -437,7 +458,7 @@ def assemble(spec: Spec, data: bytes, rows: int, sections: Sections, meta: bytes
     fields = struct.pack(
         "<16s3Q4I2Q", spec.id, len(data), rows, len(spec.groups), *counts, end + 8 * len(sums), end
     )
-    fields += data[120:128] + data[-16:-8] + shape_fields(spec)
+    fields += data[120:128] + data[-24:-8] + shape_fields(spec, 28)
     return (
         head(spec, b"\x89URIX\r\n\x1a", (6, 7), fields, table + entries + meta)
         + body

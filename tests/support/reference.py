@@ -9,6 +9,7 @@ from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import numpy as np
 import zstandard
 from reference_rules import (
@@ -26,6 +27,7 @@ from reference_rules import (
     need,
     seed,
     unpack,
+    wide_digest,
     zero,
 )
 
@@ -63,6 +65,7 @@ class ReferencePart:
     tables: dict[int, list[list[Chunk]]] = field(default_factory=dict)  # per chunked column, row by row
     digests: list[int] = field(default_factory=list)
     page_digests: list[int] = field(default_factory=list)  # of dictionaries and scalar pages
+    contents: bytearray = field(default_factory=bytearray)  # what the content digest is of
     bytes: int = 0
     deleted: list[int] = field(default_factory=list)  # of a directory alone
     sections: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (kind, column) -> content, if read
@@ -73,10 +76,14 @@ class ReferencePart:
         return self.head.columns
 
     @property
-    def content_digest(self) -> int:
+    def pages_digest(self) -> int:
         return digest(
             struct.pack(f"<{len(self.page_digests)}Q", *self.page_digests), seed(self.head.id, 9, 0)
         )
+
+    @property
+    def content_digest(self) -> bytes:
+        return wide_digest(bytes(self.contents), seed(self.head.id, 13, 0))
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -126,6 +133,7 @@ class Page:
     payload: bytes
     payload_digest: int
     next: int
+    facts: bytes
     codec: int = 0
     raw_bytes: int = 0
 
@@ -140,6 +148,10 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
     need(header_digest == digest(file[at : at + 56], seed(part_id, 3, at)), "digest of a page header")
     need(kind in (1, 2, 3, 4) or kind >= 0x8000, "page kind")
     need(codec == 0 or (kind == 1 and codec == 1), "codec of a page")
+    facts = file[at : at + 40]
+    if kind == 3:
+        need(size == 0, "end page")
+        return Page(kind, number, first, rows, at + 64, file[at + 40 : at + 56], 0, at + 64, facts)
     gap, raw_bytes = (0, gap) if codec else (gap, 0)
     need(codec == 0 or 0 < raw_bytes < 2**32, "raw_bytes of a page")
     need(gap == (-(at + 64) % 4096 if kind == 2 and size >= 65536 else 0), "page gap")
@@ -156,14 +168,12 @@ def page(file: bytes, at: int, part_id: bytes) -> Page:
     if kind >= 0x8000:
         need(size <= 2**26, "payload_bytes of an ancillary page")
         need(payload_digest == digest(payload, seed(part_id, 11, at)), "digest of an ancillary page")
-    elif kind == 3:
-        need(first == 0 and size == 0, "end page")
     elif kind == 4:
         need(first == 0 and rows == 0 and 1 <= size <= 2**20, "dictionary page")
         need(payload_digest == digest(payload, seed(part_id, 10, at)), "digest of a dictionary page")
     else:
         need(1 <= rows <= 8 * len(file), "rows of a row group: one takes a bit at least")
-    return Page(kind, number, first, rows, start, payload, payload_digest, end, codec, raw_bytes)
+    return Page(kind, number, first, rows, start, payload, payload_digest, end, facts, codec, raw_bytes)
 
 
 class Payload:
@@ -320,11 +330,15 @@ def decompress(column: Column, cell: bytes, size: int, dictionary: bytes | None)
     return elements.T.tobytes() + value[whole:]
 
 
-def blob_page(part: ReferencePart, p: Page, file: bytes, scalars: Scalars) -> None:
-    """The cells of row after row; padding is zero; every unit has its digest; a null has no bytes, or zeros."""
+def blob_page(part: ReferencePart, p: Page, file: bytes, scalars: Scalars) -> bytes:
+    """The cells of row after row; padding is zero; every unit has its digest; a null has no bytes, or zeros.
+
+    Returns the wide digests of all units.
+    """
     head, at, digests = part.head, p.start, scalars.digests
     end = p.start + len(p.payload)
     starts = []
+    wide = b""
     for r in range(p.rows):
         starts.append(at)
         row = part.raw[p.first_row + r]
@@ -358,6 +372,7 @@ def blob_page(part: ReferencePart, p: Page, file: bytes, scalars: Scalars) -> No
                     digests[r * len(head.blobs) + j] == digest(cell, seed(head.id, 5, unit)),
                     f"digest of unit {unit}",
                 )
+                wide += wide_digest(cell, seed(head.id, 5, unit))
     need(at == end, "payload_bytes of a blob page")
     starts.append(at)
     if head.unit_rows:
@@ -365,13 +380,16 @@ def blob_page(part: ReferencePart, p: Page, file: bytes, scalars: Scalars) -> No
             rows = file[starts[first] : starts[min(first + head.unit_rows, p.rows)]]
             unit = p.first_row // head.unit_rows + u
             need(digests[u] == digest(rows, seed(head.id, 5, unit)), f"digest of unit {unit}")
+            wide += wide_digest(rows, seed(head.id, 5, unit))
     part.row_starts += starts[:-1]
+    return wide
 
 
-def read_data(file: bytes) -> ReferencePart:
-    """A part from its data file alone."""
+def read_data(file: bytes, *, sealed: bool = True) -> ReferencePart:
+    """A part from its data file alone; not ``sealed``: whatever digests of its pages the end page has."""
     part = ReferencePart(data_head(file), bytes=len(file))
     head, at = part.head, part.head.header_bytes
+    part.contents += head.layout + head.table + msgpack.packb(unpack(head.metadata)["schema"])
     while True:
         p = page(file, at, head.id)
         if p.kind >= 0x8000:
@@ -382,12 +400,14 @@ def read_data(file: bytes) -> ReferencePart:
             need(p.number < len(head.columns) and head.columns[p.number].codec > 0, "column of a dictionary")
             part.dictionaries[p.number] = p.payload
             part.page_digests.append(p.payload_digest)
+            part.contents += p.facts + wide_digest(p.payload, seed(head.id, 10, at))
             at = p.next
             continue
         if p.kind == 3:
             need(p.number == len(part.groups) and p.rows == len(part.raw), "counts of the end page")
             need(p.next == len(file), "bytes after the end page")
-            need(p.payload_digest == part.content_digest, "content digest of the end page")
+            need(not sealed or p.first_row == part.pages_digest, "digest of the pages before the end page")
+            need(not sealed or p.payload == part.content_digest, "content digest of the end page")
             break
         need(p.kind == 1 and p.number == len(part.groups) and p.first_row == len(part.raw), "order of pages")
         if head.group_rows:
@@ -402,6 +422,7 @@ def read_data(file: bytes) -> ReferencePart:
         ]
         part.digests += scalars.digests
         part.page_digests.append(p.payload_digest)
+        part.contents += p.facts + wide_digest(p.payload, seed(head.id, 4, at))
         part.groups.append(group)
         at = p.next
         if head.blobs:
@@ -411,8 +432,9 @@ def read_data(file: bytes) -> ReferencePart:
                 (b.kind, b.number, b.first_row, b.rows) == (2, p.number, p.first_row, p.rows),
                 "blob page of a group",
             )
+            wide = blob_page(part, b, file, scalars)
+            part.contents += b.facts + wide_digest(wide, seed(head.id, 13, at))
             group.blob_payload, at = b.start, b.next
-            blob_page(part, b, file, scalars)
     for row in part.raw:
         for c, v in zip(head.columns, row, strict=True):
             decode(c, v)
@@ -429,7 +451,7 @@ def read_part(path: str | Path, *, index: bool = True) -> ReferencePart:
         found = [f.read_bytes() for f in files if f.exists()]
         mine = [
             f for f in found
-            if f[24:40] == part.head.id and f[104:112] == part.content_digest.to_bytes(8, "little")
+            if f[24:40] == part.head.id and f[104:120] == part.content_digest
         ]  # fmt: skip
         need(bool(found), "the index is missing")
         read_index((mine or found)[0], part)

@@ -13,7 +13,7 @@ from typing import Any
 import msgpack
 import numpy as np
 from reference import ReferencePart, bits, read_part
-from reference_rules import annotations, digest, need, unpack, unpack_one_form
+from reference_rules import annotations, digest, need, unpack, unpack_one_form, wide_digest
 
 __all__ = ["read_directory"]
 
@@ -71,8 +71,8 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         need(entry["id"] == part.head.id.hex() and entry["name"][-13:-5] == entry["id"][:8], "part id")
         need(entry["rows"] == len(part.raw) and entry["bytes"] == part.bytes, "size of a part")
         need(entry["index_bytes"] == Path(path, entry["name"] + ".idx").stat().st_size, "size of an index")
-        need(entry["content"] == f"{part.content_digest:016x}", "content of a part")
-        need(entry["schema"] == f"{digest(types):016x}", "schema of a part")
+        need(entry["content"] == part.content_digest.hex(), "content of a part")
+        need(entry["schema"] == wide_digest(types).hex(), "schema of a part")
         if layout is None:
             need("column_files" not in entry, "column parts of a layout")
             need(
@@ -98,7 +98,7 @@ def listed_in_pieces(folder: Path, manifest: dict[str, Any]) -> list[dict[str, A
     for said in manifest.get("pieces", []):
         need(sorted(said) == ["digest", "parts", "rows"], "keys of a piece")
         file = (folder / f"parts-{said['digest']}").read_bytes()
-        need(f"{digest(file):016x}" == said["digest"], "digest of a piece")
+        need(wide_digest(file).hex() == said["digest"], "digest of a piece")
         found += parts_of_piece(file, said, manifest)
     return found
 
@@ -110,7 +110,7 @@ def parts_of_piece(file: bytes, said: dict[str, Any], manifest: dict[str, Any]) 
     need(magic == b"\x89URPL\r\n\x1a" and version == 1 and rest[1] == 0, "head of a piece")
     need(rest[3].hex() == manifest["id"] and rest[2] == said["rows"], "dataset and rows of a piece")
     need(1 <= n <= 65536 and n == said["parts"], "parts of a piece")
-    need(len(file) == 64 + 56 * n + 48 * m + 36 * gone + 12 * laid, "length of a piece")
+    need(len(file) == 64 + 64 * n + 56 * m + 44 * gone + 12 * laid, "length of a piece")
     at = 64
 
     def column(count: int, kind: str = "<u8") -> list[int]:
@@ -118,14 +118,17 @@ def parts_of_piece(file: bytes, said: dict[str, Any], manifest: dict[str, Any]) 
         at += count * np.dtype(kind).itemsize
         return list(np.frombuffer(file[at - count * np.dtype(kind).itemsize : at], kind).tolist())
 
-    def files(count: int, *, with_rows: bool) -> list[dict[str, Any]]:
+    def texts(count: int) -> list[str]:
         nonlocal at
-        ids = [file[at + 16 * i : at + 16 * i + 16].hex() for i in range(count)]
         at += 16 * count
+        return [file[place : place + 16].hex() for place in range(at - 16 * count, at, 16)]
+
+    def files(count: int, *, with_rows: bool) -> list[dict[str, Any]]:
+        ids = texts(count)
         numbers, rows = column(count), column(count) if with_rows else []
         made = []
         for i, fields in enumerate(
-            zip(ids, numbers, column(count), column(count), column(count), strict=True)
+            zip(ids, numbers, column(count), column(count), texts(count), strict=True)
         ):
             part_id, number, size, index_size, content = fields
             need(number < 10**12, "number of a name")
@@ -135,27 +138,28 @@ def parts_of_piece(file: bytes, said: dict[str, Any], manifest: dict[str, Any]) 
                 "id": part_id,
                 "bytes": size,
                 "index_bytes": index_size,
-                "content": f"{content:016x}",
+                "content": content,
             }
             made.append({**one, "rows": rows[i]} if with_rows else one)
         return made
 
     parts, columns = files(n, with_rows=True), files(m, with_rows=False)
     need(sum(part["rows"] for part in parts) == said["rows"], "rows of a piece")
-    deleted, sizes, digests, versions, of = *(column(gone) for _ in range(4)), column(gone, "<u4")
+    deleted, sizes, digests, versions = column(gone), column(gone), texts(gone), column(gone)
+    of = column(gone, "<u4")
     need(of == sorted(set(of)) and all(i < n for i in of), "deletions of a piece")
     for i, rows, size, found, version in zip(of, deleted, sizes, digests, versions, strict=True):
         need(version < 10**18, "number of a file of deleted rows")
         name = f"{parts[i]['name']}.del-{version:06d}"
-        parts[i]["deletions"] = {"name": name, "rows": rows, "bytes": size, "digest": f"{found:016x}"}
+        parts[i]["deletions"] = {"name": name, "rows": rows, "bytes": size, "digest": found}
     of, layouts, counts = (column(laid, "<u4") for _ in range(3))
     need(of == sorted(set(of)) and all(i < n for i in of) and sum(counts) == m, "layouts of a piece")
     for part in parts:
         types = msgpack.packb([column[:3] for column in manifest["schema"]])
-        part["schema"] = f"{digest(types):016x}"
+        part["schema"] = wide_digest(types).hex()
     for i, layout, count in zip(of, layouts, counts, strict=True):
         types = msgpack.packb([column[:3] for column in manifest["layouts"][layout]["files"][0]])
-        parts[i] |= {"layout": layout, "column_files": columns[:count], "schema": f"{digest(types):016x}"}
+        parts[i] |= {"layout": layout, "column_files": columns[:count], "schema": wide_digest(types).hex()}
         del columns[:count]
     return parts
 
@@ -187,7 +191,7 @@ def read_columns(
         need(
             said["id"] == file.head.id.hex() and said["name"][-13:-5] == said["id"][:8], "id of a column part"
         )
-        need(said["bytes"] == file.bytes and said["content"] == f"{file.content_digest:016x}", "content")
+        need(said["bytes"] == file.bytes and said["content"] == file.content_digest.hex(), "content")
         need(said["index_bytes"] == (folder / f"{said['name']}.idx").stat().st_size, "index of a column part")
         need(len(file.raw) == entry["rows"], "rows of a column part")
         need(schema_of(file) == schema, "schema of a column part")
@@ -219,7 +223,7 @@ def read_deletions(folder: Path, entry: dict[str, Any], part: ReferencePart) -> 
         "deletion file",
     )
     file = (folder / said["name"]).read_bytes()
-    need(len(file) == said["bytes"] and f"{digest(file):016x}" == said["digest"], "digest of deletions")
+    need(len(file) == said["bytes"] and wide_digest(file).hex() == said["digest"], "digest of deletions")
     magic, version, form, of_rows, count, part_id = struct.unpack_from("<8sIIQQ16s", file)
     need(magic == b"\x89URDL\r\n\x1a" and version == 1 and not any(file[48:64]), "head of deletions")
     need(

@@ -20,11 +20,11 @@ def read_index(file: bytes, part: ReferencePart) -> None:
     head = part.head
     optional = versions(file, b"\x89URIX\r\n\x1a", "index", 192)
     need(file[8:20] == head.start, "versions and features of the index")
-    need(file[112:136] == head.layout, "layout of rows of the index")
-    need(file[136:140] == bytes(4), "algorithm of the digests of the index")
-    zero(file[140:176] if not optional else b"", "reserved in the index header")
+    need(file[120:144] == head.layout, "layout of rows of the index")
+    need(file[144:148] == bytes(4), "algorithm of the digests of the index")
+    zero(file[148:176] if not optional else b"", "reserved in the index header")
     (size, part_id, data_bytes, rows, groups, columns, count, meta, block, index_bytes, body_end, data_digest,
-     content, head_digest, header_digest) = struct.unpack_from("<I16s3Q4I4Q64x2Q", file, 20)  # fmt: skip
+     content, head_digest, header_digest) = struct.unpack_from("<I16s3Q4I3Q16s56x2Q", file, 20)  # fmt: skip
     need(part_id == head.id, "the index is of another part")
     need(header_digest == digest(file[:184], seed(part_id, 6, 0)), "digest of the index header")
     need(block == 65536, "index header")

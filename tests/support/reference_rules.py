@@ -40,6 +40,11 @@ def digest(data: bytes, seed: int = 0) -> int:
     return int(xxhash.xxh3_64_intdigest(data, seed=seed))
 
 
+def wide_digest(data: bytes, seed: int = 0) -> bytes:
+    """XXH3-128, its low half first."""
+    return int(xxhash.xxh3_128_intdigest(data, seed=seed)).to_bytes(16, "little")
+
+
 def seed(part_id: bytes, domain: int, place: int) -> int:
     return (digest(part_id + struct.pack("<Q", domain)) + place * 0x9E3779B97F4A7C15) & MASK
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import struct
+from contextlib import suppress
 from typing import Any
 
 import xxhash
 from partgen_bytes import up
+from reference import Bad, read_data
 
 
 def seal(part_id: bytes, domain: int, place: int, content: bytes) -> int:
@@ -42,18 +44,21 @@ def data(file: bytearray) -> None:
 
 
 def content(file: bytearray) -> None:
-    """The content digest in the end page of a data file whose pages can be found."""
+    """The digests in the end page of a data file whose pages can be found."""
     *_, (end, kind, _) = found = pages(file)
     assert kind == 3
     sums = b"".join(bytes(file[at + 48 : at + 56]) for at, kind, _ in found if kind in (1, 4))
-    file[end + 48 : end + 56] = seal(bytes(file[24:40]), 9, 0, sums).to_bytes(8, "little")
+    file[end + 16 : end + 24] = seal(bytes(file[24:40]), 9, 0, sums).to_bytes(8, "little")
     page_header(file, end)
+    with suppress(Bad):  # what cannot be read has no content digest that is right
+        file[end + 40 : end + 56] = read_data(bytes(file), sealed=False).content_digest
+        page_header(file, end)
 
 
 def index(file: bytearray, data_file: bytes) -> None:
     """Head and blocks of an index, and what it says of its data file."""
     file[96:104] = data_file[120:128]
-    file[104:112] = data_file[-16:-8]
+    file[104:120] = data_file[-24:-8]
     start, end = int.from_bytes(file[20:24], "little"), int.from_bytes(file[88:96], "little")
     if 192 <= start <= end <= len(file):
         for n, at in enumerate(range(start, end, 65536)):

@@ -50,7 +50,9 @@ from .output import append as append
 from .output import crc32c as crc32c
 from .output import digest_ranges as digest_ranges
 from .output import start_writeback as start_writeback
+from .output import wide_digests as wide_digests
 from .output import xxh3_64 as xxh3_64
+from .output import xxh3_128 as xxh3_128
 from .packed import CodedArray as CodedArray
 from .packed import PackedArray as PackedArray
 from .packed import pack_numbers as pack_numbers

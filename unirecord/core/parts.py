@@ -47,6 +47,11 @@ class NativePart:
         """The 16 bytes of the part's id."""
         return bytes(ffi.buffer(self.info.id))
 
+    @property
+    def content_digest(self) -> bytes:
+        """The 16 bytes that stand for every value of the part."""
+        return bytes(ffi.buffer(self.info.content_digest))
+
     def metadata(self) -> bytes:
         """The index's msgpack map."""
         return bytes(ffi.buffer(self.info.metadata, self.info.metadata_bytes))
@@ -101,7 +106,7 @@ _REF_FIELDS = ["data_path", "id", "rows", "content_digest", "layout", "data_byte
 _REF = np.dtype(
     {
         "names": _REF_FIELDS,
-        "formats": [np.uintp, np.uintp, np.int64, np.uint64, np.int32, np.int64, np.int64],
+        "formats": [np.uintp, np.uintp, np.int64, np.uintp, np.int32, np.int64, np.int64],
         "offsets": [ffi.offsetof("ur_part_ref", name) for name in _REF_FIELDS],
         "itemsize": ffi.sizeof("ur_part_ref"),
     }
@@ -111,26 +116,28 @@ _REF = np.dtype(
 class PartRefs(NamedTuple):
     """What a set is told of its parts, as columns: there may be a hundred thousand.
 
-    ``ids``: 16 bytes of each, None where none is known; ``known``: of which parts it is. ``rows``: -1 where they are
-    not known, ``contents``: digests of their contents, 0 likewise.
+    ``ids``, ``contents``: 16 bytes of each, the id and the content digest; ``known``, ``sealed``: of which parts these
+    are known, None: of all. ``rows``: -1 where they are not known.
     """
 
     paths: Sequence[str]
     ids: bytes
-    known: npt.NDArray[np.bool_] | None  # None: of all
+    known: npt.NDArray[np.bool_] | None
     rows: npt.NDArray[np.int64]
-    contents: npt.NDArray[np.uint64]
+    contents: bytes
+    sealed: npt.NDArray[np.bool_] | None
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[str, bytes | None, int, int]]) -> PartRefs:
-        """Of (path, id or None, rows or -1, content digest or 0)."""
+    def of(cls, parts: Sequence[tuple[str, bytes | None, int, bytes | None]]) -> PartRefs:
+        """Of (path, id or None, rows or -1, content digest or None)."""
         paths, ids, rows, contents = zip(*parts, strict=True) if parts else ((), (), (), ())
         return cls(
             paths,
             b"".join(part_id or bytes(_ID_BYTES) for part_id in ids),
             np.array([part_id is not None for part_id in ids], np.bool_),
             np.array(rows, np.int64),
-            np.array(contents, np.uint64),
+            b"".join(content or bytes(_ID_BYTES) for content in contents),
+            np.array([content is not None for content in contents], np.bool_),
         )
 
 
@@ -146,15 +153,21 @@ def _refs(parts: PartRefs, of_parts: Sequence[int], sizes: npt.NDArray[np.int64]
     if len(ends) != count:
         raise ValueError("the path of a part has a zero byte in it")
     fields["data_path"] = names.ctypes.data + np.concatenate(([0], ends[:-1] + 1))
-    fields["rows"], fields["content_digest"] = parts.rows, parts.contents
+    fields["rows"] = parts.rows
     if of_parts:
         fields["layout"] = of_parts
     if sizes is not None:
         fields["data_bytes"], fields["index_bytes"] = sizes.T
-    packed = np.frombuffer(parts.ids, np.uint8)
-    places = packed.ctypes.data + _ID_BYTES * np.arange(count)
-    fields["id"] = places if parts.known is None else np.where(parts.known, places, 0)
-    return refs, names, packed
+    kept = []
+    for name, packed, known in (
+        ("id", parts.ids, parts.known),
+        ("content_digest", parts.contents, parts.sealed),
+    ):
+        held = np.frombuffer(packed, np.uint8)
+        places = held.ctypes.data + _ID_BYTES * np.arange(count)
+        fields[name] = places if known is None else np.where(known, places, 0)
+        kept.append(held)
+    return refs, names, *kept
 
 
 class NativeSet:
@@ -177,7 +190,7 @@ class NativeSet:
 
     def __init__(
         self,
-        parts: PartRefs | Sequence[tuple[str, bytes | None, int, int]],
+        parts: PartRefs | Sequence[tuple[str, bytes | None, int, bytes | None]],
         io: str,
         verify: str,
         names: Sequence[str] = (),

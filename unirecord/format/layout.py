@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ..core import CODEC_PLAIN, xxh3_64
+from ..core import CODEC_PLAIN, xxh3_64, xxh3_128
 from ..errors import CorruptionError, FormatError
 from ..sizes import many
 
@@ -86,7 +86,7 @@ PAGE_SCALAR, PAGE_BLOB, PAGE_END, PAGE_DICTIONARY = 1, 2, 3, 4
 
 DOMAIN_HEADER, DOMAIN_HEAD, DOMAIN_PAGE, DOMAIN_SCALARS, DOMAIN_UNITS = 1, 2, 3, 4, 5
 DOMAIN_INDEX_HEADER, DOMAIN_INDEX_HEAD, DOMAIN_INDEX_BLOCK = 6, 7, 8
-DOMAIN_CONTENT, DOMAIN_CODEC_DICTIONARY, DOMAIN_ANCILLARY, DOMAIN_CHUNK = 9, 10, 11, 12
+DOMAIN_PAGES, DOMAIN_CODEC_DICTIONARY, DOMAIN_ANCILLARY, DOMAIN_CHUNK, DOMAIN_CONTENT = 9, 10, 11, 12, 13
 CODEC_CHUNKED = 0x40  # of a codec in the column table: that cells are cut into chunks
 
 SECTION_GROUPS, SECTION_ROW_STARTS, SECTION_LENGTHS, SECTION_DIGESTS = 1, 2, 3, 4
@@ -103,14 +103,16 @@ MAX_EXPANSION_BITS = 15  # of a frame: a block of at most 2^17 bytes takes at le
 MAX_RAW_BYTES = 1 << 32  # what a frame holds is less
 MAX_ANCILLARY_BYTES = 1 << 26  # payload of an ancillary page, so that checking one takes bounded memory
 
-DIGESTS_XXH3_64 = 0  # number of the algorithm of all digests of a part
+DIGESTS_XXH3 = 0  # number of the algorithm of all digests of a part
 PHI = 0x9E3779B97F4A7C15
 MASK64 = (1 << 64) - 1
 MAX_OFFSET = 1 << 63
 
 _FILE_HEADER = struct.Struct("<8sHHIII16sIIIIQQI36xQQ")
-_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQQIIQQI36xQQ")
+_INDEX_HEADER = struct.Struct("<8sHHIII16sQQQIIIIQQQ16sIIQQI28xQQ")
 _PAGE_HEADER = struct.Struct("<4sHHQQQQQQQ")
+_PAGE_FACTS = 40  # bytes of a page header, up to the fields that say where it stands and what it should be
+_END_PAGE = struct.Struct("<4sHHQQQQ16sQ")
 _SECTION = struct.Struct("<HHIQQQQH6x")
 
 
@@ -135,11 +137,6 @@ def digest(data: bytes | bytearray | memoryview, seed_value: int = 0) -> int:
     return xxh3_64(data, seed_value)
 
 
-def content_digest(part_id: bytes, page_digests: bytes | bytearray) -> int:
-    """The content digest of a part, of the ``payload_digest``s of its dictionaries and scalar pages, in order."""
-    return digest(page_digests, seed(part_id, DOMAIN_CONTENT))
-
-
 @dataclass(frozen=True)
 class Shape:
     """How rows are laid out in the blob pages of a part; ``row_bytes`` 0: the rows' sizes differ."""
@@ -148,6 +145,48 @@ class Shape:
     unit_rows: int
     group_rows: int
     row_bytes: int
+
+    def pack(self) -> bytes:
+        """As both headers have it."""
+        return struct.pack("<IIQQ", self.blob_align, self.unit_rows, self.group_rows, self.row_bytes)
+
+
+def pages_digest(part_id: bytes, payload_digests: bytes | bytearray) -> int:
+    """What an end page says of the pages before it: of the ``payload_digest``s of dictionaries and scalar pages."""
+    return digest(payload_digests, seed(part_id, DOMAIN_PAGES))
+
+
+class Content:
+    """The content digest of a part, which stands for every value in it, page after page.
+
+    Every byte that a value depends on goes through 128 bits on its way into it.
+
+    Args:
+        schema: the schema as the metadata has it.
+    """
+
+    def __init__(self, part_id: bytes, shape: Shape, table: bytes, schema: bytes) -> None:
+        self.part_id = part_id
+        self._of = bytearray(shape.pack() + table + schema)
+
+    def add(self, page: PageHeader, digest: bytes) -> None:
+        """A dictionary, a scalar page or a blob page, the next one in the file, and the wide digest of its payload."""
+        self._of += _page_facts(page)[:_PAGE_FACTS] + digest
+
+    def digest(self) -> bytes:
+        """The digest of all pages so far."""
+        return xxh3_128(self._of, seed(self.part_id, DOMAIN_CONTENT))
+
+
+def wide_payload_digest(part_id: bytes, offset: int, kind: int, payload: bytes | memoryview) -> bytes:
+    """The wide digest of the payload of a dictionary or scalar page at ``offset``."""
+    domain = DOMAIN_CODEC_DICTIONARY if kind == PAGE_DICTIONARY else DOMAIN_SCALARS
+    return xxh3_128(payload, seed(part_id, domain, offset))
+
+
+def wide_blobs_digest(part_id: bytes, offset: int, units: bytes | memoryview) -> bytes:
+    """That of the blob page at ``offset``: of the wide digests of its units, 16 bytes each."""
+    return xxh3_128(units, seed(part_id, DOMAIN_CONTENT, offset))
 
 
 @dataclass(frozen=True)
@@ -171,7 +210,7 @@ class PageHeader:
     rows: int
     payload_bytes: int
     gap: int
-    payload_digest: int  # of an end page: the content digest
+    payload_digest: int
     codec: int = CODEC_PLAIN  # of a scalar page
     raw_bytes: int = 0  # of a scalar page with a codec: bytes of what its frame holds
 
@@ -190,6 +229,16 @@ class PageHeader:
 
 
 @dataclass(frozen=True)
+class EndPage:
+    """The last page of a data file: how many row groups and rows there are before it, and digests of them all."""
+
+    groups: int
+    rows: int
+    pages_digest: int
+    content_digest: bytes
+
+
+@dataclass(frozen=True)
 class IndexHeader:
     id: bytes
     data_bytes: int
@@ -201,7 +250,7 @@ class IndexHeader:
     index_bytes: int
     digests_offset: int
     data_header_digest: int
-    content_digest: int
+    content_digest: bytes
     shape: Shape  # as in the data file
     header_bytes: int
     head_digest: int
@@ -244,7 +293,7 @@ def _check_versions(min_reader: int, writer: int, required: int, digests: int) -
         raise _refuse(f"it needs features {required:#x} that this version does not have: upgrade unirecord")
     if digests:
         raise _refuse(
-            f"it has digests of algorithm {digests}, and this version knows 0, XXH3-64, alone: upgrade unirecord"
+            f"it has digests of algorithm {digests}, and this version knows 0, XXH3, alone: upgrade unirecord"
         )
 
 
@@ -274,7 +323,7 @@ def pack_file_head(
     head_digest = digest(rest, seed(part_id, DOMAIN_HEAD))
     header = _FILE_HEADER.pack(
         DATA_MAGIC, VERSION, writer_version, 0, 0, size, part_id, columns, len(metadata), shape.blob_align,
-        shape.unit_rows, shape.group_rows, shape.row_bytes, DIGESTS_XXH3_64, head_digest, 0,
+        shape.unit_rows, shape.group_rows, shape.row_bytes, DIGESTS_XXH3, head_digest, 0,
     )  # fmt: skip
     header_digest = digest(header[:120], seed(part_id, DOMAIN_HEADER))
     return header[:120] + header_digest.to_bytes(8, "little") + rest, header_digest
@@ -308,40 +357,75 @@ def gap_of(offset: int, payload_bytes: int) -> int:
     return padding(offset + PAGE_HEADER_BYTES, MEMORY_PAGE) if payload_bytes >= BIG_PAYLOAD else 0
 
 
-def pack_page_header(part_id: bytes, offset: int, page: PageHeader) -> bytes:
-    """The 64 bytes that start the page at ``offset``."""
-    body = _PAGE_HEADER.pack(
+def _page_facts(page: PageHeader) -> bytes:
+    return _PAGE_HEADER.pack(
         PAGE_MAGIC, page.kind, page.codec, page.group, page.first_row, page.rows, page.payload_bytes,
         page.raw_bytes if page.codec else page.gap, page.payload_digest, 0,
     )[:56]  # fmt: skip
+
+
+def _sealed_page(part_id: bytes, offset: int, body: bytes) -> bytes:
     return body + digest(body, seed(part_id, DOMAIN_PAGE, offset)).to_bytes(8, "little")
 
 
-def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
-    """Reads the 64 bytes of a page header at ``offset``; CorruptionError when they are not what was written there."""
+def pack_page_header(part_id: bytes, offset: int, page: PageHeader) -> bytes:
+    """The 64 bytes that start the page at ``offset``."""
+    return _sealed_page(part_id, offset, _page_facts(page))
+
+
+def pack_end_page(part_id: bytes, offset: int, end: EndPage) -> bytes:
+    """The end page, which stands at ``offset``."""
+    body = _END_PAGE.pack(
+        PAGE_MAGIC, PAGE_END, 0, end.groups, end.pages_digest, end.rows, 0, end.content_digest, 0
+    )
+    return _sealed_page(part_id, offset, body[:56])
+
+
+def _check_page(part_id: bytes, offset: int, raw: bytes) -> None:
     if len(raw) < PAGE_HEADER_BYTES:
         raise CorruptionError(f"the file ends inside the page header at {offset}", offset=offset)
     if raw[:4] != PAGE_MAGIC:
         raise CorruptionError(f"there is no page at {offset}", offset=offset)
-    _, kind, codec, group, first, rows, size, gap, payload_digest, header_digest = _PAGE_HEADER.unpack(
-        raw[:PAGE_HEADER_BYTES]
-    )
-    if digest(raw[:56], seed(part_id, DOMAIN_PAGE, offset)) != header_digest:
+    if _sealed_page(part_id, offset, raw[:56]) != raw[:PAGE_HEADER_BYTES]:
         raise CorruptionError(
             f"the page header at {offset} does not have the digest stored with it", offset=offset
         )
+
+
+def unpack_end_page(part_id: bytes, offset: int, raw: bytes) -> EndPage:
+    """Reads the last 64 bytes of a data file; CorruptionError when they are no end page that was written there."""
+    _check_page(part_id, offset, raw)
+    _, kind, codec, groups, pages, rows, size, content, _ = _END_PAGE.unpack(raw[:PAGE_HEADER_BYTES])
+    if kind != PAGE_END:
+        raise CorruptionError("the file does not end with an end page", offset=offset)
+    if codec or size or rows >= MAX_OFFSET:
+        raise CorruptionError(f"the end page at {offset} breaks the rules of the format", offset=offset)
+    return EndPage(groups, rows, pages, content)
+
+
+def unpack_page_header(part_id: bytes, offset: int, raw: bytes) -> PageHeader:
+    """Reads the 64 bytes of a page header at ``offset``; CorruptionError when they are not what was written there.
+
+    Of an end page it says the kind, and how many groups and rows there are: the rest is for `unpack_end_page`.
+    """
+    _check_page(part_id, offset, raw)
+    if int.from_bytes(raw[4:6], "little") == PAGE_END:
+        end = unpack_end_page(part_id, offset, raw)
+        return PageHeader(PAGE_END, end.groups, 0, end.rows, 0, 0, 0)
+    _, kind, codec, group, first, rows, size, gap, payload_digest, _ = _PAGE_HEADER.unpack(
+        raw[:PAGE_HEADER_BYTES]
+    )
     gap, raw_bytes = (0, gap) if codec else (gap, 0)  # they share a field
     page = PageHeader(kind, group, first, rows, size, gap, payload_digest, codec, raw_bytes)
-    end, ancillary, dictionary = kind == PAGE_END, page.is_ancillary, kind == PAGE_DICTIONARY
+    ancillary, dictionary = page.is_ancillary, kind == PAGE_DICTIONARY
     if (
         (codec and kind != PAGE_SCALAR)
         or (codec and not 0 < raw_bytes < MAX_RAW_BYTES)
-        or (kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_END, PAGE_DICTIONARY) and not ancillary)
+        or (kind not in (PAGE_SCALAR, PAGE_BLOB, PAGE_DICTIONARY) and not ancillary)
         or gap != (gap_of(offset, size) if kind == PAGE_BLOB else 0)
         or (ancillary and size > MAX_ANCILLARY_BYTES)
-        or (end and (first or size))
         or (dictionary and (first or rows or not 0 < size <= MAX_DICTIONARY_BYTES))
-        or (not end and not ancillary and not dictionary and rows == 0)
+        or (not ancillary and not dictionary and rows == 0)
         or (kind == PAGE_BLOB and payload_digest)
         or (not ancillary and max(first, rows, first + rows) >= MAX_OFFSET)
         or max(size, page.end(offset)) >= MAX_OFFSET
@@ -369,7 +453,7 @@ def pack_index_head(header: IndexHeader, table: bytes, sections: list[Section], 
         header.data_bytes, header.rows, header.groups,
         header.columns, len(sections), len(metadata), BLOCK_BYTES, header.index_bytes, header.digests_offset,
         header.data_header_digest, header.content_digest, shape.blob_align, shape.unit_rows, shape.group_rows,
-        shape.row_bytes, DIGESTS_XXH3_64, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
+        shape.row_bytes, DIGESTS_XXH3, digest(rest, seed(header.id, DOMAIN_INDEX_HEAD)), 0,
     )[: INDEX_HEADER_BYTES - 8]  # fmt: skip
     return fixed + digest(fixed, seed(header.id, DOMAIN_INDEX_HEADER)).to_bytes(8, "little") + rest
 
@@ -393,7 +477,7 @@ def unpack_index_header(raw: bytes) -> IndexHeader:
     _check_versions(min_reader, writer, required, digests)
     if digest(raw[: INDEX_HEADER_BYTES - 8], seed(part_id, DOMAIN_INDEX_HEADER)) != header_digest:
         raise CorruptionError("the index header does not have the digest stored with it", offset=0)
-    if not optional and any(raw[140:176]):
+    if not optional and any(raw[148:176]):
         raise _refuse("reserved bytes of the index header are not zero")
     if block != BLOCK_BYTES or not 1 <= columns <= MAX_COLUMNS:
         raise _refuse("the index header breaks the rules of the format")

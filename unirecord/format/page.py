@@ -203,6 +203,15 @@ def _stored_scalars(arrays: list[bytes], codec: int) -> StoredScalars:
 
 
 @dataclass(frozen=True)
+class ScalarPageBytes:
+    """A scalar page in pieces, the digest of its payload, and what the row group adds to the content digest."""
+
+    pieces: list[bytes]
+    digest: int
+    content: list[tuple[PageHeader, bytes]]
+
+
+@dataclass(frozen=True)
 class Encoded:
     """The bytes of a row group: those of the blob page, and of the scalar page that stands before it.
 
@@ -217,15 +226,22 @@ class Encoded:
     units: Digesting | None
     scalar_bytes: int
     blobs: list[Any]
+    blob_header: PageHeader | None
 
-    def scalar_page(self) -> tuple[list[bytes], int]:
-        """The scalar page in pieces, and the digest of its payload; waits for the digests of the blobs."""
-        units = [] if self.units is None else [self.units.digests().tobytes()]
-        payload = b"".join([self.scalars.content, *units])
-        digest = layout.digest(payload, layout.seed(self.part_id, layout.DOMAIN_SCALARS, self.group.offset))
+    def scalar_page(self) -> ScalarPageBytes:
+        """The scalar page; waits for the digests of the blobs."""
+        part_id, at = self.part_id, self.group.offset
+        units, wide = (None, None) if self.units is None else self.units.digests()
+        payload = b"".join([self.scalars.content, b"" if units is None else units.tobytes()])
+        digest = layout.digest(payload, layout.seed(part_id, layout.DOMAIN_SCALARS, at))
         header = _scalar_header(self.group, self.rows, self.scalars, len(payload), digest)
+        content = [(header, layout.wide_payload_digest(part_id, at, header.kind, payload))]
+        if self.blob_header is not None and wide is not None:
+            blobs = layout.wide_blobs_digest(part_id, at + self.scalar_bytes, wide.astype("<u8").tobytes())
+            content.append((self.blob_header, blobs))
         tail = _ZEROS[: self.scalar_bytes - layout.PAGE_HEADER_BYTES - len(payload)]
-        return [layout.pack_page_header(self.part_id, self.group.offset, header), payload, tail], digest
+        pieces = [layout.pack_page_header(part_id, at, header), payload, tail]
+        return ScalarPageBytes(pieces, digest, content)
 
 
 def _scalar_header(
@@ -280,7 +296,7 @@ def assemble_group(
     if not schema.blobs:
         scalars = _stored_scalars(arrays, codec)
         page_bytes = _scalar_bytes(group, rows, scalars, 0)
-        return Encoded(part_id, group, rows, scalars, None, page_bytes, [])
+        return Encoded(part_id, group, rows, scalars, None, page_bytes, [], None)
     cells = encode_cells(layout.seed(part_id, layout.DOMAIN_UNITS, _first_unit(schema, shape, group)))
     size = cells.size
     arrays += _encode_blob_fields(schema, part_id, group, pieces, cells)
@@ -292,7 +308,7 @@ def assemble_group(
     end = header.end(start)
     tail = _ZEROS[: end - header.payload(start) - size]
     blobs = [layout.pack_page_header(part_id, start, header), _ZEROS[:gap], *cells.body, tail]
-    return Encoded(part_id, group, rows, scalars, cells.units, page_bytes, blobs)
+    return Encoded(part_id, group, rows, scalars, cells.units, page_bytes, blobs, header)
 
 
 def _scalar_bytes(group: GroupPlace, rows: int, scalars: StoredScalars, units: int) -> int:
@@ -480,19 +496,12 @@ def _lengths(cells: Sequence[Any]) -> U64:
     return np.fromiter(map(len, cells), dtype=np.uint64, count=len(cells))
 
 
-def encode_dictionary(part_id: bytes, offset: int, column: int, content: bytes) -> tuple[bytes, int]:
-    """The page of a column's dictionary, which stands at ``offset``, and the digest of its payload."""
+def encode_dictionary(part_id: bytes, offset: int, column: int, content: bytes) -> tuple[bytes, PageHeader]:
+    """The page of a column's dictionary, which stands at ``offset``, and its header."""
     digest = layout.digest(content, layout.seed(part_id, layout.DOMAIN_CODEC_DICTIONARY, offset))
     header = PageHeader(layout.PAGE_DICTIONARY, column, 0, 0, len(content), 0, digest)
     page = layout.pack_page_header(part_id, offset, header) + content
-    return page.ljust(header.end(offset) - offset, b"\0"), digest
-
-
-def encode_end(part_id: bytes, offset: int, groups: int, rows: int, content: int) -> bytes:
-    """The end page, which stands at ``offset``; ``content``: the content digest."""
-    return layout.pack_page_header(
-        part_id, offset, PageHeader(layout.PAGE_END, groups, 0, rows, 0, 0, content)
-    )
+    return page.ljust(header.end(offset) - offset, b"\0"), header
 
 
 @dataclass(frozen=True)

@@ -126,8 +126,8 @@ def _identity(parts: PartSet, number: int, names: Sequence[str]) -> Identity:
     How many, and for each column the id and content digest of the file that it lies in, and which column of it it is.
     """
     ref, layouts = parts.snapshot.parts[number], parts.snapshot.layouts
-    if not ref.content:  # a part that was named by its own path
-        ref = replace(ref, content=parts.part(number).info.content_digest)
+    if ref.content is None:  # a part that was named by its own path
+        ref = replace(ref, content=parts.part(number).content_digest)
     files, ordinals = (ref, *ref.files), [parts.schema.ordinal(name) for name in names]
     places = [layouts[ref.layout - 1].columns[i] if ref.layout else (0, i) for i in ordinals]
     return ref.rows, *((files[file].id, files[file].content, column) for file, column in places or [(0, -1)])

@@ -46,6 +46,8 @@ from ..writing.target import write_batches
 from .verify import (
     NONSENSE,
     Ancillary,
+    Checked,
+    ContentCheck,
     Damage,
     End,
     IndexFile,
@@ -301,9 +303,17 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
             result.reasons.append(f"{problem}; the head was made again from the index")
         known = stack.enter_context(opened_index(path, data, head))
         decoders = Decoders.of(data, head, known.dictionaries)
+        content = ContentCheck(head)
         for found in walk(data, head, known.group):
+            checked = Checked([], [])
+            if isinstance(found, RowGroup):
+                checked = check_group(data, head, found, decoders)
+            content.add(found, checked)
             if isinstance(found, End):
                 result.rows = found.rows
+                if (what := content.problem(found)) is not None:
+                    result.finished = False
+                    result.reasons.append(what)
             elif isinstance(found, Damage):
                 result.finished = False
                 end = found.next_row if found.next_row is not None else known_rows
@@ -317,9 +327,8 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
             elif isinstance(found, DictionaryPage):
                 advance(found.end - found.offset)
             else:
-                findings = check_group(data, head, found, decoders)
-                result.reasons += map(str, findings)
-                lost = lost_rows(findings, found.first_row, found.page.rows)
+                result.reasons += map(str, checked.findings)
+                lost = lost_rows(checked.findings, found.first_row, found.page.rows)
                 for row in (np.flatnonzero(lost) + found.first_row).tolist():
                     result.lose(row, row + 1, "")
                 advance(found.end - found.offset)
@@ -349,7 +358,7 @@ def sound_batches(path: str) -> Iterator[ColumnBatch]:
         decoders.check_available(head, path)
         for found in walk(data, head, known.group):
             if isinstance(found, RowGroup):
-                findings = check_group(data, head, found, decoders)
+                findings = check_group(data, head, found, decoders).findings
                 keep = np.flatnonzero(~lost_rows(findings, found.first_row, found.page.rows))
                 payload = read_payload(data, found) if head.schema.blobs else np.empty(0, np.uint8)
                 for some in pieces_of(head, found, keep):
@@ -417,7 +426,7 @@ def _blobs(
 
 def _content(path: str) -> str:
     with DataFile(path) as data:
-        return f"{data.content_digest(data.head()):016x}"
+        return data.end_page(data.head()).content_digest.hex()
 
 
 def rebuild_manifest(path: str, found: Sequence[tuple[Target, Survey]], staged: StagedFile) -> None:

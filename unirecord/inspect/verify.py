@@ -15,12 +15,12 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..core import LeavablePool, digest_ranges, result_of, usable_cores
+from ..core import LeavablePool, digest_ranges, result_of, usable_cores, wide_digests
 from ..errors import ColumnError, CorruptionError, FormatError, MissingError, UniRecordError
 from ..format import layout, metadata
 from ..format.column import Column
 from ..format.layout import DATA_MAGIC, IndexHeader, PageHeader, Section
-from ..format.metadata import Metadata, Statistics, say_the_same
+from ..format.metadata import Metadata, Statistics, packed_schema, say_the_same
 from ..format.packing import check_packing, read_numbers, section_bytes, span_of
 from ..format.page import (
     cell_lengths,
@@ -52,6 +52,8 @@ from .history import damaged_versions
 
 __all__ = [
     "Ancillary",
+    "Checked",
+    "ContentCheck",
     "Damage",
     "End",
     "Finding",
@@ -319,12 +321,13 @@ class Ancillary:
 
 @dataclass(frozen=True)
 class End:
-    """The end page: how many rows and groups the part has, and its content digest."""
+    """The end page: how many rows and groups the part has, and digests of all of them."""
 
     offset: int
     rows: int
     groups: int
-    content_digest: int
+    pages_digest: int
+    content_digest: bytes
 
 
 @dataclass(frozen=True)
@@ -367,7 +370,7 @@ def walk(data: DataFile, head: DataHead, recover: Recover | None = None) -> Iter
                     digests += page.digest.to_bytes(8, "little")
                 continue
             found = _read(data, head, offset, header, (number, rows))
-            _check_content(head, found, digests)
+            _check_pages_digest(head, found, digests)
         except CorruptionError as error:
             place = offset if error.offset is None else error.offset
             digests = None
@@ -422,7 +425,7 @@ def _read(
                 f"{many(header.group, 'group')}, not what it ends",
                 offset=offset,
             )
-        return End(offset, header.rows, header.group, header.payload_digest)
+        return _end(data, head)
     if (
         header.kind != layout.PAGE_SCALAR
         or expected not in (None, (header.group, header.first_row))
@@ -444,15 +447,21 @@ def _read(
     return group
 
 
-def _check_content(head: DataHead, found: RowGroup | End, digests: bytearray | None) -> None:
+def _end(data: DataFile, head: DataHead) -> End:
+    page = data.end_page(head)
+    at = data.size - layout.PAGE_HEADER_BYTES
+    return End(at, page.rows, page.groups, page.pages_digest, page.content_digest)
+
+
+def _check_pages_digest(head: DataHead, found: RowGroup | End, digests: bytearray | None) -> None:
     """The end page is that of the scalar pages before it, if all of them could be read."""
     if not isinstance(found, End) or digests is None:
         return
-    wanted = layout.content_digest(head.header.id, digests)
-    if found.content_digest != wanted:
+    wanted = layout.pages_digest(head.header.id, digests)
+    if found.pages_digest != wanted:
         raise CorruptionError(
-            f"the end page at {found.offset} has the content digest {found.content_digest:016x}, "
-            f"the scalar pages before it give {wanted:016x}: some of them are of other content",
+            f"the end page at {found.offset} has the digest {found.pages_digest:016x} of the pages before it, "
+            f"and these give {wanted:016x}: some of them are of other content",
             offset=found.offset,
         )
 
@@ -605,8 +614,11 @@ def read_payload(data: DataFile, group: RowGroup) -> npt.NDArray[np.uint8]:
 
 def _units(
     head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]
-) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """The digest units of a group: the first one, where each begins in the payload, its length, whether it is good."""
+) -> tuple[int, npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.bool_], bytes]:
+    """The digest units of a group: the first one, where each begins in the payload, its length, whether it is good.
+
+    And the wide digests of all.
+    """
     shape, blobs = head.header.shape, len(head.schema.blobs)
     bounds = row_starts(head, group)
     if shape.unit_rows:
@@ -618,18 +630,65 @@ def _units(
         places, sizes = cell_places(head, group)
         starts, lengths = places.ravel(), sizes.ravel()
     seed = layout.seed(head.header.id, layout.DOMAIN_UNITS, first)
-    found = digest_ranges(payload, starts, lengths, seed, layout.PHI)
-    return first, starts, lengths, found == group.page.digests
+    found, wide = wide_digests(payload, starts, lengths, seed, layout.PHI)
+    return first, starts, lengths, found == group.page.digests, wide.astype("<u8").tobytes()
 
 
-def check_group(data: DataFile, head: DataHead, group: RowGroup, decoders: Decoders) -> list[Finding]:
+# What each page of a row group adds to the content digest: its header, and the wide digest of its payload.
+Contribution = tuple[PageHeader, bytes]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is wrong with a row group, and, of one whose pages are all there, what it adds to the content digest."""
+
+    findings: list[Finding]
+    content: list[Contribution]
+
+
+class ContentCheck:
+    """Whether the content digest of the end page is that of the pages before it, which are told of in order."""
+
+    def __init__(self, head: DataHead) -> None:
+        header, schema = head.header, packed_schema(head.schema)
+        self._content: layout.Content | None = layout.Content(header.id, header.shape, head.table, schema)
+
+    def add(self, found: Page, checked: Checked) -> None:
+        """The next page, or damage, after which nothing can be said any more."""
+        if isinstance(found, Damage) or checked.findings:
+            self._content = None
+        if self._content is None:
+            return
+        if isinstance(found, DictionaryPage):
+            size, kind = len(found.content), layout.PAGE_DICTIONARY
+            header = PageHeader(kind, found.column, 0, 0, size, 0, found.digest)
+            wide = layout.wide_payload_digest(self._content.part_id, found.offset, kind, found.content)
+            self._content.add(header, wide)
+        for page, digest in checked.content:
+            self._content.add(page, digest)
+
+    def problem(self, end: End) -> str | None:
+        """What is wrong with the content digest of the end page, if all pages before it are whole."""
+        wanted = end.content_digest if self._content is None else self._content.digest()
+        if wanted == end.content_digest:
+            return None
+        return (
+            f"the end page at {end.offset} has the content digest {end.content_digest.hex()}, and the pages before it "
+            f"give {wanted.hex()}: some of them are of other content"
+        )
+
+
+def check_group(data: DataFile, head: DataHead, group: RowGroup, decoders: Decoders) -> Checked:
     """All that is wrong with the row group; its scalar page has the right digest already."""
+    content: list[Contribution] = []
     try:
-        findings = [] if isinstance(group, Recovered) else list(_check_scalar_page(data, head, group))
+        findings: list[Finding] = []
+        if not isinstance(group, Recovered):
+            findings += _check_scalar_page(data, head, group, content)
         findings += check_scalar_values(head, group)
         if head.schema.blobs:
             payload = read_payload(data, group)
-            findings += _check_blobs(data, head, group, payload)
+            findings += _check_blobs(data, head, group, payload, content)
             lost = lost_rows(findings, group.first_row, group.page.rows)
             findings += _check_chunks(head, group, payload, lost)
             lost = lost_rows(findings, group.first_row, group.page.rows)
@@ -637,7 +696,7 @@ def check_group(data: DataFile, head: DataHead, group: RowGroup, decoders: Decod
     except CorruptionError as error:
         rows = (group.first_row, group.first_row + group.page.rows)
         findings = [Finding(error.offset or group.offset, str(error), rows)]
-    return findings
+    return Checked(findings, content)
 
 
 def _check_chunks(
@@ -652,7 +711,11 @@ def _check_chunks(
 
 
 def _check_blobs(
-    data: DataFile, head: DataHead, group: RowGroup, payload: npt.NDArray[np.uint8]
+    data: DataFile,
+    head: DataHead,
+    group: RowGroup,
+    payload: npt.NDArray[np.uint8],
+    content: list[Contribution],
 ) -> Iterator[Finding]:
     yield from _zeros(
         data, group.blob_offset + layout.PAGE_HEADER_BYTES, group.blob_payload, "the gap before the rows"
@@ -660,7 +723,10 @@ def _check_blobs(
     yield from _zeros(
         data, group.blob_payload + group.blob_bytes, group.end, "the padding after the blob page"
     )
-    first, starts, lengths, good = _units(head, group, payload)
+    first, starts, lengths, good, wide = _units(head, group, payload)
+    if not isinstance(group, Recovered):
+        at = group.blob_offset
+        content.append((data.page_header(head, at), layout.wide_blobs_digest(head.header.id, at, wide)))
     k, blobs = head.header.shape.unit_rows, head.schema.blobs
     wrong = np.flatnonzero(~good)
     for bad in wrong[:SHOWN].tolist():
@@ -704,11 +770,15 @@ def _zeros(data: DataFile, start: int, stop: int, what: str) -> Iterator[Finding
         yield Finding(start + next(i for i, b in enumerate(raw) if b), f"{what} is not zero")
 
 
-def _check_scalar_page(data: DataFile, head: DataHead, group: RowGroup) -> Iterator[Finding]:
+def _check_scalar_page(
+    data: DataFile, head: DataHead, group: RowGroup, content: list[Contribution]
+) -> Iterator[Finding]:
     header = data.page_header(head, group.offset)
     end = header.payload(group.offset) + header.payload_bytes
     yield from _zeros(data, end, header.end(group.offset), "the padding after the scalar page")
-    payload = data.scalar_payload(head, group.offset, header)
+    stored = data.stored_scalars(head, group.offset, header)
+    content.append((header, layout.wide_payload_digest(head.header.id, group.offset, header.kind, stored)))
+    payload = data.plain_scalars(head, group.offset, header, stored)
     for inside, what, column in _inner_padding(head.schema, group, payload):
         # What has been compressed has no place of its own in the file.
         yield Finding(header.payload(group.offset) + (0 if header.codec else inside), what, None, column)
@@ -1057,7 +1127,7 @@ def _texts(file: IndexFile, key: tuple[int, int], start: int, stop: int) -> list
     return [joined[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
 
 
-def find_index(path: str, part_id: bytes, content_digest: int | None) -> tuple[str | None, str]:
+def find_index(path: str, part_id: bytes, content_digest: bytes | None) -> tuple[str | None, str]:
     """The index file of the part at ``path``: its name or None, and what is wrong when there is none of this part.
 
     ``content_digest``: the one in the data file's end page, None when that cannot be read.
@@ -1076,7 +1146,7 @@ def find_index(path: str, part_id: bytes, content_digest: int | None) -> tuple[s
         elif content_digest not in (None, found.content_digest):
             problems.append(
                 f"{name}: it belongs to other content of this part: its content digest is "
-                f"{found.content_digest:016x}, and {content_digest:016x} in the end page of {path}"
+                f"{found.content_digest.hex()}, and {content_digest.hex()} in the end page of {path}"
             )
         else:
             return name, ""
@@ -1308,9 +1378,9 @@ class _Part:
                 what, "what was cut off" if data.size < entry.bytes else "nothing", _REPAIR, offset=data.size
             )
         content = data.content_digest(head)
-        if content is not None and f"{content:016x}" != entry.content:
+        if content is not None and content.hex() != entry.content:
             self.problem(
-                f"its content digest is {content:016x}, the manifest says {entry.content}: {other}",
+                f"its content digest is {content.hex()}, the manifest says {entry.content}: {other}",
                 self._all_rows(),
                 _RESTORE,
             )
@@ -1338,15 +1408,14 @@ class _Part:
 
     def _check_end(self, data: DataFile, head: DataHead) -> End | None:
         """The end page alone, for the quick look."""
-        at = data.size - layout.PAGE_HEADER_BYTES
         try:
-            page = data.end_page(head)
+            return _end(data, head)
         except CorruptionError as error:
+            at = data.size - layout.PAGE_HEADER_BYTES
             self.problem(
                 f"{error}: it is unfinished or was cut off", "the rows behind the cut", _REPAIR, offset=at
             )
             return None
-        return End(at, page.rows, page.group, page.payload_digest)
 
     def _check_rows(self, data: DataFile, head: DataHead, pool: LeavablePool, workers: int) -> End | None:
         decoders = Decoders.of(data, head)
@@ -1368,12 +1437,15 @@ class _Part:
     def _check_pages(
         self, data: DataFile, head: DataHead, decoders: Decoders, pool: LeavablePool, workers: int
     ) -> End | None:
-        end = None
-        for found, findings in _in_parallel(data, head, decoders, pool, workers):
+        end, content = None, ContentCheck(head)
+        for found, checked in _in_parallel(data, head, decoders, pool, workers):
+            content.add(found, checked)
             if isinstance(found, Damage):
                 self._damage(found)
             elif isinstance(found, End):
-                end = found
+                end, what = found, content.problem(found)
+                if what is not None:
+                    self.problem(what, "nothing, if these are the rows", _REPAIR, offset=found.offset)
             elif isinstance(found, DictionaryPage):
                 self.tracker.advance(found.end - found.offset)
             elif isinstance(found, Ancillary):
@@ -1381,7 +1453,7 @@ class _Part:
                     self.problem(found.what, "nothing that this version reads", _REPAIR, offset=found.offset)
                 self.tracker.advance(found.end - found.offset)
             else:
-                for finding in findings:
+                for finding in checked.findings:
                     self._finding(finding)
                 self.tracker.advance(found.end - found.offset)
         return end
@@ -1470,20 +1542,20 @@ class _Part:
 
 def _in_parallel(
     data: DataFile, head: DataHead, decoders: Decoders, pool: LeavablePool, workers: int
-) -> Iterator[tuple[Page, list[Finding]]]:
+) -> Iterator[tuple[Page, Checked]]:
     """Walks the file; row groups are checked by the pool, at most a few at a time, and come out in order."""
-    waiting: deque[tuple[Page, Future[list[Finding]] | None]] = deque()
+    waiting: deque[tuple[Page, Future[Checked] | None]] = deque()
     for found in walk(data, head):
         large = isinstance(found, RowGroup) and found.blob_bytes > _ALONE_BYTES
         while waiting and (large or len(waiting) > workers):
             done, task = waiting.popleft()
-            yield done, result_of(task) if task else []
+            yield done, result_of(task) if task else Checked([], [])
         if isinstance(found, RowGroup):
             waiting.append((found, pool.submit(check_group, data, head, found, decoders)))
             if large:
                 done, task = waiting.popleft()
-                yield done, result_of(task) if task else []
+                yield done, result_of(task) if task else Checked([], [])
         else:
             waiting.append((found, None))
     for done, task in waiting:
-        yield done, result_of(task) if task else []
+        yield done, result_of(task) if task else Checked([], [])

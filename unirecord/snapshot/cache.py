@@ -142,7 +142,7 @@ class CachedFile:
 
 def file_of(path: str, part: PartRef, size: int) -> CachedFile:
     """One of a part's files: known again by its name, the part's id and the digest of its content, and its length."""
-    text = f"{posixpath.basename(path)}\0{part.id!r}\0{part.content}\0{size}".encode()
+    text = f"{posixpath.basename(path)}\0{part.id!r}\0{part.content!r}\0{size}".encode()
     return CachedFile(posixpath.dirname(path), (xxh3_64(text), xxh3_64(text, 1)), size)
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..core import CODEC_PLAIN
 from ..errors import ColumnError, CorruptionError, FormatError
 from ..format import layout, metadata
-from ..format.layout import FileHeader, PageHeader
+from ..format.layout import EndPage, FileHeader, PageHeader
 from ..format.metadata import Metadata
 from ..format.page import (
     ScalarPage,
@@ -196,32 +196,33 @@ class DataFile:
                 return
             offset = header.end(offset)
 
-    def end_page(self, head: DataHead) -> PageHeader:
+    def end_page(self, head: DataHead) -> EndPage:
         """The end page alone; CorruptionError when the file does not end with one."""
-        at = self.size - layout.PAGE_HEADER_BYTES
-        page = self.page_header(head, max(at, head.header.header_bytes))
-        if page.kind != layout.PAGE_END:
-            raise CorruptionError("the file does not end with an end page", offset=at)
-        return page
+        at = max(self.size - layout.PAGE_HEADER_BYTES, head.header.header_bytes)
+        return layout.unpack_end_page(head.header.id, at, self.read(at, layout.PAGE_HEADER_BYTES))
 
-    def content_digest(self, head: DataHead) -> int | None:
+    def content_digest(self, head: DataHead) -> bytes | None:
         """The content digest that the end page holds; None when there is no end page."""
         try:
-            return self.end_page(head).payload_digest
+            return self.end_page(head).content_digest
         except CorruptionError:
             return None
 
-    def scalar_payload(self, head: DataHead, offset: int, header: PageHeader) -> memoryview:
-        """The payload of the scalar page at ``offset``, checked and not compressed.
-
-        ColumnError, which names the file, where its codec is not known, or libzstd is missing.
-        """
+    def stored_scalars(self, head: DataHead, offset: int, header: PageHeader) -> bytes:
+        """The payload of the scalar page at ``offset``, checked, as it is stored."""
         stored = self.read(header.payload(offset), header.payload_bytes)
         expected = layout.digest(stored, layout.seed(head.header.id, layout.DOMAIN_SCALARS, offset))
         if expected != header.payload_digest:
             raise CorruptionError(
                 f"the scalar page at {offset} does not have the digest stored with it", offset=offset
             )
+        return stored
+
+    def plain_scalars(self, head: DataHead, offset: int, header: PageHeader, stored: bytes) -> memoryview:
+        """The same payload, not compressed.
+
+        ColumnError, which names the file, where its codec is not known, or libzstd is missing.
+        """
         try:
             return plain_payload(head.schema, head.header.shape, header, stored)
         except CorruptionError as error:
@@ -240,13 +241,14 @@ class DataFile:
             offset = header.end(offset)
         if header.codec != CODEC_PLAIN:
             return False
-        payload = self.scalar_payload(head, offset, header)
+        payload = memoryview(self.stored_scalars(head, offset, header))
         digests = 8 * unit_count(head.schema, head.header.shape, header.rows)
         return compressing_pays(payload[: len(payload) - digests])
 
     def group(self, head: DataHead, offset: int, header: PageHeader) -> RowGroup:
         """The row group whose scalar page stands at ``offset``; its blobs are not read."""
-        payload = self.scalar_payload(head, offset, header)
+        stored = self.stored_scalars(head, offset, header)
+        payload = self.plain_scalars(head, offset, header, stored)
         page = decode_scalar_page(head.schema, head.header.shape, header.rows, payload)
         start = header.end(offset)
         if not head.schema.blobs:
@@ -297,9 +299,10 @@ class DataFile:
                 offset, dictionary = found.end, found.column
                 continue
             if header.kind == layout.PAGE_END:
-                content = layout.content_digest(head.header.id, digests)
-                if (header.group, header.rows, header.payload_digest, offset + layout.PAGE_HEADER_BYTES) != (
-                    number, rows, content, self.size,
+                pages = layout.pages_digest(head.header.id, digests)
+                end = self.end_page(head)
+                if (end.groups, end.rows, end.pages_digest, offset + layout.PAGE_HEADER_BYTES) != (
+                    number, rows, pages, self.size,
                 ):  # fmt: skip
                     raise CorruptionError(
                         f"the end page at {offset} does not go with what is before it", offset=offset

@@ -340,7 +340,7 @@ def _read_part(path: str) -> Snapshot:
     fetch = fetch_for([path], np.full((1, 2), -1), [beginnings], heads_only=True)
     io = "pread" if fetch is None else "auto"
     parts = NativeSet(
-        [(path, None, -1, 0)],
+        [(path, None, -1, None)],
         io,
         "first",
         fetch=fetch,
@@ -354,14 +354,14 @@ def _read_part(path: str) -> Snapshot:
             schema = content.schema.with_codecs(part.table())
         except FormatError as error:
             raise FormatError(f"{path}: {error}") from error
-        digest = 0 if fetch is None else part.info.content_digest  # a cache knows the part by it
+        digest = None if fetch is None else part.content_digest  # a cache knows the part by it
         info = part.info
         ref = PartRef(
             path, part.id, info.rows, info.data_bytes, digest, info.index_bytes, beginnings=beginnings
         )
     finally:
         parts.close()
-    identity = f"{part.id.hex()}-{part.info.content_digest:016x}"
+    identity = f"{part.id.hex()}-{part.content_digest.hex()}"
     return Snapshot(
         (ref,), schema, content.index, content.user, identity, rows_identity=identity, parts_identity=identity
     )
@@ -407,13 +407,18 @@ def _ref_of(folder: str, path: str, part: PartEntry) -> PartRef:
         part.id,
         part.rows,
         part.bytes,
-        int(part.content, 16),
+        bytes.fromhex(part.content),
         part.index_bytes,
         deletion=deletion_of(path, part),
         layout=layout,
         files=tuple(
             PartRef(
-                folder + file.name, file.id, part.rows, file.bytes, int(file.content, 16), file.index_bytes
+                folder + file.name,
+                file.id,
+                part.rows,
+                file.bytes,
+                bytes.fromhex(file.content),
+                file.index_bytes,
             )
             for file in files
         ),

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Bitmap, add_rows, empty_words, xxh3_64
+from ..core import Bitmap, add_rows, empty_words, xxh3_128
 from ..errors import CorruptionError, MissingError
 from ..sizes import many
 from ..storage.schemes import read_file
@@ -137,7 +137,7 @@ def _checked(deletion: Deletion, part_id: bytes, part_rows: int) -> tuple[int, i
             f"{deletion.path}: this file, which says what rows have been deleted, is missing; put it back, or go back "
             "to a version without it: unirecord restore PATH --version N (unirecord log lists them)"
         ) from None
-    if len(content) != deletion.bytes or f"{xxh3_64(content):016x}" != deletion.digest:
+    if len(content) != deletion.bytes or xxh3_128(content).hex() != deletion.digest:
         raise _wrong(deletion, "it has another length or digest than the manifest says")
     if len(content) < _HEAD.size:
         raise _wrong(deletion, "it is shorter than its head")

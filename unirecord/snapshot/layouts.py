@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from ..core import xxh3_64
+from ..core import xxh3_128
 from ..format.column import Column
 from ..format.metadata import packed_types
 from ..format.schema import Schema
@@ -85,7 +85,7 @@ class PartColumns:
 
 def schema_digest(schema: Schema) -> str:
     """What a manifest says of a part's schema: names, types and shapes."""
-    return f"{xxh3_64(packed_types(schema)):016x}"
+    return xxh3_128(packed_types(schema)).hex()
 
 
 def column_part_metadata() -> dict[str, bool]:
@@ -181,5 +181,5 @@ def _decode_file(found: Any, next_part: int) -> ColumnFile:
         checked_number(found[key], f"{key} of a column part") for key in ("bytes", "index_bytes")
     )
     return ColumnFile(
-        name, part_id, size, index_size, checked_hex(found["content"], 16, "content of a column part")
+        name, part_id, size, index_size, checked_hex(found["content"], "content of a column part")
     )

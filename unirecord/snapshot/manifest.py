@@ -312,7 +312,7 @@ def decode(text: bytes, path: str) -> Manifest:
     try:
         _check_digest(text, path)
         named = _named_pieces(content)
-        part_id = bytes.fromhex(checked_hex(content["id"], 32, "id"))
+        part_id = bytes.fromhex(checked_hex(content["id"], "id"))
     except (ValueError, FormatError) as error:
         raise FormatError(f"{path}: {error}") from error
     pieces = _read_pieces(named, part_id, os.path.dirname(path))
@@ -416,7 +416,7 @@ def _named_pieces(content: dict[str, Any]) -> list[tuple[str, int, int]]:
         if not isinstance(piece, dict) or set(piece) != _PIECE_KEYS:
             raise ValueError(f"a piece needs the keys {sorted(_PIECE_KEYS)}")
         parts, rows = (checked_number(piece[key], f"{key} of a piece") for key in ("parts", "rows"))
-        found.append((checked_hex(piece["digest"], 16, "digest of a piece"), parts, rows))
+        found.append((checked_hex(piece["digest"], "digest of a piece"), parts, rows))
     if len({digest for digest, *_ in found}) != len(found):
         raise ValueError("it has a piece twice")
     return found
@@ -484,7 +484,7 @@ def _decode(content: dict[str, Any], pieces: Sequence[Piece]) -> Manifest:
     entries = PartList(pieces, tail, digest, [schema_digest(layout.files[0]) for layout in layouts])
     _check_parts(entries, next_part, needed, layouts, digest)
     return Manifest(
-        bytes.fromhex(checked_hex(content["id"], 32, "id")),
+        bytes.fromhex(checked_hex(content["id"], "id")),
         checked_number(content["generation"], "generation", least=1),
         next_part,
         schema,
@@ -505,8 +505,8 @@ def _decode_part(part: Any, next_part: int, layouts: Sequence[Layout]) -> PartEn
     name, part_id = checked_part(part["name"], part["id"], next_part)
     rows, size, index_size = (checked_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
     return PartEntry(
-        name, part_id, rows, size, index_size, checked_hex(part["schema"], 16, "schema of a part"),
-        checked_hex(part["content"], 16, "content of a part"), _decode_deleted(part, name, rows),
+        name, part_id, rows, size, index_size, checked_hex(part["schema"], "schema of a part"),
+        checked_hex(part["content"], "content of a part"), _decode_deleted(part, name, rows),
         decode_part_columns(part, layouts, next_part),
     )  # fmt: skip
 
@@ -533,7 +533,7 @@ def _decode_deleted(part: dict[str, Any], name: str, part_rows: int) -> DeletedR
         or not DELETION_ENDING.fullmatch(file.removeprefix(name))
     ):
         raise ValueError(f"{file!r} is not the name of a file of deletions ({name}.del-VERSION)")
-    return DeletedRows(file, rows, size, checked_hex(found["digest"], 16, "digest of deletions"))
+    return DeletedRows(file, rows, size, checked_hex(found["digest"], "digest of deletions"))
 
 
 def _created_by(value: Any) -> str:

@@ -13,7 +13,7 @@ MOST: Final = (1 << 63) - 1
 # Numbers in names have six digits, or as many as they need: a number has one name.
 PART_NAME: Final = re.compile(r"part-([0-9]{6}|[1-9][0-9]{6,11})-([0-9a-f]{8})\.urec")
 DELETION_ENDING: Final = re.compile(r"\.del-([0-9]{6}|[1-9][0-9]{6,17})")  # behind the name of the part
-_HEX: Final = {16: re.compile(r"[0-9a-f]{16}"), 32: re.compile(r"[0-9a-f]{32}")}
+_HEX: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def checked_number(value: Any, what: str, least: int = 0) -> int:
@@ -23,10 +23,10 @@ def checked_number(value: Any, what: str, least: int = 0) -> int:
     return value
 
 
-def checked_hex(value: Any, digits: int, what: str) -> str:
-    """That many hex digits; FormatError for anything else."""
-    if type(value) is not str or not _HEX[digits].fullmatch(value):
-        raise FormatError(f"{what} is {value!r}; expected {digits} lower-case hex digits")
+def checked_hex(value: Any, what: str) -> str:
+    """The hex digits of an id or a wide digest; FormatError for anything else."""
+    if type(value) is not str or not _HEX.fullmatch(value):
+        raise FormatError(f"{what} is {value!r}; expected 32 lower-case hex digits")
     return value
 
 
@@ -35,7 +35,7 @@ def checked_part(name: Any, part_id: Any, next_part: int) -> tuple[str, bytes]:
     match = PART_NAME.fullmatch(name) if type(name) is str else None
     if match is None:
         raise ValueError(f"{name!r} is not the name of a part (part-NUMBER-ID.urec)")
-    checked_hex(part_id, 32, "id of a part")
+    checked_hex(part_id, "id of a part")
     if not part_id.startswith(match[2]) or int(match[1]) >= next_part:
         raise ValueError(
             f"the name {name} does not go with the part's id {part_id} and next_part {next_part}"

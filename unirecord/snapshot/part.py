@@ -40,7 +40,7 @@ __all__ = [
 def is_whole(folder: str, entry: PartEntry) -> bool:
     """Whether both files of a part are there, as they were written: by their lengths, heads and ends."""
     path = os.path.join(folder, entry.name)
-    wanted = entry.id, int(entry.content, 16), entry.rows
+    wanted = entry.id, bytes.fromhex(entry.content), entry.rows
     try:
         sizes = location_of(path).size(path), location_of(path).size(path + ".idx")
     except OSError:
@@ -49,18 +49,18 @@ def is_whole(folder: str, entry: PartEntry) -> bool:
     return same and sizes == (entry.bytes, entry.index_bytes)
 
 
-def data_identity(path: str) -> tuple[bytes, int, int] | None:
+def data_identity(path: str) -> tuple[bytes, bytes, int] | None:
     """Id, content digest and rows of a data file; None when it has none."""
     try:
         with DataFile(path) as file:
             head = file.head()
             end = file.end_page(head)
-            return head.header.id, end.payload_digest, end.rows
+            return head.header.id, end.content_digest, end.rows
     except (OSError, UniRecordError):
         return None
 
 
-def index_identity(path: str) -> tuple[bytes, int, int] | None:
+def index_identity(path: str) -> tuple[bytes, bytes, int] | None:
     """The same of an index: of the part and the content that it belongs to."""
     try:
         with DataFile(path) as file:
@@ -176,6 +176,7 @@ class Part:
         self._columns = range(len(schema)) if columns is None else columns
         self.info: Any = native.info  # ur_part_info of csrc/unirecord.h
         self.id: bytes = native.id
+        self.content_digest: bytes = native.content_digest
         self.rows: int = native.info.rows
 
     @cached_property

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import cached_property, xxh3_64
+from ..core import cached_property, xxh3_128
 from ..errors import CorruptionError, FormatError
 from ..sizes import many
 from .layouts import ColumnFile, PartColumns
@@ -42,7 +42,7 @@ __all__ = [
 # One part, as a manifest and a piece say it.
 
 
-PIECE_NAME: Final = re.compile(r"parts-([0-9a-f]{16})")
+PIECE_NAME: Final = re.compile(r"parts-([0-9a-f]{32})")
 
 
 def piece_name(digest: str) -> str:
@@ -85,8 +85,10 @@ def part_name(number: int, part_id: bytes) -> str:
 
 
 Numbers = NDArray[np.uint64]
+Digests = bytes  # 16 of each
 
 _ID_BYTES: Final = 16
+_WIDE_BYTES: Final = 16  # of a digest that stands for what it is of
 _NUMBERS_END: Final = 10**12  # of those in names
 _VERSIONS_END: Final = 10**18  # of those in names of files of deleted rows
 
@@ -100,7 +102,7 @@ class PartFields(NamedTuple):
     rows: NDArray[np.int64]
     bytes: NDArray[np.int64]
     index_bytes: NDArray[np.int64]
-    contents: Numbers
+    contents: Digests
 
 
 def _named(numbers: Numbers, ids: bytes) -> tuple[str, ...]:
@@ -177,7 +179,7 @@ class Piece:
             int(fields.bytes[i]),
             int(fields.index_bytes[i]),
             schema if columns is None else layouts[columns.layout],
-            f"{int(fields.contents[i]):016x}",
+            fields.contents[i * _WIDE_BYTES : (i + 1) * _WIDE_BYTES].hex(),
             self.deleted.get(i),
             columns,
         )
@@ -200,15 +202,15 @@ def encode_piece(parts: Sequence[PartEntry], dataset_id: bytes, salt: int) -> by
             _words(rows),
             _words(part.bytes for part in parts),
             _words(part.index_bytes for part in parts),
-            _words(int(part.content, 16) for part in parts),
+            bytes.fromhex("".join(part.content for part in parts)),
             b"".join(file.id for file in files),
             _words(_number(file.name) for file in files),
             _words(file.bytes for file in files),
             _words(file.index_bytes for file in files),
-            _words(int(file.content, 16) for file in files),
+            bytes.fromhex("".join(file.content for file in files)),
             _words(deleted.rows for _, deleted in gone),
             _words(deleted.bytes for _, deleted in gone),
-            _words(int(deleted.digest, 16) for _, deleted in gone),
+            bytes.fromhex("".join(deleted.digest for _, deleted in gone)),
             _words(int(deleted.name.rpartition("-")[2]) for _, deleted in gone),
             np.array([i for i, _ in gone], "<u4").tobytes(),
             np.array([i for i, _ in laid], "<u4").tobytes(),
@@ -253,7 +255,8 @@ class _Words:
             raise ValueError("the number in the name of a part is none that a name may have")
         rows = self.numbers(count, "rows") if has_rows else np.zeros(count, np.int64)
         sizes, index_sizes = self.numbers(count, "bytes"), self.numbers(count, "index_bytes")
-        return PartFields(_named(numbers, ids), numbers, ids, rows, sizes, index_sizes, self.words(count))
+        contents = self.raw(_WIDE_BYTES * count)
+        return PartFields(_named(numbers, ids), numbers, ids, rows, sizes, index_sizes, contents)
 
 
 def decode_piece(content: bytes, digest: str, dataset_id: bytes, parts: int, rows: int, path: str) -> Piece:
@@ -263,7 +266,7 @@ def decode_piece(content: bytes, digest: str, dataset_id: bytes, parts: int, row
         CorruptionError: the file is not what was written.
         FormatError: it says what cannot be, or needs a newer version.
     """
-    if f"{xxh3_64(content):016x}" != digest:
+    if xxh3_128(content).hex() != digest:
         raise CorruptionError(
             f"{path}: the digest of this file, which lists parts of the dataset, is not the one in its name: it was "
             "edited or damaged; restore it from a copy, or save the rows by `unirecord repair`",
@@ -283,7 +286,7 @@ def _decode(content: bytes, digest: str, dataset_id: bytes, parts: int, rows: in
         raise ValueError(
             f"it is of version {version}; this reader knows version {_VERSION}: upgrade unirecord"
         )
-    if len(content) != _HEAD.size + 56 * n + 48 * m + 36 * gone + 12 * laid or zero:
+    if len(content) != _HEAD.size + 64 * n + 56 * m + 44 * gone + 12 * laid or zero:
         raise ValueError("its length does not go with what it says")
     if (n, said_rows, said_id) != (parts, rows, dataset_id) or not 1 <= n <= _MOST_PARTS:
         raise ValueError(
@@ -300,12 +303,11 @@ def _decode(content: bytes, digest: str, dataset_id: bytes, parts: int, rows: in
 
 def _deleted(body: _Words, count: int, fields: PartFields) -> dict[int, DeletedRows]:
     rows, sizes = body.numbers(count, "deleted rows"), body.numbers(count, "bytes of deletions")
-    digests, numbers, at = body.words(count), body.words(count), body.small(count)
+    digests, numbers, at = body.raw(_WIDE_BYTES * count), body.words(count), body.small(count)
     _check_ascending(at, len(fields.names))
     found = {}
-    for i, gone, size, digest, number in zip(
-        at, rows.tolist(), sizes.tolist(), digests.tolist(), numbers.tolist(), strict=True
-    ):
+    each = zip(at, rows.tolist(), sizes.tolist(), numbers.tolist(), strict=True)
+    for place, (i, gone, size, number) in enumerate(each):
         of_part = int(fields.rows[i])
         if not 1 <= gone <= of_part or size > 8 * of_part + 64:
             raise ValueError(
@@ -314,7 +316,8 @@ def _deleted(body: _Words, count: int, fields: PartFields) -> dict[int, DeletedR
         if number >= _VERSIONS_END:
             raise ValueError("the version in the name of a file of deleted rows is none that a name may have")
         name = f"{fields.names[i]}.del-{number:06d}"
-        found[i] = DeletedRows(name, gone, size, f"{digest:016x}")
+        digest = digests[place * _WIDE_BYTES : (place + 1) * _WIDE_BYTES]
+        found[i] = DeletedRows(name, gone, size, digest.hex())
     return found
 
 
@@ -334,7 +337,8 @@ def _columns(body: _Words, count: int, files: PartFields, parts: int) -> dict[in
 def _column_file(files: PartFields, i: int) -> ColumnFile:
     part_id = files.ids[i * _ID_BYTES : (i + 1) * _ID_BYTES]
     sizes = int(files.bytes[i]), int(files.index_bytes[i])
-    return ColumnFile(files.names[i], part_id, *sizes, f"{int(files.contents[i]):016x}")
+    content = files.contents[i * _WIDE_BYTES : (i + 1) * _WIDE_BYTES]
+    return ColumnFile(files.names[i], part_id, *sizes, content.hex())
 
 
 def _check_ascending(numbers: Sequence[int], end: int) -> None:
@@ -446,14 +450,15 @@ def _fields_of(parts: Sequence[PartEntry | ColumnFile]) -> PartFields:
         np.array(rows, np.int64),
         np.array([part.bytes for part in parts], np.int64),
         np.array([part.index_bytes for part in parts], np.int64),
-        np.array([int(part.content, 16) for part in parts], np.uint64),
+        bytes.fromhex("".join(part.content for part in parts)),
     )
 
 
 def _joined(every: Sequence[PartFields]) -> PartFields:
     columns = list(zip(*every, strict=True))
     names, ids = tuple(name for each in columns[0] for name in each), b"".join(columns[2])
-    numbers, rows, sizes, index_sizes, contents = (np.concatenate(columns[i]) for i in (1, 3, 4, 5, 6))
+    numbers, rows, sizes, index_sizes = (np.concatenate(columns[i]) for i in (1, 3, 4, 5))
+    contents = b"".join(columns[6])
     return PartFields(names, numbers, ids, rows, sizes, index_sizes, contents)
 
 
@@ -548,7 +553,7 @@ def in_pieces(
         for first in range(0, len(chunk), MOST_IN_PIECE):
             some = chunk[first : first + MOST_IN_PIECE]
             content = encode_piece(some, dataset_id, salt)
-            digest = f"{xxh3_64(content):016x}"
+            digest = xxh3_128(content).hex()
             made[piece_name(digest)] = content
             rows = sum(part.rows for part in some)
             found.append(decode_piece(content, digest, dataset_id, len(some), rows, piece_name(digest)))

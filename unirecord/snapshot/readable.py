@@ -24,9 +24,16 @@ def check_readable(folder: str, schema: Schema, entries: Sequence[PartEntry]) ->
     """
     for start in range(0, len(entries), _AT_ONCE):
         some = tuple(
-            PartRef(os.path.join(folder, one.name), one.id, one.rows, one.bytes, int(one.content, 16), one.index_bytes)
+            PartRef(
+                os.path.join(folder, one.name),
+                one.id,
+                one.rows,
+                one.bytes,
+                bytes.fromhex(one.content),
+                one.index_bytes,
+            )
             for one in entries[start : start + _AT_ONCE]
-        )  # fmt: skip
+        )
         parts = PartSet(Snapshot(some, schema, (), None, "", one_schema=False))
         try:
             first = [start for start, one in zip(parts.starts.tolist(), some, strict=False) if one.rows]

@@ -58,6 +58,9 @@ def class_difference(expected: Sequence[str], found: Sequence[str]) -> str:
 # The parts of a snapshot, by their paths: one by one, or as columns where a manifest lists them alike.
 
 
+Digest = bytes  # 16 of them
+
+
 @dataclass(frozen=True, slots=True)
 class PartRef:
     """One part: its data file, and what is known of it (id None, rows and bytes -1: nothing)."""
@@ -66,7 +69,7 @@ class PartRef:
     id: bytes | None = None
     rows: int = -1
     bytes: int = -1
-    content: int = 0  # the content digest; 0: not known
+    content: Digest | None = None  # the content digest; None: not known
     index_bytes: int = -1
     beginnings: Beginnings | None = field(compare=False, repr=False, default=None)
     deletion: Deletion | None = None
@@ -103,7 +106,7 @@ class ListedRefs(Sequence[PartRef]):
             fields.ids[i * _ID_BYTES : (i + 1) * _ID_BYTES],
             int(fields.rows[i]),
             int(fields.bytes[i]),
-            int(fields.contents[i]),
+            fields.contents[i * _ID_BYTES : (i + 1) * _ID_BYTES],
             int(fields.index_bytes[i]),
         )
 
@@ -137,7 +140,7 @@ def core_refs(refs: Sequence[PartRef]) -> PartRefs:
     """What the C core is told of the parts."""
     if isinstance(refs, ListedRefs):
         fields = refs.fields
-        return PartRefs(refs.paths, fields.ids, None, fields.rows, fields.contents)
+        return PartRefs(refs.paths, fields.ids, None, fields.rows, fields.contents, None)
     return PartRefs.of([(ref.path, ref.id, ref.rows, ref.content) for ref in refs])
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import xxh3_64
+from ..core import xxh3_128
 from ..errors import BusyError, CorruptionError, UniRecordError
 from ..format.column import Column
 from ..format.page import cell_lengths, chunk_digests_by_row, padded
@@ -184,7 +184,7 @@ def _without(folder: str, claim: Publisher, found: Numbers, made: list[str]) -> 
         deleted = np.sort(np.concatenate([before_it, new]))  # no row is in both
         content = encode_deletion(entry.id, entry.rows, deleted)
         name = claim.put_file(entry.name, before.generation + 1, content, made)
-        gone = DeletedRows(name, len(deleted), len(content), f"{xxh3_64(content):016x}")
+        gone = DeletedRows(name, len(deleted), len(content), xxh3_128(content).hex())
         entries.append(entry._replace(deleted=gone))
     return tuple(entries)
 

@@ -320,10 +320,10 @@ def prune(folder: str, newest: Manifest) -> None:
 Unfinished = Literal["resume", "drop", "refuse"]
 
 _PART_FILE = re.compile(
-    rf"((?:{PART_NAME.pattern})(?:{DELETION_ENDING.pattern})?|parts-[0-9a-f]{{16}})(\.idx)?"
+    rf"((?:{PART_NAME.pattern})(?:{DELETION_ENDING.pattern})?|parts-[0-9a-f]{{32}})(\.idx)?"
 )
 _TEMPORARY = re.compile(
-    rf"\.((?:{PART_NAME.pattern})(\.idx|{DELETION_ENDING.pattern})?|parts-[0-9a-f]{{16}}|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
+    rf"\.((?:{PART_NAME.pattern})(\.idx|{DELETION_ENDING.pattern})?|parts-[0-9a-f]{{32}}|manifest(-[0-9]{{6,18}})?\.json|{JOURNAL_FILE.pattern})\.tmp"
 )
 
 

@@ -693,7 +693,6 @@ class _Builder:
         self.longest: dict[tuple[int, int], int] = {}  # by kind of section and column
         self.dictionaries = data.dictionaries(self.head)
         self.rows = self.groups = 0
-        self.page_digests = bytearray().join(page.digest.to_bytes(8, "little") for page in self.dictionaries)
         self.sections: dict[tuple[int, int], Section] = {}
         self.written: dict[tuple[int, int], int] = {}
 
@@ -715,7 +714,6 @@ class _Builder:
     def _observe(self, block: Block) -> None:
         self.rows += block.rows
         self.groups += len(block.groups)
-        self.page_digests += np.array([group.digest for group in block.groups], "<u8").tobytes()
         for key, lengths in self._lengths(block):
             self.longest[key] = max(self.longest.get(key, 0), int(lengths.max()))
         for ordinal, raw in values_sizes(self.schema, block.rows, block.lengths, block.raw_lengths).items():
@@ -955,7 +953,7 @@ class _Builder:
         header = IndexHeader(
             data.id, self.data.size, self.rows, self.groups, len(self.schema), len(self.sections),
             len(self.head.packed_metadata), index_bytes, body_end, data.header_digest,
-            layout.content_digest(data.id, self.page_digests), data.shape, 0, 0, 0, data.writer_version,
+            self.data.end_page(self.head).content_digest, data.shape, 0, 0, 0, data.writer_version,
             data.optional_features,
         )  # fmt: skip
         entries = [self.sections[key] for key in sorted(self.sections)]

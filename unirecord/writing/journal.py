@@ -233,7 +233,7 @@ def _or_none(check: Callable[[Any], dict[str, Any]], found: Any) -> dict[str, An
 
 
 def _checked_plan(plan: Any) -> dict[str, Any]:
-    checked_hex(plan["id"], 32, "id")
+    checked_hex(plan["id"], "id")
     checked_number(plan["first"], "first")
     files, columns_of = plan["files"], plan.get("columns_of", [])
     if not (_is_texts(plan["what"]) and (_is_texts(files) or files == [])):
@@ -241,7 +241,7 @@ def _checked_plan(plan: Any) -> dict[str, Any]:
     if not isinstance(columns_of, list) or not all(isinstance(one, str) for one in columns_of):
         raise ValueError("columns_of is no list of parts")
     if "to" in plan:
-        checked_hex(plan["to"], 32, "to")
+        checked_hex(plan["to"], "to")
     if "published" in plan:
         checked_number(plan["published"]["rows"], "rows")
         left_out_fields(plan["published"]["left_out"])
@@ -275,9 +275,9 @@ def _checked_entry(plan: dict[str, Any], part: Any) -> PartEntry:
     """A part whose name and id are those that the conversion gives one of its parts."""
     if set(part) != _ENTRY or part["columns"] is not None:
         raise ValueError(f"a part needs the keys {sorted(_ENTRY)}")
-    checked_hex(part["id"], 32, "id of a part")
+    checked_hex(part["id"], "id of a part")
     for name in ("schema", "content"):
-        checked_hex(part[name], 16, f"{name} of a part")
+        checked_hex(part[name], f"{name} of a part")
     for name in ("rows", "bytes", "index_bytes"):
         checked_number(part[name], name)
     match = PART_NAME.fullmatch(part["name"])

@@ -95,7 +95,7 @@ def _is_part(entry: PartEntry, data: tuple[bytes, int], index: tuple[bytes, int]
         of_index = layout.unpack_index_header(bytes(index[0])[: layout.INDEX_HEADER_BYTES])
     except UniRecordError:
         return False
-    same = of_data.id == entry.id == of_index.id and f"{of_index.content_digest:016x}" == entry.content
+    same = of_data.id == entry.id == of_index.id and of_index.content_digest.hex() == entry.content
     return same and (data[1], index[1], of_index.rows) == (entry.bytes, entry.index_bytes, entry.rows)
 
 

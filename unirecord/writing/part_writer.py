@@ -25,13 +25,12 @@ from ..errors import ColumnError, SchemaError
 from ..format import layout, metadata
 from ..format.chunks import cut_values, pieces_of_cells
 from ..format.column import Codec, Column
-from ..format.layout import Shape, file_kind
+from ..format.layout import EndPage, Shape, file_kind
 from ..format.page import (
     GroupPlace,
     StoredRows,
     cell_lengths,
     encode_dictionary,
-    encode_end,
     encode_group,
     encode_stored_group,
     padded,
@@ -460,7 +459,7 @@ class FinishedPart:
     index: StagedFile
     id: bytes
     rows: int
-    content_digest: int
+    content_digest: bytes
 
     def sync(self) -> None:
         """Makes both files durable."""
@@ -485,17 +484,21 @@ class PartWriter:
         codecs = {"zstd": CODEC_ZSTD, "none": CODEC_PLAIN}
         self._page_codec = page_codec() if content.scalar_codec is None else codecs[content.scalar_codec]
         self._digests = bytearray()  # of dictionaries and scalar pages
+        table = content.schema.column_table()
+        self._content = layout.Content(part_id, shape, table, metadata.packed_schema(content.schema))
         head, _ = layout.pack_file_head(
             part_id,
             len(content.schema),
-            content.schema.column_table(),
+            table,
             metadata.encode(content.schema, content.index, content.user),
             shape,
         )
         data.append([head])
         for column, dictionary in content.dictionaries:
-            page, digest = encode_dictionary(part_id, data.size, column, dictionary)
-            self._digests += digest.to_bytes(8, "little")
+            page, header = encode_dictionary(part_id, data.size, column, dictionary)
+            self._digests += header.payload_digest.to_bytes(8, "little")
+            wide = layout.wide_payload_digest(part_id, data.size, header.kind, dictionary)
+            self._content.add(header, wide)
             data.append([page])
 
     def size_with(self, pieces: Sequence[ColumnBatch]) -> int:
@@ -512,19 +515,22 @@ class PartWriter:
         encoded = encode(self.content.schema, self.shape, self.id, place, pieces, self._page_codec)  # type: ignore[arg-type]
         if encoded.blobs:
             self.data.append([bytes(encoded.scalar_bytes), *encoded.blobs])
-            page, digest = encoded.scalar_page()
-            self.data.write_at(place.offset, b"".join(page))
+            page = encoded.scalar_page()
+            self.data.write_at(place.offset, b"".join(page.pieces))
         else:
-            page, digest = encoded.scalar_page()
-            self.data.append(page)
-        self._digests += digest.to_bytes(8, "little")
+            page = encoded.scalar_page()
+            self.data.append(page.pieces)
+        self._digests += page.digest.to_bytes(8, "little")
+        for header, wide in page.content:
+            self._content.add(header, wide)
         self.groups += 1
         self.rows += sum(piece.rows for piece in pieces)
 
     def finish(self, index_path: str) -> FinishedPart:
         """Completes both files; the index is the one to be published at ``index_path``."""
-        content = layout.content_digest(self.id, self._digests)
-        self.data.append([encode_end(self.id, self.data.size, self.groups, self.rows, content)])
+        content = self._content.digest()
+        end = EndPage(self.groups, self.rows, layout.pages_digest(self.id, self._digests), content)
+        self.data.append([layout.pack_end_page(self.id, self.data.size, end)])
         index = StagedFile(index_path, like=self.data.temporary)
         try:
             build_index(self.data.temporary, index)
@@ -633,7 +639,7 @@ class PartSequence:
         sizes = part.data.size, part.index.size
         self._run_sync(lambda: self._give_names(part, name))
         schema = manifest.schema_digest(writer.content.schema)
-        digest = f"{part.content_digest:016x}"
+        digest = part.content_digest.hex()
         self.entries.append(PartEntry(name, part.id, part.rows, *sizes, schema=schema, content=digest))
         self._part = self._staged = None
 

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import xxh3_64
+from ..core import xxh3_128
 from ..errors import ExistsError, SchemaError, UniRecordError
 from ..format.layout import Shape
 from ..format.metadata import pack_user, say_the_same
@@ -565,7 +565,7 @@ def _with_deleted(
     name = deletion_name(entry.name, before.generation + 1)
     made.append(name)
     write_staged(os.path.join(folder, name), os.path.join(folder, manifest.NAME), content)
-    return entry._replace(deleted=DeletedRows(name, len(gone), len(content), f"{xxh3_64(content):016x}"))
+    return entry._replace(deleted=DeletedRows(name, len(gone), len(content), xxh3_128(content).hex()))
 
 
 # Brings the rows of a directory into the order of a column: one publication, other numbers for the rows.
@@ -797,7 +797,7 @@ def _known(parts: PartSet, number: int, layouts: int) -> PartRef:
     """A part with its content digest, which only a manifest names, and its layout behind so many others."""
     ref = parts.snapshot.parts[number]
     ref = replace(ref, layout=ref.layout + layouts) if ref.layout else ref
-    return ref if ref.content else replace(ref, content=parts.part(number).info.content_digest)
+    return ref if ref.content is not None else replace(ref, content=parts.part(number).content_digest)
 
 
 def _check_alike(found: Sequence[tuple[str, Snapshot]]) -> None:
@@ -910,17 +910,18 @@ def _entry(named: Sequence[tuple[PartRef, str]], schema: Schema, layouts: Sequen
     """A part with its column parts, by the names that they have now."""
     [(ref, name), *more] = named
     assert ref.id is not None
+    assert ref.content is not None
     columns = None
     if ref.layout:
         schema = layouts[ref.layout - 1].files[0]
         files = [
-            ColumnFile(new, file.id or b"", file.bytes, file.index_bytes, f"{file.content:016x}")
+            ColumnFile(new, file.id or b"", file.bytes, file.index_bytes, (file.content or b"").hex())
             for file, new in more
         ]
         columns = PartColumns(ref.layout - 1, tuple(files))
     gone = ref.deletion
     deleted = None if gone is None else DeletedRows(_deletion_name(name), gone.rows, gone.bytes, gone.digest)
     return PartEntry(
-        name, ref.id, ref.rows, ref.bytes, ref.index_bytes, manifest.schema_digest(schema), f"{ref.content:016x}",
+        name, ref.id, ref.rows, ref.bytes, ref.index_bytes, manifest.schema_digest(schema), ref.content.hex(),
         deleted, columns,
     )  # fmt: skip

@@ -50,7 +50,7 @@ def open_verified(data: DataFile, entry: PartEntry) -> DataHead:
         end = data.end_page(head)
     except CorruptionError as error:
         raise data.located(error) from error
-    found = (head.header.id, end.rows, f"{end.payload_digest:016x}", data.size)
+    found = (head.header.id, end.rows, end.content_digest.hex(), data.size)
     if found != (entry.id, entry.rows, entry.content, entry.bytes):
         raise CorruptionError(
             f"{data.path}: this is not the part that the manifest names: its id, rows, content or length differ; put "
