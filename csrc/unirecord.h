@@ -133,6 +133,7 @@ typedef struct {
   const int64_t *shape;  /* of the arrays, from the schema; NULL for bytes and text */
   const int64_t *sizes;  /* of a box along each dimension; those of bytes and text are counted in bytes */
   const int64_t *starts; /* `rank` numbers for each row: the element at which its box begins; it lies inside the value */
+  int64_t *lengths;      /* NULL, or room for the bytes of each value of variable width, which measuring them says */
 } ur_boxes;
 
 typedef struct {
@@ -350,10 +351,10 @@ typedef struct ur_stream ur_stream;
 
 /* A crop of each value of a column: a box of one size, whose place is drawn for each sample as docs/spec/order.md says, "Crops". */
 typedef struct {
-  int32_t rank;         /* dimensions of its arrays, which have one shape; 0: whole values */
+  int32_t rank;         /* dimensions of its values, 1 for bytes and text; 0: whole values */
   int32_t reserved;     /* 0 */
-  const int64_t *shape; /* of the arrays; borrowed until the loader is released, like `sizes` */
-  const int64_t *sizes; /* of the crop along each dimension, no larger */
+  const int64_t *shape; /* as that of ur_boxes, and 0 for bytes and text; borrowed until the loader is released, like `sizes` */
+  const int64_t *sizes; /* of the crop along each dimension, no larger than the values */
   uint64_t name;        /* XXH3-64 of the column's name */
 } ur_drawn_box;
 

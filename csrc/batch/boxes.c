@@ -60,8 +60,8 @@ ur_status ur_measure_boxes(const ur_column_info *info, const ur_output *output, 
                            ur_error *error) {
   const ur_boxes *boxes = output->boxes;
   bool array = info->type == UR_TYPE_ARRAY, other = info->type == UR_TYPE_BYTES || info->type == UR_TYPE_TEXT;
-  if (!other && !(array && info->fixed_bytes > 0))
-    return bad_boxes(output->column, "are not of bytes, text or arrays of one shape", error);
+  uint32_t free = 0; /* dimensions */
+  if (!other && !array) return bad_boxes(output->column, "are not of bytes, text or arrays", error);
   if (output->offsets != NULL) return bad_boxes(output->column, "are of one size, and take no offsets", error);
   if (boxes->rank < 1 || boxes->rank > (int32_t)UR_MAX_RANK || (other && boxes->rank != 1))
     return bad_boxes(output->column, "have another number of dimensions than its values", error);
@@ -69,10 +69,14 @@ ur_status ur_measure_boxes(const ur_column_info *info, const ur_output *output, 
   for (int32_t d = 0; d < boxes->rank; d++) {
     if (boxes->sizes[d] < 0 || !ur_multiply(bytes, (uint64_t)boxes->sizes[d], &bytes))
       return bad_boxes(output->column, "have sizes that are not possible", error);
+    if (array && boxes->shape[d] == 0 && boxes->sizes[d] >= 0) {
+      free++;
+      continue;
+    }
     if (array && (boxes->shape[d] < boxes->sizes[d] || !ur_multiply(value, (uint64_t)boxes->shape[d], &value)))
       return bad_boxes(output->column, "are larger than its values", error);
   }
-  if (array && value != (uint64_t)info->fixed_bytes)
+  if (array && (info->fixed_bytes > 0 ? free != 0 || value != (uint64_t)info->fixed_bytes : free != 1))
     return bad_boxes(output->column, "are of values of another shape", error);
   if (!ur_multiply(bytes, (uint64_t)rows, needed)) return bad_boxes(output->column, "exceed 2^64 bytes", error);
   return UR_OK;
@@ -301,22 +305,28 @@ static ur_status take_chunks(cutting *work, piece *job, const ur_extent *cell, c
 }
 
 static ur_status outside(const piece *job, const ur_output *output, ur_error *error) {
-  ur_status status = ur_fail(error, UR_ARGUMENT, "the box does not lie inside the value of its row");
+  ur_status status = ur_fail(error, UR_ARGUMENT, "the box does not lie inside the value, which is smaller: give it another size or place, or leave the row out");
   return ur_blame(error, status, job->group, job->i, output->column);
 }
 
-/* The grid of a value that is one piece: of arrays, of the shape that the caller has been given. */
-static void one_chunk(const ur_boxes *boxes, const ur_column_info *info, uint64_t raw, ur_grid *grid) {
-  grid->rank = (uint32_t)boxes->rank;
-  grid->element = info->type == UR_TYPE_ARRAY ? ur_element_bytes(info) : 1;
+/* The grid of a value that is one piece: of arrays, of the shape that the caller has been given; false where it has another. */
+static bool one_chunk(const ur_boxes *boxes, const ur_column_info *info, uint64_t raw, ur_grid *grid) {
+  bool array = info->type == UR_TYPE_ARRAY;
+  uint64_t bytes = 0;
+  ur_grid whole = {.rank = (uint32_t)boxes->rank};
+  for (int32_t d = 0; d < boxes->rank; d++) {
+    whole.shape[d] = array ? (uint64_t)boxes->shape[d] : 0;
+    whole.chunk[d] = whole.shape[d] > 0 ? whole.shape[d] : 1;
+  }
+  if (!ur_grid_measure(&whole, array ? ur_element_bytes(info) : 1, &bytes) || !ur_grid_of_value(&whole, raw, grid)) return false;
   grid->chunks = 1;
-  for (int32_t d = 0; d < boxes->rank; d++) grid->shape[d] = info->type == UR_TYPE_ARRAY ? (uint64_t)boxes->shape[d] : raw;
+  return true;
 }
 
 static bool same_shape(const ur_boxes *boxes, const ur_grid *grid) {
   if (grid->rank != (uint32_t)boxes->rank) return false;
   for (uint32_t d = 0; d < grid->rank; d++)
-    if (grid->shape[d] != (uint64_t)boxes->shape[d]) return false;
+    if (grid->shape[d] != (uint64_t)boxes->shape[d] && grid->free != d + 1) return false;
   return true;
 }
 
@@ -344,9 +354,9 @@ static ur_status find_cell(const cutting *work, const ur_group *group, int64_t i
   job->raw = raw;
   if (column->info.chunked) status = ur_chunked_open(part, row, column, cell->bytes, raw, table, &job->cell, error);
   if (status != UR_OK) return ur_blame(error, status, group, i, output->column);
-  if (!*table) one_chunk(output->boxes, &column->info, raw, &job->cell.grid);
-  else if (column->info.type == UR_TYPE_ARRAY && !same_shape(output->boxes, &job->cell.grid))
-    return bad_boxes(output->column, "are of values of another shape", error);
+  bool same = *table ? column->info.type != UR_TYPE_ARRAY || same_shape(output->boxes, &job->cell.grid)
+                     : one_chunk(output->boxes, &column->info, raw, &job->cell.grid);
+  if (!same) return ur_blame(error, bad_boxes(output->column, "are of values of another shape", error), group, i, output->column);
   return lies_inside(output->boxes, starts_of(output, ur_place(group, i)), &job->cell.grid) ? UR_OK : outside(job, output, error);
 }
 

@@ -175,7 +175,12 @@ static ur_status measure_column(const ur_read *read, const ur_output *output, ui
   int32_t column = output->column;
   int64_t *offsets = output->offsets;
   const ur_column_info *info = &read->columns->info[column];
-  if (output->boxes != NULL) return ur_measure_boxes(info, output, read->rows, needed, error);
+  if (output->boxes != NULL) {
+    ur_status status = ur_measure_boxes(info, output, read->rows, needed, error);
+    for (int64_t g = 0; g < read->opened && status == UR_OK && output->boxes->lengths != NULL && is_variable(info); g++)
+      status = measure_group(&read->groups[g], column, output->boxes->lengths, error);
+    return status;
+  }
   if (!is_variable(info)) return fixed_size(read->rows, info, needed, error);
   ur_status status = UR_OK;
   for (int64_t g = 0; g < read->opened; g++) ur_touch_lengths(&read->groups[g], column);

@@ -75,15 +75,20 @@ static const ur_drawn_box *crop_of(const ur_filler *filler, int32_t output) {
   return crops == NULL || crops[output].rank == 0 ? NULL : &crops[output];
 }
 
-/* Crops are of arrays of one shape; the rest is found wrong when they are measured. */
+/* Crops are of bytes, text and arrays of one free dimension at most; the rest is found wrong when they are measured. */
 static ur_status check_crops(const ur_filler *filler, ur_error *error) {
   const ur_loader_options *o = &filler->options;
   for (int32_t c = 0; o->crops != NULL && c < o->output_count; c++) {
     const ur_drawn_box *crop = crop_of(filler, c);
     if (crop == NULL) continue;
-    bool good = o->stream == NULL && crop->rank > 0 && crop->rank <= (int32_t)UR_MAX_RANK &&
-                filler->infos[c].type == UR_TYPE_ARRAY && filler->infos[c].fixed_bytes > 0;
-    for (int32_t d = 0; good && d < crop->rank; d++) good = crop->sizes[d] >= 0 && crop->sizes[d] <= crop->shape[d];
+    int32_t type = filler->infos[c].type, free = 0;
+    bool array = type == UR_TYPE_ARRAY, other = type == UR_TYPE_BYTES || type == UR_TYPE_TEXT;
+    bool good = o->stream == NULL && crop->rank > 0 && crop->rank <= (int32_t)UR_MAX_RANK && (array || (other && crop->rank == 1));
+    for (int32_t d = 0; good && d < crop->rank; d++) {
+      free += crop->shape[d] == 0;
+      good = crop->sizes[d] >= 0 && (crop->shape[d] == 0 || crop->sizes[d] <= crop->shape[d]);
+    }
+    good = good && free == (filler->infos[c].fixed_bytes == 0);
     if (!good) return ur_fail(error, UR_ARGUMENT, "crops of column %" PRId32 " do not fit its values", filler->columns[c]);
   }
   if (o->crops != NULL && o->crop_period < 0) return ur_fail(error, UR_ARGUMENT, "crop_period must be >= 0");
@@ -256,7 +261,7 @@ static bool lay_out(const ur_filler *filler, const ur_scratch *s, int64_t rows, 
                              .starts_at = UINT64_MAX};
     const ur_drawn_box *crop = crop_of(filler, c);
     if (crop != NULL) good = ur_append_array(&at, n, (uint64_t)crop->rank * sizeof(int64_t), ALIGNMENT, &view->starts_at);
-    if (good && filler->infos[c].fixed_bytes == 0)
+    if (good && filler->infos[c].fixed_bytes == 0 && crop == NULL)
       good = ur_append_array(&at, n + 1, sizeof(int64_t), ALIGNMENT, &view->offsets_at);
     if (good && filler->infos[c].nullable) good = ur_append_array(&at, n, 1, ALIGNMENT, &view->valid_at);
     good = good && ur_append_array(&at, view->data_bytes, 1, ALIGNMENT, &view->data_at);
@@ -274,7 +279,8 @@ static void outputs_to_measure(const ur_filler *filler, const ur_scratch *s, int
     s->outputs[c] = (ur_output){.column = filler->columns[c], .boxes = crop == NULL ? NULL : &s->boxes[c]};
     if (crop != NULL) s->boxes[c] = (ur_boxes){.rank = crop->rank, .shape = crop->shape, .sizes = crop->sizes};
     if (filler->infos[c].fixed_bytes != 0) continue;
-    s->outputs[c].offsets = offsets;
+    if (crop != NULL) s->boxes[c].lengths = offsets;
+    else s->outputs[c].offsets = offsets;
     offsets += rows + 1;
   }
 }
@@ -288,14 +294,27 @@ static uint64_t finished(uint64_t z) {
   return z ^ (z >> 31);
 }
 
-/* Where the crop of each row begins: by the key of its sample and the name of the column alone. */
-static void draw_places(const ur_filler *filler, const ur_scratch *s, int64_t rows, const ur_drawn_box *crop, int64_t *starts) {
+/* Bytes of a value for each element along its free dimension. */
+static uint64_t bytes_along(const ur_column_info *info, const ur_drawn_box *crop) {
+  uint64_t bytes = info->type == UR_TYPE_ARRAY ? ur_element_bytes(info) : 1;
+  for (int32_t d = 0; d < crop->rank; d++)
+    if (crop->shape[d] != 0) bytes *= (uint64_t)crop->shape[d]; /* exact: the boxes were measured */
+  return bytes;
+}
+
+/* Where the crop of each row begins: by the key of its sample and the name of the column alone. Values that are smaller have it
+ * nowhere, which cutting it finds. */
+static void draw_places(const ur_filler *filler, const ur_scratch *s, int64_t rows, int32_t c, int64_t *starts) {
+  const ur_drawn_box *crop = crop_of(filler, c);
+  uint64_t along = bytes_along(&filler->infos[c], crop);
   for (int64_t i = 0; i < rows; i++) {
     uint64_t key = finished((uint64_t)s->rows[i] * UR_PHI + filler->options.crop_base); /* modulo 2^64, here and below */
     if (s->draws[i] >= 0) key = finished(key ^ finished(((uint64_t)s->draws[i] + 1) * UR_PHI));
     uint64_t state = finished((key ^ crop->name) + UR_PHI);
     for (int32_t d = 0; d < crop->rank; d++) {
-      uint64_t places = (uint64_t)(crop->shape[d] - crop->sizes[d]) + 1;
+      uint64_t size = (uint64_t)crop->sizes[d], whole = (uint64_t)crop->shape[d];
+      if (whole == 0) whole = (uint64_t)s->boxes[c].lengths[i] / along;
+      uint64_t places = whole < size ? 1 : whole - size + 1;
       state += UR_PHI;
       *starts++ = (int64_t)(uint64_t)(((wide)finished(state) * places) >> 64);
     }
@@ -310,7 +329,7 @@ static void outputs_to_fill(const ur_filler *filler, const ur_scratch *s, int64_
     const ur_drawn_box *crop = crop_of(filler, c);
     if (crop != NULL) {
       int64_t *starts = (int64_t *)(void *)(memory + view->starts_at);
-      draw_places(filler, s, rows, crop, starts);
+      draw_places(filler, s, rows, c, starts);
       s->boxes[c].starts = starts;
     }
     output->data = memory + view->data_at;

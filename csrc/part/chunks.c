@@ -29,20 +29,15 @@ static ur_status read_grid(ur_part *part, const ur_column *column, ur_grid *grid
   ur_status status = ur_index_check(part, entry->offset, entry->bytes, error);
   if (status != UR_OK) return status;
   const uint8_t *numbers = part->index + entry->offset; /* exact: ur_parse_section() has checked it */
-  if (column->info.type != UR_TYPE_ARRAY) {
-    grid->rank = 1;
-    grid->element = 1;
-    grid->chunk[0] = ur_load64(numbers);
-    return grid->chunk[0] > 0 ? UR_OK : bad_grid(entry, error);
-  }
+  bool array = column->info.type == UR_TYPE_ARRAY, fixed = column->info.fixed_bytes > 0;
   uint64_t bytes = 0;
-  grid->rank = column->rank;
-  for (uint32_t d = 0; d < grid->rank; d++) { /* exact: the section was found to have two numbers for each dimension */
-    grid->shape[d] = ur_load64(numbers + 8 * (uint64_t)d);
-    grid->chunk[d] = ur_load64(numbers + 8 * ((uint64_t)grid->rank + d));
+  grid->rank = array ? column->rank : 1;
+  for (uint32_t d = 0; d < grid->rank; d++) { /* exact: the section was found to have two numbers for each dimension, or one */
+    grid->shape[d] = array ? ur_load64(numbers + 8 * (uint64_t)d) : 0;
+    grid->chunk[d] = ur_load64(numbers + 8 * ((array ? (uint64_t)grid->rank : 0) + d));
   }
-  bool good = ur_grid_measure(grid, ur_element_bytes(&column->info), &bytes);
-  good = good && bytes == (uint64_t)column->info.fixed_bytes && fits_rows(part, column, grid);
+  bool good = ur_grid_measure(grid, array ? ur_element_bytes(&column->info) : 1, &bytes) && fixed == (grid->free == 0);
+  good = good && (!fixed || (bytes == (uint64_t)column->info.fixed_bytes && fits_rows(part, column, grid)));
   return good ? UR_OK : bad_grid(entry, error);
 }
 
@@ -71,7 +66,8 @@ ur_status ur_chunked_open(ur_part *part, uint64_t row, ur_column *column, uint64
   cell->column = column;
   cell->row = row;
   cell->bytes = bytes;
-  cell->grid = column->info.fixed_bytes > 0 ? *grid : ur_grid_of_bytes(grid, raw);
+  if (!ur_grid_of_value(grid, raw, &cell->grid))
+    return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, UR_NOWHERE, "a value of %" PRIu64 " bytes is no array of its column", raw);
   *table = cell->grid.chunks > 1;
   cell->first = 0;
   if (!*table) return UR_OK;
@@ -164,7 +160,7 @@ ur_status ur_chunk_check(const ur_chunked *cell, uint64_t number, const uint8_t 
 static ur_status take_room(const ur_grid *grid, uint8_t **room, ur_error *error) {
   uint64_t bytes = grid->element;
   /* exact: a chunk of an array is part of its value */
-  for (uint32_t d = 0; d < grid->rank; d++) bytes *= grid->chunk[d];
+  for (uint32_t d = 0; d < grid->rank; d++) bytes *= grid->chunk[d] < grid->shape[d] ? grid->chunk[d] : grid->shape[d];
   *room = malloc(bytes);
   return *room != NULL ? UR_OK : ur_fail(error, UR_NO_MEMORY, "no memory for a chunk of %" PRIu64 " bytes", bytes);
 }

@@ -12,21 +12,32 @@ static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0);
 bool ur_grid_measure(ur_grid *grid, uint64_t element, uint64_t *bytes) {
   grid->element = *bytes = element;
   grid->chunks = 1;
+  grid->free = 0;
   if (grid->rank < 1 || grid->rank > UR_MAX_RANK || element < 1) return false;
   for (uint32_t d = 0; d < grid->rank; d++) {
+    if (grid->shape[d] == 0) {
+      if (grid->free != 0 || grid->chunk[d] < 1 || grid->chunk[d] >= MOST_BYTES) return false;
+      grid->free = d + 1;
+      grid->counts[d] = 0;
+      continue;
+    }
     if (grid->chunk[d] < 1 || grid->chunk[d] > grid->shape[d]) return false;
     if (!ur_multiply(*bytes, grid->shape[d], bytes) || *bytes >= MOST_BYTES) return false;
     grid->counts[d] = divide_up(grid->shape[d], grid->chunk[d]);
     grid->chunks *= grid->counts[d]; /* exact: no more than elements of a value */
   }
+  grid->along = *bytes;
   return true;
 }
 
-ur_grid ur_grid_of_bytes(const ur_grid *grid, uint64_t bytes) {
-  ur_grid own = *grid;
-  own.shape[0] = bytes;
-  own.chunks = own.counts[0] = divide_up(bytes, grid->chunk[0]);
-  return own;
+bool ur_grid_of_value(const ur_grid *grid, uint64_t bytes, ur_grid *own) {
+  *own = *grid;
+  if (grid->free == 0) return true;
+  uint32_t d = grid->free - 1;
+  own->shape[d] = bytes / grid->along;
+  own->counts[d] = divide_up(own->shape[d], grid->chunk[d]);
+  own->chunks *= own->counts[d]; /* exact: no more than elements of the value */
+  return bytes % grid->along == 0;
 }
 
 uint64_t ur_grid_chunk(const ur_grid *grid, uint64_t number, uint64_t *at, uint64_t *first, uint64_t *sizes) {
@@ -118,7 +129,7 @@ static ur_status given_grid(int32_t rank, const uint64_t *shape, const uint64_t 
   if (rank < 1 || rank > (int32_t)UR_MAX_RANK) return ur_fail(error, UR_ARGUMENT, "an array has 1 to 32 dimensions");
   memcpy(grid->shape, shape, (size_t)rank * sizeof *shape);
   memcpy(grid->chunk, chunk, (size_t)rank * sizeof *chunk);
-  if (ur_grid_measure(grid, element_bytes, bytes)) return UR_OK;
+  if (ur_grid_measure(grid, element_bytes, bytes) && grid->free == 0) return UR_OK;
   return ur_fail(error, UR_ARGUMENT, "the chunks do not fit the array");
 }
 

@@ -10,18 +10,20 @@
 typedef struct {
   uint32_t rank;
   uint64_t element;             /* bytes of one */
-  uint64_t shape[UR_MAX_RANK];  /* of a value; of bytes and text, which are of one dimension, 0 until a value is known */
+  uint64_t shape[UR_MAX_RANK];  /* of a value; 0 for a free dimension, as the only one of bytes and text, until one is known */
+  uint32_t free;                /* 1 + the number of the free dimension, or 0 */
+  uint64_t along;               /* bytes of one along that */
   uint64_t chunk[UR_MAX_RANK];  /* of a chunk that is whole */
   uint64_t counts[UR_MAX_RANK]; /* chunks along each dimension */
   uint64_t chunks;              /* of a value */
 } ur_grid;
 
-/* Fills element, counts and chunks; false unless 1 <= chunk <= shape in all dimensions and a value has *bytes < 2^62 bytes,
- * which is said. */
+/* Fills the rest; false unless 1 <= chunk <= shape in all dimensions but one, which may be free, and a value has *bytes < 2^62
+ * bytes, which is said: with a free dimension, one of 1 along it. */
 bool ur_grid_measure(ur_grid *grid, uint64_t element, uint64_t *bytes);
 
-/* The grid of a value of so many bytes, of a column of bytes or text. */
-ur_grid ur_grid_of_bytes(const ur_grid *grid, uint64_t bytes);
+/* The grid of a value of so many bytes; false where they are no array. */
+bool ur_grid_of_value(const ur_grid *grid, uint64_t bytes, ur_grid *own);
 
 /* Which chunk number `number` is along each dimension, its first element and its sizes there; returns its bytes. */
 uint64_t ur_grid_chunk(const ur_grid *grid, uint64_t number, uint64_t *at, uint64_t *first, uint64_t *sizes);

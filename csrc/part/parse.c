@@ -154,7 +154,7 @@ ur_status ur_parse_column(const uint8_t *entry, ur_column_info *out, ur_error *e
               all_zero(entry + 5, 3) && all_zero(entry + 24, 8) && fixed <= (uint64_t)INT64_MAX &&
               (codec == UR_CODEC_PLAIN ? value == 0 : stored == 0 && !scalar) &&
               (codec != UR_CODEC_SHUFFLE_ZSTD || array) &&
-              (!chunked || (array && fixed > 0) || type == UR_TYPE_BYTES || type == UR_TYPE_TEXT);
+              (!chunked || array || type == UR_TYPE_BYTES || type == UR_TYPE_TEXT);
   if (array)
     good = good && dtype >= UR_TYPE_BOOL && dtype <= UR_TYPE_COMPLEX128 && rank >= 1 && rank <= UR_MAX_RANK &&
            fixed % width_of_type[dtype] == 0;

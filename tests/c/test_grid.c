@@ -53,6 +53,29 @@ static void what_is_cut_is_put_together_again(void) {
   }
 }
 
+static void a_free_dimension_is_as_long_as_the_bytes_of_a_value_say(void) {
+  static uint8_t value[MOST];
+  for (int turn = 0; turn < 500; turn++) {
+    uint64_t bytes = 0, along = 0;
+    ur_grid whole = some_grid(value, &bytes), grid = {.rank = whole.rank}, own;
+    memcpy(grid.shape, whole.shape, sizeof grid.shape);
+    memcpy(grid.chunk, whole.chunk, sizeof grid.chunk);
+    uint32_t free = drawn(grid.rank);
+    grid.shape[free] = 0;
+    EXPECT(ur_grid_measure(&grid, whole.element, &along));
+    EXPECT_EQUAL(along * whole.shape[free], bytes);
+    EXPECT(ur_grid_of_value(&grid, bytes, &own));
+    EXPECT_EQUAL(own.chunks, whole.chunks);
+    EXPECT_EQUAL(memcmp(own.shape, whole.shape, whole.rank * sizeof *own.shape), 0);
+    EXPECT_EQUAL(memcmp(own.counts, whole.counts, whole.rank * sizeof *own.counts), 0);
+    EXPECT(along == 1 || !ur_grid_of_value(&grid, bytes + 1, &own));
+    EXPECT(ur_grid_of_value(&grid, 0, &own));
+    EXPECT_EQUAL(own.chunks, 0);
+    grid.shape[(free + 1) % grid.rank] = 0;
+    EXPECT(grid.rank == 1 || !ur_grid_measure(&grid, whole.element, &along));
+  }
+}
+
 /* The elements of a box, one by one. */
 static void boxes_are_their_elements(void) {
   static uint8_t value[MOST], box[MOST];
@@ -101,6 +124,7 @@ static void grids_that_make_no_sense_are_refused(void) {
 int main(void) {
   chunks_follow_each_other_without_a_gap();
   what_is_cut_is_put_together_again();
+  a_free_dimension_is_as_long_as_the_bytes_of_a_value_say();
   boxes_are_their_elements();
   grids_that_make_no_sense_are_refused();
   return 0;

@@ -25,6 +25,7 @@ from unirecord.writing.rewrite import compact
 
 SHAPE = (3, 50, 37)
 ROWS = 6
+FRAMES = [7, 0, 1, 40, 0, 5]  # of each row, along the dimension that is free
 KEYS = [
     np.s_[0, 1:20, 3:9],
     np.s_[...],
@@ -36,6 +37,7 @@ KEYS = [
     np.s_[0, 0, 0],
     np.s_[np.int64(1), 16:32],
 ]
+FRAME_KEYS = [np.s_[...], np.s_[1:, 1:6, :2], np.s_[2], np.s_[:, -1:, 1], np.s_[3, 0:0]]
 RANGES = [
     np.s_[:],
     np.s_[3:50],
@@ -55,6 +57,7 @@ def values(rows: int = ROWS) -> list[dict[str, Any]]:
             "field": None if i == 2 else rng.integers(0, 5, SHAPE).astype(np.float32),
             "blob": None if i == 3 else rng.integers(0, 4, 130 * i, np.uint8).tobytes(),
             "words": "é" * i,
+            "frames": None if i == 4 else rng.integers(0, 9, (4, FRAMES[i], 3), np.int16),
             "n": i,
         }
         for i in range(rows)
@@ -65,11 +68,13 @@ def schema(chunks: list[int] | None, codec: str | None) -> dict[str, Any]:
     field: dict[str, Any] = {"type": "float32?", "shape": list(SHAPE)}
     blob: dict[str, Any] = {"type": "bytes?"}
     words: dict[str, Any] = {"type": "text"}
+    frames: dict[str, Any] = {"type": "int16?", "shape": [4, -1, 3]}
     if chunks is not None:
         field["chunks"], blob["chunks"], words["chunks"] = chunks, 100, 7
+        frames["chunks"] = [3, 5, 2]
     if codec is not None:
-        field["codec"], blob["codec"], words["codec"] = codec, "zstd", "zstd"
-    return {"field": field, "blob": blob, "words": words, "n": "int32"}
+        field["codec"], blob["codec"], words["codec"], frames["codec"] = codec, "zstd", "zstd", codec
+    return {"field": field, "blob": blob, "words": words, "frames": frames, "n": "int32"}
 
 
 def written(path: Path, chunks: list[int] | None, codec: str | None = None) -> list[dict[str, Any]]:
@@ -104,6 +109,10 @@ def test_values_and_parts_of_them_are_those_that_were_written(
                 for key in KEYS:
                     want = None if record["field"] is None else record["field"][key]
                     assert same(ds.read_part(i, "field", key), np.asarray(want) if want is not None else None)
+                for key in FRAME_KEYS:
+                    frames = record["frames"]
+                    want = None if frames is None else np.asarray(frames[key])
+                    assert same(ds.read_part(i, "frames", key), want)
                 for key in RANGES:
                     blob = record["blob"]
                     assert ds.read_part(i, "blob", key) == (None if blob is None else blob[key])
@@ -174,7 +183,9 @@ WRONG_CHUNKS = [
     ({"type": "float32", "shape": [4, 4], "chunks": [0, 1]}, "each from 1"),
     ({"type": "float32", "shape": [4, 4], "chunks": [4]}, "2 dimensions"),
     ({"type": "float32", "shape": [4, 4], "chunks": "4"}, "2 dimensions"),
-    ({"type": "float32", "shape": [-1, 4], "chunks": [4, 4]}, "arrays of one shape"),
+    ({"type": "float32", "shape": [-1, -1], "chunks": [4, 4]}, "one free dimension at most"),
+    ({"type": "float32", "shape": [-1, 4], "chunks": [4, 5]}, "each from 1 to that of the array"),
+    ({"type": "float32", "shape": [-1, 4], "chunks": [1 << 62, 4]}, "each from 1 to that of the array"),
     ({"type": "bytes", "chunks": 0}, "at least 1"),
     ({"type": "text", "chunks": [7]}, "so many bytes"),
     ({"type": "object", "chunks": 7}, "cannot be cut"),

@@ -158,7 +158,7 @@ def test_corrupt_chunks_cost_the_crops_that_touch_them(tmp_path: Path) -> None:
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"crops": {"y": Crop((1,))}}, unirecord.SchemaError, "no column 'y'"),
-    ({"crops": {"n": Crop((1,))}}, unirecord.SchemaError, "arrays of one shape"),
+    ({"crops": {"n": Crop((1,))}}, unirecord.SchemaError, "crops are taken of bytes"),
     ({"crops": {"x": Crop((1, 2))}}, ValueError, "does not fit"),
     ({"crops": {"x": Crop((4, 2, 2))}}, ValueError, "does not fit"),
     ({"crops": {"x": (1, 2, 2)}}, TypeError, "takes a unirecord.Crop"),
@@ -174,7 +174,7 @@ def test_crops_that_do_not_fit_are_refused(
         ds.batches(4, **options)
 
 
-@pytest.mark.parametrize("shape", ["123", 7, (0, 1), (1.5,)])
+@pytest.mark.parametrize("shape", ["123", 0, True, (0, 1), (1.5,)])
 def test_a_crop_has_a_size_for_each_dimension(shape: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         Crop(shape)
@@ -408,3 +408,105 @@ def test_a_column_in_the_way_of_places_is_named_at_once(tmp_path: Path, make: An
             make(ds, {"return_places": True})
         with pytest.raises(TypeError, match="by the name of its column"):
             make(ds, {"crops": Crop((4,))})
+
+
+# ---- values of different lengths --------------------------------------------------------------------------------
+
+LENGTHS = [9, 40, 12, 9, 100, 31, 16]
+
+
+def varied(path: Path, chunks: bool, codec: str | None) -> list[dict[str, Any]]:
+    """Arrays with a free dimension in the middle, arrays of tokens and bytes; a null of each."""
+    rng = np.random.default_rng(3)
+    schema: dict[str, Any] = {
+        "x": {"type": "int16?", "shape": [2, -1, 3]},
+        "tokens": {"type": "int32", "shape": [-1]},
+        "b": {"type": "bytes?"},
+        "n": "int32",
+    }
+    if chunks:
+        schema["x"]["chunks"], schema["tokens"]["chunks"], schema["b"]["chunks"] = [1, 8, 2], [10], 16
+    for name in ("x", "tokens", "b") if codec else ():
+        schema[name]["codec"] = codec
+    rows = [
+        {
+            "x": None if i == 3 else rng.integers(0, 99, (2, length, 3), np.int16),
+            "tokens": rng.integers(0, 99, length, np.int32),
+            "b": None if i == 2 else rng.integers(0, 9, length, np.uint8).tobytes(),
+            "n": i,
+        }
+        for i, length in enumerate(LENGTHS)
+    ]
+    with unirecord.Writer(path, schema) as writer:
+        for row in rows:
+            writer.write(row)
+    return rows
+
+
+@pytest.mark.parametrize(("chunks", "codec"), [(True, None), (True, "zstd"), (False, None), (False, "zstd")])
+@pytest.mark.parametrize("way", ["mmap", "pread"])
+def test_crops_of_values_of_different_lengths(
+    tmp_path: Path, chunks: bool, codec: str | None, way: Any
+) -> None:
+    """Each in its own value, drawn by the rule for its own shape."""
+    rows = varied(tmp_path / "a.urec", chunks, codec)
+    sizes = {"x": (1, 9, 2), "tokens": (7,), "b": (5,)}
+    crops = {"x": Crop((1, 9, 2)), "tokens": Crop(7), "b": Crop(5)}
+    with UniRecordDataset(tmp_path / "a.urec", io=way, shuffle=True, seed=4) as ds:
+        for batch in ds.batches(3, crops=crops, return_places=True):
+            for i, n in enumerate(batch["n"].tolist()):
+                for name, size in sizes.items():
+                    value, crop = rows[n][name], batch[name][i]
+                    assert crop.shape == size
+                    if value is None:
+                        assert np.ma.getmaskarray(crop).all()
+                        continue
+                    array = np.frombuffer(value, np.uint8) if isinstance(value, bytes) else value
+                    [key] = sample_keys(4, 0, np.array([n]))
+                    state = splitmix64(
+                        np.uint64(key) ^ np.uint64(unirecord.core.xxh3_64(name.encode())),
+                        np.zeros(1, np.int64),
+                    )[0]
+                    drawn = splitmix64(state, np.arange(len(size))).tolist()
+                    place = [z * (w - s + 1) >> 64 for z, w, s in zip(drawn, array.shape, size, strict=True)]
+                    assert batch[f"{name}_place"][i].tolist() == place
+                    assert np.array_equal(
+                        crop, array[tuple(slice(at, at + s) for at, s in zip(place, size, strict=True))]
+                    )
+
+
+@pytest.mark.parametrize("chunks", [True, False])
+def test_a_value_that_is_smaller_than_its_crop_is_named(tmp_path: Path, chunks: bool) -> None:
+    varied(tmp_path / "a.urec", chunks, None)
+    for name, crop in (("tokens", Crop(13)), ("b", Crop((13,))), ("x", Crop((2, 13, 3)))):
+        for on_corrupt in ("raise", "skip"):
+            with (
+                UniRecordDataset(tmp_path / "a.urec", on_corrupt=on_corrupt) as ds,
+                pytest.raises(ValueError, match=rf"row 0.*'{name}'.*smaller"),
+            ):
+                list(ds.batches(2, crops={name: crop}))
+
+
+def test_crops_of_values_of_different_lengths_go_to_tensors(tmp_path: Path) -> None:
+    import unirecord.tf
+    import unirecord.torch
+
+    varied(tmp_path / "a.urec", True, None)
+    crops = {"tokens": Crop(7), "b": Crop(5)}
+    with UniRecordDataset(tmp_path / "a.urec", columns=["tokens", "b", "n"]) as ds:
+        batch = next(iter(unirecord.torch.loader(ds.view(), 4, crops=crops)))
+        assert (tuple(batch["tokens"].shape), tuple(batch["b"].shape)) == ((4, 7), (4, 5))
+        assert batch["b_valid"].tolist() == [True, True, False, True]
+        data = unirecord.tf.dataset(ds.view(), 4, crops=crops)
+        assert data.element_spec["tokens"].shape.as_list() == [None, 7]
+        assert next(iter(data))["b"].shape == (4, 5)
+
+
+def test_crops_of_text_and_of_arrays_of_several_free_dimensions_are_refused(tmp_path: Path) -> None:
+    with unirecord.Writer(tmp_path / "a.urec", {"t": "text", "x": "uint8[-1, -1]"}) as writer:
+        writer.write({"t": "é" * 9, "x": np.zeros((3, 4), np.uint8)})
+    with UniRecordDataset(tmp_path / "a.urec") as ds:
+        with pytest.raises(unirecord.SchemaError, match="inside a character"):
+            ds.batches(1, crops={"t": Crop(3)})
+        with pytest.raises(unirecord.SchemaError, match="one free dimension at most"):
+            ds.batches(1, crops={"x": Crop((1, 1))})

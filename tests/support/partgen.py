@@ -269,8 +269,8 @@ def cut(r: random.Random, spec: Spec) -> None:
     for c in (spec.columns[i] for i in spec.blobs):
         if r.random() < 0.4:
             continue
-        if c.shape is not None and -1 not in c.shape:
-            c.chunks = [r.randint(1, d) for d in c.shape]
+        if c.shape is not None and c.shape.count(-1) < 2:
+            c.chunks = [r.randint(1, 3 if d == -1 else d) for d in c.shape]
         elif c.base in ("bytes", "text") and c.shape is None:
             c.chunks = [r.choice([1, 2, 7, 64, 1000])]
 

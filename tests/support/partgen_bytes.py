@@ -86,12 +86,14 @@ class Col:
         if self.shape is None:
             size = self.chunks[0]
             return [value[at : at + size] for at in range(0, len(value), size)] or [b""]
-        whole = np.frombuffer(value, DTYPES[self.base]).reshape(self.shape)
-        counts = [-(-d // c) for d, c in zip(self.shape, self.chunks, strict=True)]
+        known = DTYPES[self.base].itemsize * int(np.prod([d for d in self.shape if d != -1]))
+        shape = [len(value) // known if d == -1 else d for d in self.shape]
+        whole = np.frombuffer(value, DTYPES[self.base]).reshape(shape)
+        counts = [-(-d // c) for d, c in zip(shape, self.chunks, strict=True)]
         return [
             whole[tuple(slice(n * c, n * c + c) for n, c in zip(at, self.chunks, strict=True))].tobytes()
             for at in np.ndindex(*counts)
-        ]
+        ] or [b""]
 
     def stored(self, value: bytes | None) -> list[bytes]:
         """What is stored of the chunks of a value, or of it whole; null is zeros, or nothing."""
@@ -421,7 +423,8 @@ def index_file(spec: Spec, raw: Raw, data: bytes, facts: Facts) -> bytes:
 
 
 def chunk_sections(spec: Spec, sections: Sections, i: int, rows: list[list[bytes]]) -> None:
-    c, shape = spec.columns[i], [*(spec.columns[i].shape or []), *(spec.columns[i].chunks or [])]
+    c = spec.columns[i]
+    shape = [*(0 if d == -1 else d for d in c.shape or []), *(c.chunks or [])]
     sections[18, i] = (8, 0, np.array(shape, "<u8").tobytes())
     sections[21, i] = (8, 0, chunk_digests(spec, i, rows, 0))
     if not c.fixed:

@@ -211,9 +211,19 @@ class Scalars:
     tables: dict[int, list[list[Chunk]]] = field(default_factory=dict)  # of chunked columns
 
 
+def shape_of(column: Column, value: int) -> list[int]:
+    """The shape of a value of so many bytes: one dimension of bytes where it is no array."""
+    if column.code != ARRAY:
+        return [value]
+    shape = column.shape or []
+    along = column.numpy.itemsize * math.prod(d for d in shape if d != -1)
+    need(-1 not in shape or value % along == 0, f"bytes of a value of {column.name}")
+    return [value // along if d == -1 else d for d in shape]
+
+
 def pieces(column: Column, value: int) -> list[tuple[slice, ...]]:
-    """Where the chunks of a value of so many bytes lie in it, in order: one dimension of bytes where it is no array."""
-    shape = (column.shape or []) if column.code == ARRAY else [value]
+    """Where the chunks of a value of so many bytes lie in it, in order."""
+    shape = shape_of(column, value)
     along = [
         [slice(start, min(start + chunk, size)) for start in range(0, size, chunk)]
         for size, chunk in zip(shape, column.chunks or [], strict=True)
@@ -238,8 +248,9 @@ def joined(column: Column, cell: bytes, entries: list[Chunk], dictionary: bytes 
         parts.append(decompress(column, part, entry.value, dictionary) if column.codec else part)
     if column.code != ARRAY:
         return b"".join(parts)
-    value = np.empty(column.shape or [], column.numpy)
-    for place, part in zip(pieces(column, 0), parts, strict=True):
+    size = sum(map(len, parts))
+    value = np.empty(shape_of(column, size), column.numpy)
+    for place, part in zip(pieces(column, size), parts, strict=True):
         value[place] = np.frombuffer(part, column.numpy).reshape(value[place].shape)
     return value.tobytes()
 
@@ -283,7 +294,12 @@ def scalar_page(head: Head, p: Page) -> Scalars:
         if c.chunks is not None:
             sizes = out.raw_lengths[i] if c.codec or c.fixed_bytes else out.lengths[i]
             need(
-                sum(s // c.chunks[0] for s in sizes if not c.fixed_bytes) <= len(body.payload),
+                sum(
+                    math.prod(d // k for d, k in zip(shape_of(c, s), c.chunks, strict=True))
+                    for s in sizes
+                    if not c.fixed_bytes
+                )
+                <= len(body.payload),
                 "entries of tables",
             )
             out.tables[i] = [table(c, size) for size in sizes]

@@ -148,7 +148,7 @@ def sections(part: ReferencePart, choices: dict[tuple[int, int], Section]) -> di
 
 def chunks(out: dict[tuple[int, int], Section], i: int, part: ReferencePart) -> None:
     c, tables = part.head.columns[i], part.tables.get(i, [])
-    shape = [*(c.shape or []), *(c.chunks or [])]
+    shape = [*(0 if d == -1 else d for d in c.shape or []), *(c.chunks or [])]
     out[18, i] = (8, 0, struct.pack(f"<{len(shape)}Q", *shape))
     every = [entry for entries in tables for entry in entries]
     out[21, i] = (8, 0, struct.pack(f"<{len(every)}Q", *(entry.digest for entry in every)))

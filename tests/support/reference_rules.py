@@ -239,9 +239,16 @@ def chunks(column: Column, said: Any) -> None:
         return
     if column.code == ARRAY:
         shape = column.shape or []
-        need(isinstance(said, list) and len(said) == len(shape) and -1 not in shape, "dimensions of a chunk")
         need(
-            all(type(c) is int and 1 <= c <= d for c, d in zip(said, shape, strict=True)), "shape of a chunk"
+            isinstance(said, list) and len(said) == len(shape) and shape.count(-1) < 2,
+            "dimensions of a chunk",
+        )
+        need(
+            all(
+                type(c) is int and 1 <= c <= (2**62 - 1 if d == -1 else d)
+                for c, d in zip(said, shape, strict=True)
+            ),
+            "shape of a chunk",
         )
     else:
         need(type(said) is int and 1 <= said < 2**62, "bytes of a chunk")

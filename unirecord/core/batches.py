@@ -394,7 +394,7 @@ class Crops(NamedTuple):
     ``base``, and ``draws`` of all samples or else ``period``, make the keys of samples, as ur_loader_options says.
     """
 
-    outputs: Sequence[tuple[str, Sequence[int], Sequence[int]] | None]
+    outputs: Sequence[tuple[str, Sequence[int] | None, Sequence[int]] | None]
     base: int
     draws: npt.NDArray[np.int64] | None = None
     period: int = 0
@@ -408,7 +408,8 @@ def _give_crops(options: Any, crops: Crops) -> list[Any]:
         if output is None:
             continue
         name, shape, sizes = output
-        arrays = ffi.new("int64_t[]", list(shape)), ffi.new("int64_t[]", list(sizes))
+        known = [max(size, 0) for size in shape or (0,)]
+        arrays = ffi.new("int64_t[]", known), ffi.new("int64_t[]", list(sizes))
         held += arrays
         one.rank, one.name = len(sizes), xxh3_64(name.encode())
         one.shape, one.sizes = arrays

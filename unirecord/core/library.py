@@ -87,7 +87,7 @@ def raise_failure(failure: Failure, paths: Sequence[str], names: Sequence[str] =
     if failure.reason == lib.UR_REASON_SCHEMA:
         raise SchemaError(text)
     if status == lib.UR_ARGUMENT:
-        raise ValueError(what)
+        raise ValueError(what if failure.row is None else text)
     if status == lib.UR_NOT_FOUND:
         raise MissingError(_missing(data, failure.in_index))
     if status == lib.UR_FORMAT:

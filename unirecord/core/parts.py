@@ -282,11 +282,13 @@ class NativeSet:
     ) -> None:
         """Fills ``data`` with a box of the value of each row, as ur_boxes in csrc/unirecord.h says.
 
-        ``shape`` is that of the arrays, None for bytes and text; ``starts`` int64[n, dimensions].
+        ``shape`` is that of the arrays, of which one dimension may be free, None for bytes and text; ``starts``
+        int64[n, dimensions].
         """
         output, error, boxes = ffi.new("ur_output *"), ffi.new("ur_error *"), ffi.new("ur_boxes *")
         starts = np.ascontiguousarray(starts, np.int64)
-        held = ffi.new("int64_t[]", list(sizes)), ffi.new("int64_t[]", list(shape or (0,)))
+        known = [max(size, 0) for size in shape or (0,)]
+        held = ffi.new("int64_t[]", list(sizes)), ffi.new("int64_t[]", known)
         boxes.rank, boxes.sizes, boxes.shape = len(sizes), *held
         boxes.starts = ffi.from_buffer("int64_t[]", starts)
         output.column, output.boxes, output.capacity = column, boxes, data.nbytes

@@ -570,9 +570,10 @@ class UniRecordDataset(Generic[Given]):
             random: ``transform`` gets a ``numpy.random.Generator`` as its second argument, keyed by seed, epoch and
                 row: the same for a sample on any number of threads or ranks, and after any resume. Each draw of a row
                 that may come again in an epoch has one of its own.
-            crops: by the name of a column of arrays of one shape a ``unirecord.Crop``: of each value, a box of that
-                size is read, and no more of a column in chunks than it touches. Its place is drawn by seed, epoch, row
-                and column: the same on any number of threads or ranks, and after any resume.
+            crops: by the name of a column of bytes, or of arrays of one free dimension at most, a ``unirecord.Crop``:
+                of each value, a box of that size is read, and no more of a column in chunks than it touches. Its place
+                is drawn by seed, epoch, row and column: the same on any number of threads or ranks, and after any
+                resume. A value that is smaller is a ValueError, which names its row.
             return_places: batches have where each crop begins, int64 [batch, dimensions], under the name of the column
                 and ``_place``.
         """

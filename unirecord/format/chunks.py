@@ -24,10 +24,13 @@ __all__ = [
     "chunk_sizes",
     "chunked_blobs",
     "chunks_in",
+    "cut_cells",
     "cut_values",
+    "joined_cells",
     "joined_values",
     "per_row",
     "pieces_of_cells",
+    "shape_of_value",
     "stored_shape_of_chunks",
 ]
 
@@ -42,8 +45,23 @@ def chunked_blobs(schema: Schema) -> list[tuple[int, int, Column]]:
 
 
 def stored_shape_of_chunks(column: Column) -> U64:
-    """What the index holds of how values are cut: of arrays their shape and that of a chunk, else a chunk's size."""
-    return np.array([*(column.shape or ()), *(column.chunks or ())], np.uint64)
+    """What the index holds of how values are cut: of arrays their shape and that of a chunk, else a chunk's size.
+
+    A free dimension is 0.
+    """
+    return np.array([*(max(size, 0) for size in column.shape or ()), *(column.chunks or ())], np.uint64)
+
+
+def _along(column: Column) -> int:
+    """Bytes of an array for each element along its free dimension."""
+    assert column.shape is not None
+    return math.prod(size for size in column.shape if size != -1) * column.element_bytes
+
+
+def shape_of_value(column: Column, raw: int) -> tuple[int, ...]:
+    """The shape of an array of so many bytes, of a column with one free dimension at most."""
+    assert column.shape is not None
+    return tuple(raw // _along(column) if size == -1 else size for size in column.shape)
 
 
 @lru_cache(256)
@@ -61,7 +79,7 @@ def chunk_sizes(column: Column, raw: int) -> U64:
     """Bytes of the values of each chunk of a value of ``raw`` bytes; of one chunk alone, none: it has no table."""
     assert column.chunks is not None
     if column.shape is not None:
-        sizes = _array_chunks(column.shape, column.chunks, column.element_bytes)
+        sizes = _array_chunks(shape_of_value(column, raw), column.chunks, column.element_bytes)
     else:
         size = column.chunks[0]
         sizes = np.full(-(-raw // size), size, np.uint64)
@@ -73,11 +91,14 @@ def chunk_sizes(column: Column, raw: int) -> U64:
 def chunk_counts(column: Column, raw: U64) -> U64:
     """How many chunks the tables of values of so many bytes have; 0 where a value is one chunk."""
     assert column.chunks is not None
+    counts, whole, size = 1, raw, column.chunks[0]
     if column.shape is not None:
-        counts = math.prod(-(-whole // part) for whole, part in zip(column.shape, column.chunks, strict=True))
-        return np.full(len(raw), counts if counts > 1 else 0, np.uint64)
-    size = np.uint64(column.chunks[0])
-    found: U64 = raw // size + (raw % size != 0)
+        known = [(d, c) for d, c in zip(column.shape, column.chunks, strict=True) if d != -1]
+        counts = math.prod(-(-d // c) for d, c in known)
+        if not column.free_dims:
+            return np.full(len(raw), counts if counts > 1 else 0, np.uint64)
+        whole, size = raw // np.uint64(_along(column)), column.chunks[column.shape.index(-1)]
+    found: U64 = (whole // np.uint64(size) + (whole % np.uint64(size) != 0)) * np.uint64(counts)
     found[found < 2] = 0
     return found
 
@@ -109,6 +130,27 @@ def cut_values(column: Column, values: npt.NDArray[Any]) -> npt.NDArray[np.uint8
     assert column.shape is not None
     assert column.chunks is not None
     return values_cut(values, column.shape, column.chunks, column.element_bytes)
+
+
+def cut_cells(column: Column, cells: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+    """Values of arrays with a free dimension, each with its elements in the order of its chunks."""
+    return [_arranged(values_cut, column, cell) for cell in cells]
+
+
+def joined_cells(column: Column, cells: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+    """The inverse of `cut_cells`."""
+    return [_arranged(values_joined, column, cell) for cell in cells]
+
+
+def _arranged(arrange: Any, column: Column, cell: bytes | memoryview) -> bytes | memoryview:
+    assert column.chunks is not None
+    shape = shape_of_value(column, len(cell))
+    chunks = [min(part, whole) for part, whole in zip(column.chunks, shape, strict=True)]
+    one_chunk = not len(cell) or len(shape) < 2 or tuple(chunks) == shape
+    if one_chunk or len(cell) != math.prod(shape) * column.element_bytes:
+        return cell
+    values = np.frombuffer(cell, np.uint8)[None]
+    return memoryview(arrange(values, shape, chunks, column.element_bytes)[0])
 
 
 def joined_values(column: Column, values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:

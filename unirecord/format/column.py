@@ -355,13 +355,19 @@ class Column:
         if self.shape is None and self.type in ("bytes", "text"):
             good = type(said) is int and 1 <= said < _MAX_CELL_BYTES
             return None if good else f"{self} is cut into chunks of so many bytes, at least 1, as in 65536"
-        if self.shape is None or self.free_dims:
-            return f"{self} cannot be cut into chunks: bytes, text and arrays of one shape can"
+        if self.shape is None:
+            return f"{self} cannot be cut into chunks: bytes, text and arrays can"
+        if self.free_dims > 1:
+            return (
+                f"{self} cannot be cut into chunks: arrays of one free dimension at most can, whose shape is known by "
+                "their length"
+            )
         good = (
             isinstance(said, list)
             and len(said) == len(self.shape)
             and all(
-                type(part) is int and 1 <= part <= whole for part, whole in zip(said, self.shape, strict=True)
+                type(part) is int and 1 <= part <= (_MAX_CELL_BYTES - 1 if whole == -1 else whole)
+                for part, whole in zip(said, self.shape, strict=True)
             )
         )
         return (

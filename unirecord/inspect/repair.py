@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..errors import BusyError, CorruptionError, ExistsError, FormatError, SchemaError, UniRecordError
 from ..format import layout
-from ..format.chunks import chunk_counts, chunked_blobs, joined_values
+from ..format.chunks import chunk_counts, chunked_blobs, joined_cells, joined_values
 from ..format.column import Column
 from ..format.metadata import pack_user
 from ..format.page import (
@@ -418,7 +418,8 @@ def _blobs(
             view = memoryview(some.data)
             bounds = zip(some.starts.tolist(), (some.starts + some.sizes).tolist(), strict=True)
             cells += [view[a:b] for a, b in bounds]
-        yield ColumnData(cells, valid)
+        arrays = column.chunks is not None and column.is_array
+        yield ColumnData(joined_cells(column, cells) if arrays else cells, valid)
 
 
 # Makes the manifest of a directory anew from the parts that are there, or corrects what it says of them.

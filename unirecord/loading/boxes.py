@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchemaError
+from ..format.chunks import shape_of_value
 from ..format.column import Column
 from ..format.values import array_in_cell
 from ..order.spec import check_integer
@@ -33,8 +34,10 @@ class Crop:
 
     shape: tuple[int, ...]
 
-    def __init__(self, shape: Sequence[int]) -> None:
-        """Take a size for each dimension of the arrays, as in ``Crop((1, 64, 64))``."""
+    def __init__(self, shape: int | Sequence[int]) -> None:
+        """Take a size for each dimension of the arrays, as in ``Crop((1, 64, 64))``; of bytes a number of them."""
+        if isinstance(shape, int | np.integer) and not isinstance(shape, bool):
+            shape = (int(shape),)
         if isinstance(shape, str | bytes) or not isinstance(shape, Sequence | np.ndarray):
             raise TypeError(
                 f"a crop has a size for each dimension, as in Crop((1, 64, 64)); got {shape!r:.100}"
@@ -46,7 +49,7 @@ def cropped_columns(columns: Sequence[Column], crops: Mapping[str, Crop]) -> lis
     """The columns as batches have them, with the shape of its crop where there is one.
 
     Raises:
-        SchemaError: there is no such column, or it does not have arrays of one shape.
+        SchemaError: there is no such column, or it has no values that boxes are taken of.
         ValueError: a crop has other dimensions than the arrays, or is larger.
         TypeError: it is no `Crop`.
     """
@@ -67,12 +70,22 @@ def cropped_columns(columns: Sequence[Column], crops: Mapping[str, Crop]) -> lis
 
 
 def _cropped(column: Column, crop: Crop) -> Column:
-    if column.shape is None or not column.fixed_bytes:
-        raise SchemaError(f"column {column.name!r} is {column}: crops are taken of arrays of one shape")
-    fits = len(crop.shape) == len(column.shape)
-    if not fits or any(size > whole for size, whole in zip(crop.shape, column.shape, strict=True)):
+    if column.type == "text" and not column.is_array:
+        raise SchemaError(
+            f"column {column.name!r} is {column}: a crop counts bytes, and could begin or end inside a character; "
+            "crops are taken of bytes and of arrays"
+        )
+    of_bytes = column.type == "bytes" and not column.is_array
+    if not of_bytes and (column.shape is None or column.free_dims > 1):
+        raise SchemaError(
+            f"column {column.name!r} is {column}: crops are taken of bytes, and of arrays of one free dimension at most"
+        )
+    shape = column.shape or (-1,)
+    fits = len(crop.shape) == len(shape)
+    if not fits or any(size > whole != -1 for size, whole in zip(crop.shape, shape, strict=True)):
         raise ValueError(f"column {column.name!r}: a crop of {crop.shape} does not fit {column}")
-    return replace(column, shape=crop.shape, packed_annotations=b"")
+    kind = "uint8" if of_bytes else column.type
+    return replace(column, type=kind, shape=crop.shape, packed_annotations=b"")
 
 
 def place_columns(
@@ -161,11 +174,16 @@ def part_of_value(parts: PartSet, ordinal: int, row: int, key: Any) -> Any:
     column = parts.schema.columns[ordinal]
     if not column.is_array:
         return _run_of_bytes(parts, ordinal, column, row, key)
-    if not column.fixed_bytes:
+    if column.free_dims > 1:
         return _of_whole(parts, ordinal, column, row, key)
     assert column.shape is not None
-    assert column.dtype is not None
-    box = box_of(key, column.shape, column.name)
+    shape = column.shape
+    if column.free_dims:
+        size = parts.value_size(ordinal, row)
+        if size is None:
+            return None
+        shape = shape_of_value(column, size)
+    box = box_of(key, shape, column.name)
     found = parts.read_boxes(ordinal, np.array([row], np.int64), box.sizes, np.array([box.starts], np.int64))
     if found.valid is not None and not found.valid[0]:
         return None
@@ -192,7 +210,7 @@ def _run_of_bytes(parts: PartSet, ordinal: int, column: Column, row: int, key: A
 
 
 def _of_whole(parts: PartSet, ordinal: int, column: Column, row: int, key: Any) -> Any:
-    """Of an array with free dimensions, which is read whole: it says its shape at its end."""
+    """Of an array with several free dimensions, which is read whole: it says its shape at its end."""
     found = parts.read(np.array([row], np.int64), [ordinal])[0]
     if found.valid is not None and not found.valid[0]:
         return None

@@ -464,7 +464,9 @@ class PartSet:
     def read_boxes(
         self, ordinal: int, rows: NDArray[np.int64], sizes: Sequence[int], starts: NDArray[np.int64]
     ) -> ColumnResult:
-        """A box of the value of each row (int64, contiguous) in a column of arrays of one shape, of bytes or of text.
+        """A box of the value of each row (int64, contiguous) in a column of arrays, of bytes or of text.
+
+        Of the dimensions of the arrays, one may be free.
 
         ``sizes`` are those of a box, and ``starts`` [n, dimensions] where it begins in each value, in which it lies. Of
         a column in chunks, the chunks that boxes touch are read alone.
@@ -479,8 +481,9 @@ class PartSet:
         """Bytes of the value of a row in a column of variable width, of which nothing is read; None for null."""
         column = self.schema.columns[ordinal]
         if column.nullable:
-            rows, none = np.array([row], np.int64), np.zeros((1, 1), np.int64)
-            if not self.read_boxes(ordinal, rows, (0,), none).valid[0]:  # type: ignore[index]
+            rank = len(column.shape or (0,))
+            rows, none = np.array([row], np.int64), np.zeros((1, rank), np.int64)
+            if not self.read_boxes(ordinal, rows, (0,) * rank, none).valid[0]:  # type: ignore[index]
                 return None
         return self._native.value_size(ordinal, row)
 

@@ -23,7 +23,7 @@ from ..core import (
 )
 from ..errors import ColumnError, SchemaError
 from ..format import layout, metadata
-from ..format.chunks import cut_values, pieces_of_cells
+from ..format.chunks import cut_cells, cut_values, pieces_of_cells
 from ..format.column import Codec, Column
 from ..format.layout import EndPage, Shape, file_kind
 from ..format.page import (
@@ -276,7 +276,12 @@ class Compressor:
             return batch
         columns = list(batch.columns)
         for i, column in self._arrays:
-            columns[i] = ColumnData(cut_values(column, np.asarray(columns[i].values)), columns[i].valid)
+            data = columns[i]
+            if column.fixed_bytes:
+                values: Any = cut_values(column, np.asarray(data.values))
+            else:
+                values = cut_cells(column, cells_of(column, data))
+            columns[i] = ColumnData(values, data.valid)
         return ColumnBatch(batch.rows, columns)
 
     def _compress(self, batch: ColumnBatch) -> ColumnBatch:
