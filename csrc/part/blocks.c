@@ -195,8 +195,9 @@ static ur_status want(ur_arrivals *wanted, ur_part *part, uint64_t block, ur_err
 ur_status ur_index_want(ur_arrivals *wanted, ur_part *part, uint32_t section, uint64_t first, uint64_t last, ur_error *error) {
   ur_vector elements = ur_vector_of(part, section);
   uint64_t base = elements.offset - part->header.header_bytes; /* exact: sections lie behind the head */
-  /* exact: elements of the section, here and below */
+  /* exact: elements of the section */
   uint64_t from = (base + first * elements.width) / UR_BLOCK_BYTES;
+  /* exact: likewise */
   uint64_t until = (base + (last + 1) * elements.width - 1) / UR_BLOCK_BYTES;
   ur_status status = UR_OK;
   for (uint64_t block = from; block <= until && status == UR_OK; block++)
