@@ -481,7 +481,7 @@ def packed(
     low, high = 0 if kind == 7 else int(there.min()), int(there.max())
     bits = max((high - low).bit_length(), 1)
     size = 8 * (-(-len(values) * bits // 64) + 1)
-    if bits > 56 or (4 * size > 3 * len(content) if kind == 7 else 3 * size > 2 * len(content)):
+    if bits > 56 or (size >= len(content) if kind == 7 else 3 * size > 2 * len(content)):
         return None
     most = 1 if column.base == "bool" and kind == 5 else int(np.iinfo(dtype).max)
     base = 0 if kind == 7 else min(low, most - (1 << bits) + 1)

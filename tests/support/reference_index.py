@@ -177,7 +177,7 @@ def packed(code: int, kind: int, width: int, content: bytes, null: list[bool]) -
     bits = max((high - low).bit_length(), 1)
     size = 8 * (-(-len(numbers) * bits // 64) + 1)
     base = 0 if kind == 7 else min(low, greatest - 2**bits + 1)
-    pays = 4 * size <= 3 * len(content) if kind == 7 else 3 * size <= 2 * len(content)
+    pays = size < len(content) if kind == 7 else 3 * size <= 2 * len(content)
     if bits > 56 or not pays or base < least:
         return None
     elements = [0 if none else number - base for number, none in zip(numbers, null, strict=True)]

@@ -44,9 +44,9 @@ def packing_of(span: tuple[int, int], width: int, least: int, greatest: int, row
 
 
 def code_packing(entries: int, rows: int) -> tuple[np.dtype[Any], Packing | None]:
-    """Dtype of the codes of a dictionary, and how ``rows`` of them are packed: into three quarters of their bytes."""
+    """Dtype of the codes of a dictionary, and how ``rows`` of them are packed: where that takes fewer bytes."""
     dtype, bits = np.min_scalar_type(max(entries - 1, 0)), max((entries - 1).bit_length(), 1)
-    pays = 4 * packed_bytes(rows, bits) <= 3 * dtype.itemsize * rows
+    pays = packed_bytes(rows, bits) < dtype.itemsize * rows
     return dtype, Packing(bits, 0) if pays else None
 
 

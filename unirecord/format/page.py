@@ -115,7 +115,7 @@ def row_sizes(schema: Schema, shape: Shape, rows: int, lengths: Sequence[npt.NDA
     return sizes
 
 
-_LEVEL = 3  # of zstd
+_LEVEL = 2  # of zstd: numbers and strings of few kinds take less than at 3, and less time
 _LEAST_SAVED = 512  # bytes, and at least an eighth: below, a scalar page stays as it is
 _JOIN_BELOW = 32_768  # mean bytes of a row up to which one copy is cheaper than handing the kernel each piece
 _ZEROS = bytes(layout.MEMORY_PAGE)
