@@ -7,8 +7,9 @@
 
 static const ur_column *column_of(const ur_group *group, int32_t column) { return &group->part->columns[column]; }
 
-/* Checks the blocks under the values of all rows, and starts loading the values. */
+/* Checks the blocks under the values of all rows. */
 static ur_status check_rows(const ur_group *group, const ur_vector *vector, int32_t column, ur_error *error) {
+  if (ur_vector_is_checked(group->part, vector, (uint64_t)group->count)) return UR_OK;
   for (int64_t i = 0; i < group->count; i++) {
     ur_status status = ur_vector_check(group->part, vector, (uint64_t)group->rows[i], error);
     if (status != UR_OK) return ur_blame(error, status, group, i, column);
@@ -24,10 +25,18 @@ static ur_status check_rows(const ur_group *group, const ur_vector *vector, int3
     memcpy(to + (uint64_t)ur_place(group, i) * (width), from + (uint64_t)rows[i] * (width), width);        \
   }
 
+/* Starts loading the eight bytes in which an element lies, of which some may be in the next line. */
+#define TOUCH(from)                       \
+  {                                       \
+    const uint8_t *ahead = (from);        \
+    __builtin_prefetch(ahead);            \
+    __builtin_prefetch(ahead + 7);        \
+  }
+
 /* The same of packed values, of a type of as many bytes. */
 #define GATHER_PACKED(T)                                                                                        \
   for (int64_t i = 0; i < n; i++) { /* exact: as in GATHER */                                                   \
-    if (i + AHEAD < n) __builtin_prefetch(from + ur_packed_place(bits, (uint64_t)rows[i + AHEAD]));             \
+    if (i + AHEAD < n) TOUCH(from + ur_packed_place(bits, (uint64_t)rows[i + AHEAD]))                           \
     T value = (T)(base + ur_packed_bits(from, bits, (uint64_t)rows[i]));                                        \
     memcpy(to + (uint64_t)ur_place(group, i) * sizeof value, &value, sizeof value); /* exact: likewise */       \
   }
@@ -46,11 +55,38 @@ static void gather_packed(const ur_group *group, const ur_vector *values, uint8_
   }
 }
 
-#define CODES 256 /* codes that are worked out before the first entry is copied */
+#define CODES 256                  /* codes that are worked out before the first entry is copied */
+#define NEAR_ENTRIES (1u << 18)    /* bytes of a dictionary that stays in cache, whose entries need not be touched ahead */
 
-static ur_status no_entry(const ur_vector *entries, uint64_t code, ur_error *error) {
-  return ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, entries->offset,
-                    "the value's code %" PRIu64 " has no entry in a dictionary of %" PRIu64, code, entries->count);
+/* Codes of some rows, each so many bits behind the one before. */
+#define LOAD_CODES(code)                                                                                   \
+  for (int64_t i = 0; i < n; i++) { /* exact: rows of the section */                                       \
+    if (i + AHEAD < left) TOUCH(from + ur_packed_place(bits, (uint64_t)rows[i + AHEAD]))                   \
+    found[i] = (uint32_t)(code);                                                                           \
+    most = found[i] > most ? found[i] : most;                                                              \
+  }
+
+/* The codes of rows [first, first + n) of the group; returns the greatest. */
+static uint32_t load_codes(const ur_group *group, const ur_vector *codes, int64_t first, int64_t n, uint32_t *found) {
+  const uint8_t *from = codes->data;
+  const int64_t *rows = group->rows + first;
+  const uint32_t bits = codes->bits != 0 ? codes->bits : 8 * codes->width; /* exact: 56 at most */
+  int64_t left = group->count - first;
+  uint32_t most = 0;
+  if (codes->bits != 0) LOAD_CODES(ur_packed_bits(from, bits, (uint64_t)rows[i]))
+  else if (bits == 8) LOAD_CODES(from[rows[i]])
+  else if (bits == 16) LOAD_CODES(ur_load16(from + 2 * (uint64_t)rows[i]))
+  else LOAD_CODES(ur_load32(from + 4 * (uint64_t)rows[i]))
+  return most;
+}
+
+static ur_status no_entry(const ur_group *group, const ur_vector *codes, const ur_vector *entries, int64_t first,
+                          int32_t column, ur_error *error) {
+  uint64_t code = ur_vector_load(codes, (uint64_t)group->rows[first]);
+  while (code < entries->count && first + 1 < group->count) code = ur_vector_load(codes, (uint64_t)group->rows[++first]);
+  ur_status status = ur_fail_at(error, UR_CORRUPT, UR_FILE_INDEX, entries->offset,
+                                "the value's code %" PRIu64 " has no entry in a dictionary of %" PRIu64, code, entries->count);
+  return ur_blame(error, status, group, first, column);
 }
 
 /* Copies the entries of some codes, of rows [first, first + n) of the group. */
@@ -73,22 +109,23 @@ static void copy_entries(const ur_group *group, int64_t first, int64_t n, const 
 static ur_status gather_coded(const ur_group *group, const ur_column *column, const ur_output *output, ur_error *error) {
   ur_vector codes = ur_vector_of(group->part, column->section[UR_SECTION_CODES]);
   ur_vector entries = ur_vector_of(group->part, column->section[UR_SECTION_DICTIONARY_ENTRIES]);
-  uint64_t bytes = entries.count * entries.width; /* exact: ur_parse_section() has checked it */
-  bool at_once = bytes / UR_BLOCK_BYTES <= (uint64_t)group->count; /* as many blocks as rows, or fewer */
+  bool at_once = entries.bytes / UR_BLOCK_BYTES <= (uint64_t)group->count; /* as many blocks as rows, or fewer */
+  bool near = entries.bytes <= NEAR_ENTRIES;
   ur_status status = check_rows(group, &codes, output->column, error);
-  if (status == UR_OK && at_once && group->count > 0) status = ur_index_check(group->part, entries.offset, bytes, error);
+  if (status == UR_OK && at_once && group->count > 0)
+    status = ur_index_check(group->part, entries.offset, entries.bytes, error);
   for (int64_t first = 0; first < group->count && status == UR_OK; first += CODES) { /* exact: rows of the group */
     uint32_t found[CODES];
     int64_t n = group->count - first < CODES ? group->count - first : CODES;
-    for (int64_t i = 0; i < n; i++) {
-      uint64_t code = ur_vector_load(&codes, (uint64_t)group->rows[first + i]);
-      status = code < entries.count ? UR_OK : no_entry(&entries, code, error);
-      if (status == UR_OK && !at_once) status = ur_vector_check(group->part, &entries, code, error);
+    if (load_codes(group, &codes, first, n, found) >= entries.count)
+      return no_entry(group, &codes, &entries, first, output->column, error);
+    for (int64_t i = 0; i < n && !near; i++) {
+      __builtin_prefetch(entries.data + (uint64_t)found[i] * entries.width);
+      if (!at_once) status = ur_vector_check(group->part, &entries, found[i], error);
       if (status != UR_OK) return ur_blame(error, status, group, first + i, output->column);
-      found[i] = (uint32_t)code; /* exact: a code has 4 bytes at most */
-      __builtin_prefetch(entries.data + code * entries.width);
     }
-    copy_entries(group, first, n, found, &entries, output->data);
+    if (near && !at_once) status = ur_index_check(group->part, entries.offset, entries.bytes, error);
+    if (status == UR_OK) copy_entries(group, first, n, found, &entries, output->data);
   }
   return status;
 }

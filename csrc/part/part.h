@@ -154,6 +154,7 @@ static inline ur_status ur_index_check(ur_part *part, uint64_t offset, uint64_t 
 typedef struct {
   const uint8_t *data;
   uint64_t offset;
+  uint64_t bytes;
   uint64_t count;
   uint32_t width;
   uint32_t bits; /* of a packed one, to whose elements `base` is added; else 0 */
@@ -163,7 +164,25 @@ typedef struct {
 static inline ur_vector ur_vector_of(const ur_part *part, uint32_t section) {
   const ur_section_entry *entry = &part->sections[section - 1];
   /* exact: ur_parse_section() has checked it */
-  return (ur_vector){part->index + entry->offset, entry->offset, entry->count, entry->width, entry->bits, entry->extra};
+  return (ur_vector){.data = part->index + entry->offset,
+                     .offset = entry->offset,
+                     .bytes = entry->bytes,
+                     .count = entry->count,
+                     .width = entry->width,
+                     .bits = entry->bits,
+                     .base = entry->extra};
+}
+
+/* Whether all blocks under a vector have been checked, which is asked where it has at most `most` of them. */
+static inline bool ur_vector_is_checked(const ur_part *part, const ur_vector *vector, uint64_t most) {
+  if (vector->bytes == 0) return true;
+  /* exact: in the body, which ur_parse_section() has checked */
+  uint64_t block = (vector->offset - part->header.header_bytes) / UR_BLOCK_BYTES;
+  uint64_t last = (vector->offset + vector->bytes - 1 - part->header.header_bytes) / UR_BLOCK_BYTES;
+  if (last - block >= most) return false;
+  for (; block <= last; block++)
+    if (!ur_index_is_checked(part, block)) return false;
+  return true;
 }
 
 /* Checks the block under element i (elements never lie across blocks: widths are powers of two, starts multiples of 64), or,
