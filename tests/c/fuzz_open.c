@@ -17,7 +17,7 @@
 #include "expect.h"
 #include "unirecord_internal.h"
 
-enum { MOST_COLUMNS = 256, MOST_ROWS = 64, MOST_BYTES = 1 << 20, SECTION_KINDS = 18 };
+enum { MOST_COLUMNS = 256, MOST_ROWS = 64, MOST_BYTES = 1 << 20, SECTION_KINDS = 24, CHUNK_SHAPE = 20, ARRAY = 32, MOST_RANK = 32, MOST_BOXES = 4 };
 
 static uint32_t load32(const uint8_t *at) { return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24; }
 static uint64_t load64(const uint8_t *at) { return load32(at) | (uint64_t)load32(at + 4) << 32; }
@@ -127,6 +127,34 @@ static void read_rows(ur_set *set, const int64_t *rows, int64_t n, const ur_colu
   }
 }
 
+/* Boxes of the columns that are cut into chunks, row by row: of arrays their later half, of bytes three from the second on. */
+static void read_boxes(ur_set *set, ur_part *part, const int64_t *rows, int64_t n, const ur_column_info *columns, int32_t count) {
+  for (int32_t c = 0; c < count; c++) {
+    int64_t shape[MOST_RANK] = {0}, sizes[MOST_RANK] = {3}, starts[MOST_RANK] = {1};
+    ur_boxes boxes = {.rank = 1, .sizes = sizes, .starts = starts};
+    ur_section section;
+    ur_error error = {0};
+    if (!columns[c].chunked || ur_part_section(part, CHUNK_SHAPE, c, &section) != UR_OK) continue;
+    if (ur_part_check(part, &section, 0, section.bytes, &error) != UR_OK) continue;
+    if (columns[c].type == ARRAY) {
+      boxes.rank = (int32_t)(section.bytes / 16);
+      EXPECT(boxes.rank <= MOST_RANK);
+      for (int32_t d = 0; d < boxes.rank; d++) {
+        shape[d] = (int64_t)load64(section.data + 8 * d);
+        sizes[d] = shape[d] > 1 ? shape[d] / 2 : shape[d];
+        starts[d] = shape[d] - sizes[d];
+      }
+      boxes.shape = shape;
+    }
+    for (int64_t r = 0; r < n && r < MOST_BOXES; r++) {
+      uint8_t box[4096], valid = 0;
+      ur_output output = {.column = c, .data = box, .capacity = sizeof box, .valid = &valid, .boxes = &boxes};
+      ur_status status = ur_set_read(set, rows + r, 1, &output, 1, &error);
+      if (status != UR_OK && status != UR_TOO_SMALL) expect_error(status, &error);
+    }
+  }
+}
+
 static void look_at_part(ur_set *set) {
   ur_part *part = NULL;
   ur_error error = {0};
@@ -154,6 +182,7 @@ static void look_at_part(ur_set *set) {
   for (int64_t r = 0; r < info.rows && n < MOST_ROWS / 2; r++) rows[n++] = r;
   for (int64_t r = info.rows - 1; r >= 0 && n < MOST_ROWS; r--) rows[n++] = r;
   if (n > 0) read_rows(set, rows, n, columns, count);
+  read_boxes(set, part, rows, n, columns, count);
   ur_set_advise(set, rows, n);
   ur_part_release(part);
 }

@@ -25,7 +25,7 @@ def write_otherwise(
     *,
     alone: bool,
 ) -> None:
-    """The records as a part with other units, groups, zones and dictionaries, and things of a later version.
+    """The records as a part with other units, groups, zones, chunks and dictionaries, and things of a later version.
 
     ``alone``: it is a dataset by itself; parts that are opened together have the same logical types.
     """
@@ -64,7 +64,15 @@ def _column(name: str, spec: Any, pick: random.Random, alone: bool) -> Col:
     said: dict[str, Any] = {"unit": "ms"} if pick.random() < 0.2 else {}
     if pick.random() < 0.2 and alone:
         said["logical"] = {"type": "of a later version", "how": [1.5, None]}
-    return Col(name, base, given.get("shape"), given["type"] != base, said, codec, dictionary)
+    shape = given.get("shape")
+    chunks = None
+    if shape is not None and min(shape) > 0:
+        chunks = [pick.randint(1, d) for d in shape]
+    elif base in ("bytes", "text"):
+        chunks = [pick.choice([1, 3, 100])]
+    if pick.random() < 0.5:
+        chunks = None
+    return Col(name, base, shape, given["type"] != base, said, codec, dictionary, chunks)
 
 
 def _stored(column: Col, value: Any, pick: random.Random) -> bytes | None:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import msgpack
+import numpy as np
 import pytest
 import reseal
 from partgen import MadePart
@@ -18,6 +19,7 @@ from probe import Probe, Refused, expected, probe_of, shape_of
 from process_counts import counters, resident
 from reference import Bad, read_data
 from small_parts import (
+    chunked_part,
     compressed_part,
     fixed_part,
     later_part,
@@ -63,6 +65,7 @@ NEWER = {
     "compressed": compressed_part,
     "of later types": later_part,
     "packed": packed_part,
+    "in chunks": chunked_part,
 }
 DATA_FIELDS = [
     (8, 2),
@@ -152,7 +155,7 @@ def test_a_column_table_that_says_something_else_is_refused(tmp_path: Path, kind
             assert not verify(made.path, threads=1).ok, (at, value)
 
 
-@pytest.mark.parametrize("kind", [*MAKERS, "nullable", "compressed"])
+@pytest.mark.parametrize("kind", [*MAKERS, "nullable", "compressed", "in chunks"])
 def test_hostile_page_headers_and_scalar_pages(tmp_path: Path, kind: str) -> None:
     """The C reader does not look at pages; the tools that rebuild and salvage do."""
     made = (MAKERS | NEWER)[kind](tmp_path / "part.urec")
@@ -178,6 +181,85 @@ def test_hostile_page_headers_and_scalar_pages(tmp_path: Path, kind: str) -> Non
                 except (Bad, UnicodeDecodeError):
                     assert not verify(made.path, threads=1).ok, (kind, at, field, value)
     print(f"{kind}: {tried} hostile pages")
+
+
+def chunk_sections(index: bytes) -> list[tuple[int, int, int, int]]:
+    """(kind, column, place, bytes) of the sections of chunks."""
+    columns, count = struct.unpack_from("<II", index, 64)
+    entries = [struct.unpack_from("<HHIQQ", index, 192 + 32 * columns + 48 * n) for n in range(count)]
+    return [(kind, column, at, size) for kind, column, _, at, size in entries if 20 <= kind <= 23]
+
+
+def parts_of(path: Path) -> list[bytes | None]:
+    """A part of each value of the columns in chunks that touches some of them, as it is read by chunks."""
+    with unirecord.UniRecordDataset(path) as ds:
+        return [
+            None if value is None else bytes(memoryview(value).tobytes())
+            for i in range(len(ds))
+            for name, key in (
+                ("plain", np.s_[1:4, 3:]),
+                ("field", np.s_[1:]),
+                ("log", np.s_[5:20]),
+                ("text", np.s_[9:40]),
+            )
+            for value in [ds.read_part(i, name, key)]
+        ]
+
+
+def test_hostile_tables_of_chunks_in_the_index(tmp_path: Path) -> None:
+    """Shapes, first entries, ends and digests of chunks: readers give right values or refuse, verify finds each."""
+    made = chunked_part(tmp_path / "part.urec")
+    probe, want, parts = probe_of(made), expected(made.raw, shape_of(made)), parts_of(made.path)
+    found, tried = chunk_sections(made.index), 0
+    assert {kind for kind, *_ in found} == {20, 21, 22, 23}
+    for kind, column, place, size in found:
+        width = 4 if kind == 22 else 8
+        for at in range(place, place + size, width):
+            truth = int.from_bytes(made.index[at : at + width], "little")
+            for value in {
+                edge % 2 ** (8 * width) for edge in [*EDGES[:: 4 if kind == 23 else 1], truth - 1, truth + 1]
+            }:
+                index = bytearray(made.index)
+                index[at : at + width] = value.to_bytes(width, "little")
+                if index == made.index:
+                    continue
+                tried += 1
+                if tried % stride(1, 3):
+                    continue
+                reseal.index(index, made.data)
+                Path(f"{made.path}.idx").write_bytes(index)
+                with contextlib.suppress(Refused):
+                    assert probe.read() == want, (kind, column, at, value)
+                with contextlib.suppress(unirecord.UniRecordError):
+                    assert parts_of(made.path) == parts, (kind, column, at, value)
+                assert not verify(made.path, threads=1).ok, (kind, column, at, value)
+                tools_survive(made.path, tmp_path / "out.urec", salvage=tried % 5 == 0)
+    assert tried > 1000
+
+
+def test_hostile_tables_of_chunks_in_scalar_pages(tmp_path: Path) -> None:
+    """Lengths and digests of chunks, with right digests of the page and of the content over them."""
+    made = chunked_part(tmp_path / "part.urec")
+    probe, want = probe_of(made), expected(made.raw, shape_of(made))
+    tried = 0
+    for at, page_kind, size in reseal.pages(made.data):
+        if page_kind != 1 or made.data[at + 6]:
+            continue
+        for field in range(64, 64 + size, 4):
+            content = bytearray(made.data)
+            content[at + field] ^= 1
+            reseal.page_header(content, at, size)
+            reseal.content(content)
+            index = bytearray(made.index)
+            reseal.index(index, content)
+            made.path.write_bytes(content)
+            Path(f"{made.path}.idx").write_bytes(index)
+            with contextlib.suppress(Refused):
+                assert probe.read() == want, field  # readers take what the index says
+            assert not verify(made.path, threads=1).ok, field
+            tools_survive(made.path, tmp_path / "out.urec", salvage=field % 5 == 0)
+            tried += 1
+    assert tried > 100
 
 
 def tiny_claim(rows: int) -> tuple[bytes, bytes]:
@@ -286,7 +368,7 @@ def test_hostile_metadata_is_refused_with_an_error_of_ours(tmp_path: Path, meta:
         unirecord.UniRecordDataset(made.path)
 
 
-@pytest.mark.parametrize("kind", [*MAKERS, "nullable", "compressed", "of later types"])
+@pytest.mark.parametrize("kind", [*MAKERS, "nullable", "compressed", "of later types", "in chunks", "packed"])
 def test_tools_survive_hostile_indexes(tmp_path: Path, kind: str) -> None:
     """Random numbers in the index, right digests, and a data file that makes repair ask the index."""
     made = (MAKERS | NEWER)[kind](tmp_path / "part.urec")

@@ -12,7 +12,7 @@ from partgen import MadePart
 from partgen_bytes import data_file
 from probe import Probe, Refused, expected, probe_of, shape_of
 from reference import Bad, read_data, read_part
-from small_parts import compressed_part, fixed_part, nullable_part, scalar_part, variable_part
+from small_parts import chunked_part, compressed_part, fixed_part, nullable_part, scalar_part, variable_part
 
 MAKERS = {
     "variable": variable_part,
@@ -20,6 +20,7 @@ MAKERS = {
     "scalar": scalar_part,
     "nullable": nullable_part,
     "compressed": compressed_part,
+    "in chunks": chunked_part,
 }
 
 

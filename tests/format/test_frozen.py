@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import msgpack
+import numpy as np
 import pytest
 from frozen_samples import LOGICAL, PARTS
 from probe import Probe, expected
@@ -56,6 +57,16 @@ def test_frozen_logical_types_and_those_of_later_versions_are_known_as_ever(tmp_
         assert not ds.schema["big"].is_known
 
 
+def test_parts_of_frozen_chunks_are_read_as_ever() -> None:
+    folder = FROZEN[0].parent
+    raw = msgpack.unpackb((folder / "chunked.rows").read_bytes())
+    with unirecord.UniRecordDataset(folder / "chunked.urec") as ds:
+        for i, row in enumerate(raw):
+            value = np.frombuffer(row[1], np.uint16).reshape(5, 6)
+            assert (ds.read_part(i, "plain", np.s_[1:4, 3:]) == value[1:4, 3:]).all()
+            assert ds.read_part(i, "log", np.s_[5:20]) == (None if row[3] is None else row[3][5:20])
+
+
 @pytest.fixture
 def frozen_directory(tmp_path: Path) -> Path:
     """Two compressed parts with dictionaries of their own, annotations, and an entry of a later version."""
@@ -75,7 +86,7 @@ def test_frozen_directory_is_read_and_appended_to_as_ever(frozen_directory: Path
     assert [row["text"] for row in before] == [None if row[2] is None else row[2].decode() for row in want]
     assert [row["fixed"].tobytes() for row in before] == [row[3] for row in want]
     assert dataset.metadata == {"made": "by a test"}
-    assert dataset.schema["n"].annotations == {"classes": ["cat", "dög"], "scale": 1e-05}
+    assert dataset.schema["n"].annotations == {"words": ["cat", "dög"], "scale": 1e-05}
     with unirecord.append(frozen_directory) as writer:
         writer.write(before[1])
     assert stored(frozen_directory) == [*want, want[1]]

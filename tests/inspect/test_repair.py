@@ -10,7 +10,7 @@ import reseal
 from partgen import MadePart, generate
 from reference import read_part
 from reference_directory import read_directory
-from small_parts import fixed_part, nullable_part, scalar_part, variable_part
+from small_parts import chunked_part, fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord
 from unirecord.inspect.repair import repair
@@ -21,6 +21,7 @@ MAKERS = {
     "fixed": fixed_part,
     "scalar": scalar_part,
     "nullable": nullable_part,
+    "in chunks": chunked_part,
 }
 
 

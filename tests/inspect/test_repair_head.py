@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_parts import fixed_part, nullable_part, scalar_part, variable_part
+from small_parts import chunked_part, fixed_part, nullable_part, scalar_part, variable_part
 
 import unirecord
 from unirecord.inspect.repair import repair
@@ -16,6 +16,7 @@ MAKERS = {
     "fixed": fixed_part,
     "scalar": scalar_part,
     "nullable": nullable_part,
+    "in chunks": chunked_part,
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from partgen import generate
-from small_parts import compressed_part, fixed_part, nullable_part, scalar_part, variable_part
+from small_parts import chunked_part, compressed_part, fixed_part, nullable_part, scalar_part, variable_part
 from sweeps import stride
 
 import unirecord
@@ -26,6 +26,7 @@ MAKERS = {
     "scalar": scalar_part,
     "nullable": nullable_part,
     "compressed": compressed_part,
+    "in chunks": chunked_part,
 }
 
 

@@ -1,4 +1,4 @@
-"""One case by its number: a sound part, its changes, and the nine operations on it."""
+"""One case by its number: a sound part, its changes, and the ten operations on it."""
 
 from __future__ import annotations
 

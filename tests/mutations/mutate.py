@@ -149,7 +149,7 @@ def other_tree(tree: Any, pick: random.Random) -> Any:
         if kind < 0.1:
             return {name: node for name, node in tree.items() if name != key}
         if kind < 0.2:
-            return {**tree, pick.choice(["x", "", "schema", "logical", 1, b"k"]): tree[key]}
+            return {**tree, pick.choice(["x", "", "schema", "logical", "chunks", 1, b"k"]): tree[key]}
         return {**tree, key: other_tree(tree[key], pick)}
     if isinstance(tree, list) and tree and pick.random() < 0.85:
         at = pick.randrange(len(tree))

@@ -1,4 +1,4 @@
-"""Nine things a user does with a dataset; each ends with values, a report, or an error that a user can act on."""
+"""Ten things a user does with a dataset; each ends with values, a report, or an error that a user can act on."""
 
 from __future__ import annotations
 
@@ -71,6 +71,22 @@ def batches(case: Case) -> None:
             for values in zip(*columns.values(), strict=True):
                 case.keep(at, dict(zip(columns, values, strict=True)))
                 at += 1
+
+
+def parts(case: Case) -> None:
+    """A part of a value is that of the whole value, where both are given."""
+    with UniRecordDataset(case.path, **case.options) as ds:
+        columns = [column for column in ds.schema if column.chunks is not None]
+        for column in columns:
+            for i in range(min(len(ds), 5)):
+                with contextlib.suppress(*ALLOWED):
+                    part = ds.read_part(i, column.name, np.s_[1:])
+                    case.digest.update(repr(freeze(part)).encode())
+                    whole = ds[i][column.name]
+                    if isinstance(whole, str):
+                        whole = whole.encode()
+                    if freeze(part) != freeze(None if whole is None else whole[1:]):
+                        raise Wrong(f"a part of sample {i}, column {column.name!r}, is not that of its value")
 
 
 def query(case: Case) -> None:
@@ -179,5 +195,5 @@ def _values(column: Any) -> Iterator[Any]:
 
 OPERATIONS: dict[str, Callable[[Case], None]] = {
     operation.__name__: operation
-    for operation in (opened, by_index, batches, query, describe, verify, repair, rewritten, inspect)
+    for operation in (opened, by_index, batches, parts, query, describe, verify, repair, rewritten, inspect)
 }

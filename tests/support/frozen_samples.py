@@ -21,6 +21,7 @@ from partgen import MadePart, fill, write
 from partgen_bytes import Col, Spec, in_order
 from reference_rules import wide_digest
 from small_parts import (
+    chunked_part,
     compressed_part,
     fixed_part,
     later_part,
@@ -108,6 +109,7 @@ PARTS: dict[str, Callable[[Path], MadePart]] = {
     "logical": logical_part,
     "objects": objects_part,
     "packed": packed_part,
+    "chunked": chunked_part,
 }
 
 
@@ -121,7 +123,7 @@ def write_set(folder: Path) -> None:
             folder / f"part-{number:06d}-{part_id[:4].hex()}.urec", part_id=part_id, seed=10 + number
         )
         first, *others = made.spec.columns
-        made.spec.columns = [replace(first, annotations={"classes": ["cat", "dög"], "scale": 1e-05}), *others]
+        made.spec.columns = [replace(first, annotations={"words": ["cat", "dög"], "scale": 1e-05}), *others]
         made.spec.columns[2].dictionary += b"another" * number
         made.spec.user = {"made": "by a test"}
         write(made)

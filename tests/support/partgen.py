@@ -275,8 +275,24 @@ def cut(r: random.Random, spec: Spec) -> None:
             c.chunks = [r.choice([1, 2, 7, 64, 1000])]
 
 
-def generate(seed: int, folder: Path, name: str = "part.urec", *, rows: int | None = None) -> MadePart:
-    """Write the legal part number `seed` into `folder` as `name` and its index."""
+def add_later(r: random.Random, spec: Spec) -> None:
+    """Columns of types of a later version among the others: scalars of any width, and blobs."""
+    for number in range(r.randint(1, 3)):
+        is_blob = bool(spec.blobs) and r.random() < 0.5
+        width = 2 ** r.randint(0, 6)
+        base = f"type{r.randint(128, 191)}" if is_blob else f"type{r.randint(64, 127)}:{width}"
+        found = Col(
+            f"later {number}", base, None, r.random() < 0.4, codec=r.choice([0, 0, 1]) if is_blob else 0
+        )
+        if is_blob and spec.row_bytes:
+            spec.group_rows = 0  # rows are of many sizes now
+        spec.columns.insert(r.randint(0, len(spec.columns)), found)
+
+
+def generate(
+    seed: int, folder: Path, name: str = "part.urec", *, rows: int | None = None, later: bool = False
+) -> MadePart:
+    """Write the legal part number `seed` into `folder` as `name` and its index; `later`: with unknown types."""
     r = random.Random(seed)
     biggest = 200 if seed % 50 == 7 else 6
     drawn = r.choice([0, 1, 2, r.randint(3, 40), r.randint(3, 40)])
@@ -284,6 +300,8 @@ def generate(seed: int, folder: Path, name: str = "part.urec", *, rows: int | No
         drawn = r.choice([8191, 8192, 8193, 300])
     rows = drawn if rows is None else rows
     spec = specification(r, rows)
+    if later:
+        add_later(random.Random(f"later {seed}"), spec)
     made = MadePart(Path(folder) / name, spec, [])
     fill(r, made, rows, biggest)
     return write(made)

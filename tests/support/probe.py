@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,14 @@ class Refused(Exception):
 class Probe:
     """Opens and reads the part at `path` again and again; buffers are made once, for `rows` rows of these columns."""
 
-    def __init__(self, path: Path, columns: list[tuple[bool, int]], rows: int) -> None:
-        """`columns`: for each, (nullable, bytes of a value or 0 when that varies)."""
+    def __init__(
+        self,
+        path: Path,
+        columns: list[tuple[bool, int]],
+        rows: int,
+        ordinals: Sequence[int] | None = None,
+    ) -> None:
+        """`columns`: for each, (nullable, bytes of a value or 0 when that varies); `ordinals`: which they are."""
         self.path, self.rows, self.columns = path, rows, columns
         self.error = ffi.new("ur_error *")
         self.set_out = ffi.new("ur_set **")
@@ -46,7 +53,7 @@ class Probe:
             offsets = ffi.NULL if fixed else ffi.new("int64_t[]", rows + 1)
             valid = ffi.new("uint8_t[]", rows + 1)
             self.kept.append([data, offsets, valid])
-            self.outputs[i].column, self.outputs[i].data = i, data
+            self.outputs[i].column, self.outputs[i].data = i if ordinals is None else ordinals[i], data
             self.outputs[i].capacity = rows * fixed if fixed else SMALL
             self.outputs[i].offsets, self.outputs[i].valid = offsets, valid
 
@@ -105,9 +112,10 @@ def expected(
     return out
 
 
-def probe_of(made: MadePart) -> Probe:
-    """A probe for a generated part."""
-    return Probe(made.path, shape_of(made), len(made.raw))
+def probe_of(made: MadePart, names: Sequence[str] | None = None) -> Probe:
+    """A probe for a generated part, of its columns of these names; of all if None."""
+    chosen = [i for i, c in enumerate(made.spec.columns) if names is None or c.name in names]
+    return Probe(made.path, [shape_of(made)[i] for i in chosen], len(made.raw), chosen)
 
 
 def shape_of(made: MadePart) -> list[tuple[bool, int]]:

@@ -106,12 +106,33 @@ def compressed_part(path: Path, *, part_id: bytes = b"z" * 16, seed: int = 6, un
         row: dict[str, Any] = {"n": np.int32(i), "plain": b"p" * i, "text": text, "fixed": fixed}
         row |= {"free": None if i == 4 else free, "bytes": noise}
         made.rows.append(row)
-        stored = [
-            v if v is None or isinstance(v, bytes) else v.encode() if isinstance(v, str) else v.tobytes()
-            for v in row.values()
-        ]
-        made.raw.append(stored)
+        made.raw.append([_bytes_of(v) for v in row.values()])
     return write(made)
+
+
+def chunked_part(path: Path, *, part_id: bytes = b"c" * 16, seed: int = 8, unit_rows: int = 2) -> MadePart:
+    """Columns in chunks, plain and compressed, with nulls and values of one chunk, beside one that is whole."""
+    columns = [Col("n", "int32"), Col("plain", "uint16", [5, 6], chunks=[2, 4])]
+    columns += [Col("field", "float32", [3, 16], True, codec=2, chunks=[1, 16])]
+    columns += [Col("log", "bytes", None, True, chunks=[7]), Col("whole", "bytes")]
+    columns += [Col("text", "text", None, codec=1, dictionary=b"light paper winter river", chunks=[32])]
+    spec = Spec(part_id, columns, ["n"], None, unit_rows=unit_rows)
+    spec.groups, spec.page_codecs = [4, 3], [0, 1]
+    made, r = MadePart(path, spec, []), random.Random(seed)
+    for i in range(7):
+        field = None if i == 2 else np.full((3, 16), i, np.float32)
+        row: dict[str, Any] = {"n": np.int32(i), "plain": np.arange(30, dtype=np.uint16).reshape(5, 6) * i}
+        row |= {"field": field, "log": None if i == 5 else r.randbytes(9 * i), "whole": b"w" * i}
+        row["text"] = "winter river paper light " * (2 * (i % 4))
+        made.rows.append(row)
+        made.raw.append([_bytes_of(v) for v in row.values()])
+    return write(made)
+
+
+def _bytes_of(v: Any) -> bytes | None:
+    if v is None or isinstance(v, bytes):
+        return v
+    return v.encode() if isinstance(v, str) else bytes(v.tobytes())
 
 
 def packed_part(path: Path, *, part_id: bytes = b"p" * 16, seed: int = 7) -> MadePart:
