@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from ...errors import SchemaError, did_you_mean
+from ..plugins import with_installed
 from .arrow import ARROW, LANCE, PARQUET
 from .csv import CSV
 from .images import IMAGES
@@ -19,7 +20,7 @@ from .webdataset import WEBDATASET
 
 __all__ = ["SINKS", "SINK_KINDS", "find_sink"]
 
-SINKS: Final[tuple[Sink, ...]] = (
+_OWN: Final[tuple[Sink, ...]] = (
     IMAGES,
     CSV,
     JSON_LINES,
@@ -32,6 +33,9 @@ SINKS: Final[tuple[Sink, ...]] = (
     MINDRECORD,
     LANCE,
     NPZ,
+)
+SINKS: Final[tuple[Sink, ...]] = with_installed(
+    _OWN, "unirecord.sinks", lambda found: found.kind if isinstance(found, Sink) else None
 )
 SINK_KINDS: Final = tuple(sink.kind for sink in SINKS)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from inspect import isabstract
+from typing import Any, Final
 
 from ...errors import did_you_mean
 from ...progress import Progress
+from ..plugins import with_installed
 from .arrayrecord import ArrayRecordFiles
 from .arrow_files import ArrowFiles
 from .bagz import BagzFiles
@@ -41,7 +43,7 @@ from .zarr_group import ZarrGroup
 __all__ = ["KINDS", "SOURCES", "elsewhere", "open_source", "source_type"]
 
 # The first one that recognises a path reads it: what has a mark of its own comes before what any folder could be.
-SOURCES: Final[tuple[type[Source], ...]] = (
+_OWN: Final[tuple[type[Source], ...]] = (
     PythonRecords,
     StoredDataset,
     CsvTable,
@@ -70,6 +72,16 @@ SOURCES: Final[tuple[type[Source], ...]] = (
     ArrowFiles,
     NpyFiles,
     FileFolder,
+)
+
+
+def _kind_of(found: Any) -> str | None:
+    is_one = isinstance(found, type) and issubclass(found, Source) and not isabstract(found)
+    return found.kind if is_one else None
+
+
+SOURCES: Final[tuple[type[Source], ...]] = with_installed(
+    _OWN, "unirecord.sources", _kind_of, before=MaskFolders
 )
 KINDS: Final = tuple(source.kind for source in SOURCES)
 
