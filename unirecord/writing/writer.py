@@ -396,8 +396,9 @@ def append(
     Args:
         path: the directory of a dataset.
         schema, index: the dataset's own by default; given, they must be the same.
-        max_part_bytes, extra, id, storage_options: as for ``Writer``.
+        max_part_bytes, extra, id: as for ``Writer``.
         scalar_codec: as for ``Writer``; None: as the dataset's last part has it.
+        storage_options: as for ``Writer``.
 
     Raises:
         MissingError: there is no dataset at ``path``; ``Writer`` makes one.
