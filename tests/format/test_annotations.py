@@ -68,6 +68,8 @@ def test_columns_are_equal_whatever_is_said_of_them() -> None:
     assert plain == Schema.parse(SCHEMA)
     assert not plain.says_the_same_as(Schema.parse(SCHEMA))
     assert plain.with_annotations_of(Schema.parse(SCHEMA)).says_the_same_as(Schema.parse(SCHEMA))
+    wider = Schema.parse({**SCHEMA, "label": {"type": "int64", "annotations": SAID["label"]}})
+    assert not wider.says_the_same_as(Schema.parse(SCHEMA))
 
 
 @pytest.mark.parametrize(
