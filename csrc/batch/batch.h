@@ -6,6 +6,12 @@
 #include "codec/codec.h"
 #include "set/set.h"
 
+/* Bytes of units, or of chunks, that are read into scratch memory at a time, unless one has more. Tests make it small: the
+ * sanitizer marks all of it anew at each allocation. */
+#ifndef UR_SCRATCH_BYTES
+#define UR_SCRATCH_BYTES (UINT64_C(8) << 20)
+#endif
+
 /* Consecutive entries of a plan that lie in one part. */
 typedef struct {
   int64_t part;

@@ -14,7 +14,6 @@
 #include "part/chunks.h"
 
 #define ROOM 1024                         /* pieces read together, at most */
-#define SCRATCH_BYTES (UINT64_C(8) << 20) /* bytes of them, unless one has more */
 #define WHOLE UINT64_MAX                  /* in place of the number of a chunk */
 
 /* A chunk that a box touches, or the cell of its value. */
@@ -147,7 +146,7 @@ static void cut(const cutting *work, const piece *job, const uint8_t *values) {
   }
   uint8_t *data = work->output->data + (uint64_t)place * work->box_bytes; /* exact: all n of them are in the output */
   ur_box_copy(grid->rank, grid->element, shared, data + ur_box_offset(grid->rank, grid->element, box, to), box,
-              values + ur_box_offset(grid->rank, grid->element, sizes, from), sizes);
+              values + ur_box_offset(grid->rank, grid->element, sizes, from), sizes, false);
 }
 
 static ur_status finish(cutting *work, const piece *job, ur_error *error) {
@@ -209,7 +208,7 @@ static ur_status make_room(cutting *work, uint64_t bytes, ur_error *error) {
   bool full = work->count == ROOM || bytes > work->scratch_size - work->scratch_used;
   ur_status status = full ? flush(work, error) : UR_OK;
   if (status != UR_OK || (work->scratch != NULL && bytes <= work->scratch_size)) return status;
-  uint64_t size = bytes < SCRATCH_BYTES ? SCRATCH_BYTES : bytes;
+  uint64_t size = bytes < UR_SCRATCH_BYTES ? UR_SCRATCH_BYTES : bytes;
   free(work->scratch);
   work->scratch = malloc(size);
   work->scratch_size = work->scratch == NULL ? 0 : size;

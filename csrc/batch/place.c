@@ -52,7 +52,7 @@ ur_status ur_column_decoding(ur_part *part, ur_column *column, const ur_decoder 
 }
 
 /* A cell of one frame, or of chunks. */
-static ur_status make_value(ur_part *part, uint64_t row, ur_column *column, ur_codec_context **context,
+static ur_status make_value(ur_part *part, uint64_t row, ur_column *column, ur_codec_context **context, bool streams,
                             const uint8_t *stored, uint64_t bytes, uint8_t *to, uint64_t raw, ur_error *error) {
   const ur_decoder *decoder = NULL;
   bool table = false;
@@ -61,7 +61,7 @@ static ur_status make_value(ur_part *part, uint64_t row, ur_column *column, ur_c
   if (status == UR_OK && column->info.chunked)
     status = ur_chunked_open(part, row, column, bytes, raw, &table, &cell, error);
   if (status != UR_OK) return status;
-  if (table) return ur_chunks_join(&cell, decoder, *context, stored, to, error);
+  if (table) return ur_chunks_join(&cell, decoder, *context, streams, stored, to, error);
   if (decoder != NULL) return ur_decode(decoder, *context, stored, bytes, to, raw, error);
   memcpy(to, stored, raw); /* exact: of one chunk, and so what is stored */
   return UR_OK;
@@ -79,8 +79,8 @@ ur_status ur_decode_cell(const ur_group *group, int64_t i, const ur_output *outp
     raw = (uint64_t)(output->offsets[place + 1] - output->offsets[place]);
     to = output->data + output->offsets[place]; /* exact: offsets that were measured */
   }
-  ur_status status =
-      make_value(group->part, (uint64_t)group->rows[i], column, context, stored, cell->bytes, to, raw, error);
+  ur_status status = make_value(group->part, (uint64_t)group->rows[i], column, context, ur_cell_streams(output, raw), stored,
+                                cell->bytes, to, raw, error);
   if (status == UR_OK) return UR_OK;
   if (status == UR_CORRUPT && error != NULL && error->file == UR_FILE_NONE) {
     error->file = UR_FILE_DATA;

@@ -13,10 +13,6 @@
 #include "io/cache.h"
 
 #define ROOM 4096                         /* cells read together, at most */
-/* Units read into scratch at a time. Tests make it small: the sanitizer marks all of it anew at each allocation. */
-#ifndef UR_SCRATCH_BYTES
-#define UR_SCRATCH_BYTES (UINT64_C(8) << 20)
-#endif
 
 /* One cell on its way: read straight to its destination, or out of a unit in scratch memory. */
 struct ur_reading {

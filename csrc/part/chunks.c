@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/copy.h"
 #include "base/hash.h"
 #include "unirecord_internal.h"
 
@@ -165,7 +166,7 @@ static ur_status take_room(const ur_grid *grid, uint8_t **room, ur_error *error)
   return *room != NULL ? UR_OK : ur_fail(error, UR_NO_MEMORY, "no memory for a chunk of %" PRIu64 " bytes", bytes);
 }
 
-ur_status ur_chunks_join(const ur_chunked *cell, const ur_decoder *decoder, ur_codec_context *context,
+ur_status ur_chunks_join(const ur_chunked *cell, const ur_decoder *decoder, ur_codec_context *context, bool streams,
                          const uint8_t *stored, uint8_t *value, ur_error *error) {
   const ur_grid *grid = &cell->grid;
   uint8_t *room = NULL;
@@ -179,8 +180,10 @@ ur_status ur_chunks_join(const ur_chunked *cell, const ur_decoder *decoder, ur_c
     const uint8_t *bytes = stored + place.offset; /* exact: inside the cell */
     uint8_t *to = room != NULL ? room : value + first[0] * grid->element; /* exact: inside the value */
     if (decoder != NULL) status = ur_decode(decoder, context, bytes, place.bytes, to, raw, error);
-    if (status == UR_OK && (decoder == NULL || room != NULL)) ur_grid_put(grid, number, value, room != NULL ? room : bytes);
+    if (status == UR_OK && (decoder == NULL || room != NULL))
+      ur_grid_put(grid, number, value, room != NULL ? room : bytes, streams);
   }
+  if (streams) ur_copy_settle();
   free(room);
   return status;
 }

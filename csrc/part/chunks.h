@@ -32,8 +32,9 @@ bool ur_chunk_is_checked(const ur_chunked *cell, uint64_t number);
 ur_status ur_chunk_check(const ur_chunked *cell, uint64_t number, const uint8_t *bytes, uint64_t size, uint64_t offset,
                          ur_error *error);
 
-/* Puts the chunks of a whole cell together to its value. decoder, context: NULL where they are not compressed. */
-ur_status ur_chunks_join(const ur_chunked *cell, const ur_decoder *decoder, ur_codec_context *context,
+/* Puts the chunks of a whole cell together to its value. decoder, context: NULL where they are not compressed. `streams`:
+ * whether the stores go past the caches (base/copy.h). */
+ur_status ur_chunks_join(const ur_chunked *cell, const ur_decoder *decoder, ur_codec_context *context, bool streams,
                          const uint8_t *stored, uint8_t *value, ur_error *error);
 
 /* What a column has noted of its chunks. */

@@ -2,6 +2,7 @@
 #include "part/grid.h"
 
 #include "base/check.h"
+#include "base/copy.h"
 #include "base/fail.h"
 #include "unirecord_internal.h"
 
@@ -73,7 +74,7 @@ uint64_t ur_box_offset(uint32_t rank, uint64_t element, const uint64_t *shape, c
 }
 
 void ur_box_copy(uint32_t rank, uint64_t element, const uint64_t *sizes, uint8_t *to, const uint64_t *to_shape,
-                 const uint8_t *from, const uint64_t *from_shape) {
+                 const uint8_t *from, const uint64_t *from_shape, bool streams) {
   uint64_t run = element; /* bytes that follow each other on both sides */
   uint64_t to_step[UR_MAX_RANK], from_step[UR_MAX_RANK], at[UR_MAX_RANK] = {0};
   uint32_t outer = rank;
@@ -92,7 +93,10 @@ void ur_box_copy(uint32_t rank, uint64_t element, const uint64_t *sizes, uint8_t
   for (;;) {
     uint64_t rows = outer > 0 ? sizes[outer - 1] : 1;
     uint64_t to_row = outer > 0 ? to_step[outer - 1] : 0, from_row = outer > 0 ? from_step[outer - 1] : 0;
-    for (uint64_t i = 0; i < rows; i++) memcpy(to + i * to_row, from + i * from_row, run);
+    for (uint64_t i = 0; i < rows; i++) {
+      if (streams) ur_copy_piece(to + i * to_row, from + i * from_row, run, UR_STREAM_AHEAD);
+      else memcpy(to + i * to_row, from + i * from_row, run);
+    }
     uint32_t d = outer > 0 ? outer - 1 : 0;
     while (d > 0) { /* the next one along the dimensions before these */
       d--;
@@ -108,18 +112,18 @@ void ur_box_copy(uint32_t rank, uint64_t element, const uint64_t *sizes, uint8_t
   }
 }
 
-void ur_grid_put(const ur_grid *grid, uint64_t number, uint8_t *value, const uint8_t *chunk) {
+void ur_grid_put(const ur_grid *grid, uint64_t number, uint8_t *value, const uint8_t *chunk, bool streams) {
   uint64_t at[UR_MAX_RANK], first[UR_MAX_RANK], sizes[UR_MAX_RANK];
   (void)ur_grid_chunk(grid, number, at, first, sizes);
   uint8_t *to = value + ur_box_offset(grid->rank, grid->element, grid->shape, first);
-  ur_box_copy(grid->rank, grid->element, sizes, to, grid->shape, chunk, sizes);
+  ur_box_copy(grid->rank, grid->element, sizes, to, grid->shape, chunk, sizes, streams);
 }
 
 void ur_grid_take(const ur_grid *grid, uint64_t number, const uint8_t *value, uint8_t *chunk) {
   uint64_t at[UR_MAX_RANK], first[UR_MAX_RANK], sizes[UR_MAX_RANK];
   (void)ur_grid_chunk(grid, number, at, first, sizes);
   const uint8_t *from = value + ur_box_offset(grid->rank, grid->element, grid->shape, first);
-  ur_box_copy(grid->rank, grid->element, sizes, chunk, sizes, from, grid->shape);
+  ur_box_copy(grid->rank, grid->element, sizes, chunk, sizes, from, grid->shape, false);
 }
 
 /* The grid of arrays that a caller has, and their bytes. */
@@ -158,7 +162,7 @@ ur_status ur_values_join(int32_t rank, const uint64_t *shape, const uint64_t *ch
   ur_status status = given_grid(rank, shape, chunk, element_bytes, &grid, &bytes, error);
   for (uint64_t i = 0; i < count && status == UR_OK; i++, out += bytes) /* exact: so many values are in memory */
     for (uint64_t number = 0; number < grid.chunks; number++) {
-      ur_grid_put(&grid, number, out, cells);
+      ur_grid_put(&grid, number, out, cells, false);
       cells += bytes_of_chunk(&grid, number);
     }
   return status;

@@ -32,15 +32,15 @@ uint64_t ur_grid_chunk(const ur_grid *grid, uint64_t number, uint64_t *at, uint6
 uint64_t ur_grid_before(const ur_grid *grid, const uint64_t *at, const uint64_t *sizes);
 
 /* Copies a box of so many elements along each dimension; `to` and `from` point at the first of them in arrays of these shapes,
- * in which it lies. */
+ * in which it lies. With `streams` its stores go past the caches: ur_copy_settle (base/copy.h) makes all of them seen. */
 void ur_box_copy(uint32_t rank, uint64_t element, const uint64_t *sizes, uint8_t *to, const uint64_t *to_shape,
-                 const uint8_t *from, const uint64_t *from_shape);
+                 const uint8_t *from, const uint64_t *from_shape, bool streams);
 
 /* Where the element at these places begins in an array that has it. */
 uint64_t ur_box_offset(uint32_t rank, uint64_t element, const uint64_t *shape, const uint64_t *at);
 
-/* Copies a whole chunk from where its elements lie one after the other to its place in a value, and back. */
-void ur_grid_put(const ur_grid *grid, uint64_t number, uint8_t *value, const uint8_t *chunk);
+/* Copies a whole chunk from where its elements lie one after the other to its place in a value, likewise, and back. */
+void ur_grid_put(const ur_grid *grid, uint64_t number, uint8_t *value, const uint8_t *chunk, bool streams);
 void ur_grid_take(const ur_grid *grid, uint64_t number, const uint8_t *value, uint8_t *chunk);
 
 #endif

@@ -88,7 +88,7 @@ static void boxes_are_their_elements(void) {
       elements *= sizes[d];
     }
     uint64_t offset = ur_box_offset(grid.rank, grid.element, grid.shape, start);
-    ur_box_copy(grid.rank, grid.element, sizes, box, sizes, value + offset, grid.shape);
+    ur_box_copy(grid.rank, grid.element, sizes, box, sizes, value + offset, grid.shape, turn % 2 == 0);
     for (uint64_t i = 0; i < elements; i++) {
       uint64_t left = i;
       for (uint32_t d = grid.rank; d-- > 0; left /= sizes[d]) at[d] = left % sizes[d];

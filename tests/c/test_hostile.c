@@ -105,7 +105,7 @@ static void mutate(part *p) {
       return;
     }
     case 3: { /* shorter or longer */
-      uint64_t left = 192 + draw(bytes - 192) / 8 * 8;
+      uint64_t left = 192 + (bytes > 192 ? draw(bytes - 192) / 8 * 8 : 0);
       if (draw(4) == 0) *(in_index ? &p->index_bytes : &p->data_bytes) = left;
       return;
     }
