@@ -120,6 +120,7 @@ static ur_status gather_coded(const ur_group *group, const ur_column *column, co
     if (load_codes(group, &codes, first, n, found) >= entries.count)
       return no_entry(group, &codes, &entries, first, output->column, error);
     for (int64_t i = 0; i < n && !near; i++) {
+      /* exact: an entry of the section */
       __builtin_prefetch(entries.data + (uint64_t)found[i] * entries.width);
       if (!at_once) status = ur_vector_check(group->part, &entries, found[i], error);
       if (status != UR_OK) return ur_blame(error, status, group, first + i, output->column);

@@ -178,6 +178,7 @@ static inline bool ur_vector_is_checked(const ur_part *part, const ur_vector *ve
   if (vector->bytes == 0) return true;
   /* exact: in the body, which ur_parse_section() has checked */
   uint64_t block = (vector->offset - part->header.header_bytes) / UR_BLOCK_BYTES;
+  /* exact: likewise, and it has bytes */
   uint64_t last = (vector->offset + vector->bytes - 1 - part->header.header_bytes) / UR_BLOCK_BYTES;
   if (last - block >= most) return false;
   for (; block <= last; block++)

@@ -162,6 +162,9 @@ class Content:
     Every byte that a value depends on goes through 128 bits on its way into it.
 
     Args:
+        part_id: of the part.
+        shape: how its pages are laid out.
+        table: its column table, as it lies.
         schema: the schema as the metadata has it.
     """
 
