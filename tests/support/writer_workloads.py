@@ -11,7 +11,8 @@ from writing import files, read, write
 
 from unirecord.writing.writer import append
 
-SCHEMA = {"n": "int32", "s": "string", "b": "bytes"}
+# Values of NEW lie in chunks, those of OLD and SAME are whole.
+SCHEMA = {"n": "int32", "s": "string", "b": {"type": "bytes", "chunks": 1_000}}
 OLD = [{"n": i, "s": f"old{i}", "b": bytes(50)} for i in range(6)]
 SAME = [{"n": i, "s": f"new{i}", "b": bytes(50)} for i in range(6)]  # sizes, too
 NEW = [{"n": i, "s": f"new{i}", "b": bytes(3_000)} for i in range(9)]

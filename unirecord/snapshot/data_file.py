@@ -233,7 +233,16 @@ class DataFile:
             ) from None
 
     def has_plain_scalars(self, head: DataHead) -> bool:
-        """Whether the writer was told not to compress scalar pages: the first is plain, though compressing it pays."""
+        """Whether the writer was told not to compress scalar pages: the first is plain, though compressing it pays.
+
+        CorruptionError, which names the file, where that page cannot be read.
+        """
+        try:
+            return self._leaves_scalars_plain(head)
+        except CorruptionError as error:
+            raise CorruptionError(f"{self.path}: {error}", path=self.path, offset=error.offset) from None
+
+    def _leaves_scalars_plain(self, head: DataHead) -> bool:
         offset = head.header.header_bytes
         while (header := self.page_header(head, offset)).kind != layout.PAGE_SCALAR:
             if header.kind == layout.PAGE_END:
