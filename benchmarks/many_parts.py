@@ -45,7 +45,7 @@ print(time.perf_counter() - began, time.process_time() - worked)
 def entry(dataset_id: bytes, number: int) -> PartEntry:
     part_id = manifest.part_id(dataset_id, number)
     name = manifest.part_name(number, part_id)
-    return PartEntry(name, part_id, 1, 1_000, 500, manifest.schema_digest(SCHEMA), f"{number:016x}")
+    return PartEntry(name, part_id, 1, 1_000, 500, manifest.schema_digest(SCHEMA), f"{number:032x}")
 
 
 def made(parts: int) -> tuple[Manifest, dict[str, bytes]]:
