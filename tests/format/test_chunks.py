@@ -469,6 +469,7 @@ def test_crops_are_read_ahead_from_a_store(tmp_path: Path, server: Server) -> No
     """By what crops take, not by what rows do: of these, four batches are many times what is read ahead."""
     cut_in_store(tmp_path / "bucket", None)
     crops = {"x": unirecord.Crop((8, 8))}
+    server.latency = 0.1  # so long are requests under way that those made meanwhile are seen beside them
     with unirecord.UniRecordDataset("s3://bucket/a.urec") as ds:
         batches = iter(ds.batches(1, crops=crops))
         next(batches)
