@@ -95,6 +95,15 @@ static void boxes_of_bytes(ur_set *set, const contents *found, int32_t column) {
   }
 }
 
+/* Also where as many dimensions as there are would fit. */
+static void boxes_of_another_rank_are_refused(ur_set *set) {
+  static const int64_t shape[3] = {5, 6, 1}, sizes[3] = {1, 1, 1}, starts[3] = {0, 0, 0};
+  uint8_t box[MOST], valid = 0;
+  ur_error error = {0};
+  EXPECT_EQUAL(read_box(set, 1, 3, 3, shape, sizes, starts, box, &valid, &error), UR_ARGUMENT);
+  EXPECT_EQUAL(read_box(set, 1, 3, 1, shape, sizes, starts, box, &valid, &error), UR_ARGUMENT);
+}
+
 static void copy_file(const char *from, const char *to, uint64_t damaged) {
   static uint8_t bytes[1 << 16];
   FILE *file = fopen(from, "rb");
@@ -156,6 +165,7 @@ int main(void) {
       ur_set *set = open_part(part_path, ways[io], verify);
       EXPECT_EQUAL(read_whole(set, &found, &error), UR_OK);
       values_are_whole(&found);
+      boxes_of_another_rank_are_refused(set);
       for (int again = 0; again < (verify == UR_VERIFY_FIRST ? 2 : 1); again++) {
         boxes_of_arrays(set, &found, 1, plain, 2);
         boxes_of_arrays(set, &found, 2, field, 4);

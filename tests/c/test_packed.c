@@ -74,6 +74,13 @@ static void expect_places(const made *it, int64_t n, uint32_t width) {
   free(out);
 }
 
+/* From -1 to 0 a byte is passed by: eight flags at once would carry into each other. */
+static void flags_from_minus_one_on_come_back(void) {
+  made it = make(64, 1, 1, UINT64_MAX);
+  expect_ranges(&it, 64, 1);
+  release(&it);
+}
+
 static void numbers_of_every_width_come_back(void) {
   static const int64_t counts[] = {1, 2, 7, 8, 9, 63, 64, 65, 200};
   for (uint32_t width = 1; width <= 8; width *= 2)
@@ -203,6 +210,7 @@ static void steps_of_impossible_widths_are_refused(void) {
 
 int main(void) {
   numbers_of_every_width_come_back();
+  flags_from_minus_one_on_come_back();
   what_is_left_of_the_last_words_is_zero();
   sizes_beyond_all_memory_are_told();
   ranges_of_packed_numbers_are_those_of_flat_ones();
