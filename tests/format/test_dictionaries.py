@@ -232,14 +232,6 @@ def test_what_stands_where_null_is_element_0_of_packed_values(tmp_path: Path) ->
 # What a hostile index may say of a dictionary.
 
 
-def entry_of(index: bytes, kind: int, column: int) -> int:
-    columns, sections = struct.unpack_from("<II", index, 64)
-    for at in range(192 + 32 * columns, 192 + 32 * columns + 48 * sections, 48):
-        if struct.unpack_from("<HH", index, at) == (kind, column):
-            return at
-    raise AssertionError((kind, column))
-
-
 @pytest.fixture
 def small(tmp_path: Path) -> Path:
     data = {name: columns(200)[name] for name in ("float64", "signed", "narrow")}
@@ -261,7 +253,7 @@ def put(kind: int, column: int, at: int, value: int, width: int) -> Callable[[by
     """Writes into the directory entry of a section."""
 
     def change(index: bytearray) -> None:
-        place = entry_of(index, kind, column) + at
+        place = reseal.entry_of(index, kind, column) + at
         index[place : place + width] = value.to_bytes(width, "little")
 
     return change
@@ -269,7 +261,7 @@ def put(kind: int, column: int, at: int, value: int, width: int) -> Callable[[by
 
 def far_code(index: bytearray) -> None:
     """Gives the first row of column 1 the greatest code that its bits have."""
-    at = entry_of(index, layout.SECTION_CODES, 1)
+    at = reseal.entry_of(index, layout.SECTION_CODES, 1)
     offset, width = struct.unpack_from("<Q", index, at + 8)[0], struct.unpack_from("<H", index, at + 40)[0]
     assert width == 3
     index[offset] |= 7
@@ -332,7 +324,7 @@ def test_other_entries_and_codes_are_found_by_verify(small: Path, column: int) -
 
     def other_bit(kind: int) -> Callable[[bytearray], None]:
         def change(index: bytearray) -> None:
-            index[struct.unpack_from("<Q", index, entry_of(index, kind, column) + 8)[0]] ^= 1
+            index[struct.unpack_from("<Q", index, reseal.entry_of(index, kind, column) + 8)[0]] ^= 1
 
         return change
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -212,15 +211,6 @@ def test_a_packed_vector_checks_the_blocks_that_it_reads_and_no_others() -> None
     assert asked[2:] == [(0, 400_000)]
 
 
-def entry_of(index: bytes, kind: int, column: int) -> int:
-    """Where the directory of an index has a section."""
-    columns, sections = struct.unpack_from("<II", index, 64)
-    for at in range(192 + 32 * columns, 192 + 32 * columns + 48 * sections, 48):
-        if struct.unpack_from("<HH", index, at) == (kind, column):
-            return at
-    raise AssertionError((kind, column))
-
-
 LIES = {
     "bits of 0": ("bits", 0),
     "a bit less": ("bits", 2),
@@ -248,7 +238,7 @@ def test_a_packed_section_that_says_what_cannot_be_is_refused(small: MadePart, l
     field, value = LIES[lie]
     at, width = PLACES[field]
     index = bytearray(small.index)
-    place = entry_of(index, layout.SECTION_VALUES, 0) + at
+    place = reseal.entry_of(index, layout.SECTION_VALUES, 0) + at
     index[place : place + width] = (value % 2 ** (8 * width)).to_bytes(width, "little")
     reseal.index(index, small.data)
     Path(f"{small.path}.idx").write_bytes(index)
@@ -276,7 +266,7 @@ def test_packing_outside_of_a_type_is_refused_by_the_tools() -> None:
 def test_other_elements_of_a_packed_section_are_found_by_verify(small: MadePart) -> None:
     for kind, column in [(5, 0), (5, 6), (7, 8)]:
         index = bytearray(small.index)
-        offset = int.from_bytes(index[(at := entry_of(index, kind, column)) + 8 : at + 16], "little")
+        offset = int.from_bytes(index[(at := reseal.entry_of(index, kind, column)) + 8 : at + 16], "little")
         index[offset] ^= 1
         reseal.index(index, small.data)
         Path(f"{small.path}.idx").write_bytes(index)

@@ -17,6 +17,15 @@ def seal(part_id: bytes, domain: int, place: int, content: bytes) -> int:
     return xxhash.xxh3_64_intdigest(content, (base + place * 0x9E3779B97F4A7C15) % 2**64)
 
 
+def entry_of(index: bytes, kind: int, column: int) -> int:
+    """Where the directory of an index has a section."""
+    columns, sections = struct.unpack_from("<II", index, 64)
+    for at in range(192 + 32 * columns, 192 + 32 * columns + 48 * sections, 48):
+        if struct.unpack_from("<HH", index, at) == (kind, column):
+            return at
+    raise AssertionError((kind, column))
+
+
 def _head(file: bytearray, header: int, header_domain: int, head_domain: int) -> None:
     """A header of `header` bytes ends with the digest of the rest of the head, and its own."""
     part_id, size = bytes(file[24:40]), int.from_bytes(file[20:24], "little")
