@@ -155,7 +155,7 @@ def test_quiet_says_nothing_of_what_went_well(
         ["compact", str(tmp_path / "a")],
         ["merge", str(tmp_path / "b"), str(data)],
         ["split", str(data), str(tmp_path / "c"), "x=0.5,y=0.5"],
-        ["restore", str(tmp_path / "a"), "--version", "1"],
+        ["restore", str(tmp_path / "a@1")],
         ["gc", str(tmp_path / "a")],
         ["verify", str(data)],
     ]

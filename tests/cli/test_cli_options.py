@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+import unirecord
 from unirecord import Writer
 from unirecord.cli import main
 from unirecord.cli.inspect import inspect_command
-from unirecord.cli.main import COMMANDS, Command
-from unirecord.cli.usage import CommandParser
+from unirecord.cli.main import COMMANDS, Command, make_command_line
+from unirecord.convert.sources import SOURCES
 
 VIEWS: dict[str, list[str]] = {
     "overview": [],
@@ -87,10 +90,34 @@ def test_an_option_of_inspect_is_obeyed_or_refused(
         assert (code, found != without) == (0, True), "it has no effect"
 
 
+def declared() -> Counter[str]:
+    """How often the room declares each option: as what commands take, or to a parser."""
+    calls = (
+        node
+        for file in (Path(unirecord.__file__).parent / "cli").glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", getattr(node.func, "attr", "")) in ("Argument", "add_argument")
+    )
+    words = (word.value for call in calls for word in call.args if isinstance(word, ast.Constant))
+    return Counter(word for word in words if word.startswith("--"))
+
+
+def test_each_option_is_declared_once() -> None:
+    """`--keep` is two: versions that `gc` keeps, and values that `add-columns` keeps."""
+    found = declared()
+    assert {option for option, times in found.items() if times > 1} == {"--keep"}
+    asked = {one.name: one for source in SOURCES for one in source.options}
+    assert all(asked[one.name] == one for source in SOURCES for one in source.options)
+    of_sources = {f"--{name.replace('_', '-')}" for name in asked}
+    assert not of_sources & found.keys()
+    parsers = [make_command_line(), *(command.parser() for command in COMMANDS)]
+    known = {option for parser in parsers for option in parser._option_string_actions}
+    assert known - {"-h", "--help"} == found.keys() | of_sources
+
+
 def test_every_option_of_inspect_is_tried() -> None:
-    parser = CommandParser()
-    inspect_command(parser)
-    known = set(parser._option_string_actions) - {"-h", "--help", "--debug"}
+    known = set(inspect_command.parser("inspect")._option_string_actions) - {"-h", "--help", "--debug"}
     assert known == set(OPTIONS) | {word for words in VIEWS.values() for word in words if word[:2] == "--"}
 
 

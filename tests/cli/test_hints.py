@@ -1395,9 +1395,9 @@ OF_FILES: Called = {
             next((at / "rows").glob("*.del-*")).unlink(),
             opened(at),
         ],
-        r"go back to a version without it: unirecord restore .* --version N \(unirecord log lists them\)",
+        r"go back to a version without it: unirecord restore .*@N \(unirecord log lists them\)",
         lambda at: (
-            main(["log", str(at / "rows")]) == main(["restore", str(at / "rows"), "--version", "1"]) == 0
+            main(["log", str(at / "rows")]) == main(["restore", str(at / "rows@1")]) == 0
             and len(opened(at)) == 3
         ),
     ),
@@ -2894,7 +2894,7 @@ OF_VALUES: Called = {
         lambda at: [unirecord.delete(damaged(at), rows=[1]), unirecord.repair(at / "damaged")],
         "put the damaged file back from a copy, or go back to a version before that by `unirecord restore`",
         lambda at: (
-            main(["restore", str(at / "damaged"), "--version", "2"]) == 0
+            main(["restore", str(at / "damaged@2")]) == 0
             and unirecord.repair(at / "damaged", output=at / "saved") and len(UniRecordDataset(at / "saved")) == 1
             and put_right(at) and unirecord.repair(at / "damaged") and len(list(UniRecordDataset(at / "damaged"))) == 2
         ),
@@ -3240,8 +3240,8 @@ COMMANDS: list[tuple[str, str, list[str]]] = [
     ),
     (
         "restore old",
-        "old@N or --version N, as `unirecord log old` lists",
-        ["log old", "restore old --version 1"],
+        "old@N, as `unirecord log old` lists",
+        ["log old", "restore old@1"],
     ),
     ("restore old", "which version", ["restore old@1"]),
     (
@@ -4051,8 +4051,8 @@ COMMANDS_SAID: list[tuple[Callable[[Path], None], str, str, list[str]]] = [
     (sounds, "write media o", "--from files has a row of each file", ["write media o2 --from files"]),
     (sounds, "write coco o", "left out: give the file as SRC to have them", ["write coco/coco.json o2"]),
     (
-        several, "evict s --max-bytes 3kB", "until unirecord gc, or --gc",
-        ["gc s --keep 1", "evict s --max-bytes 3kB --gc"],
+        several, "evict s --max-bytes 3kB", "until unirecord gc",
+        ["gc s --keep 1"],
     ),
     (indexed, "write i o", "its index was on k: --index k", ["write i o2 --index k"]),
     (
@@ -4356,7 +4356,7 @@ AT_NOTHING = [
     "sort {} --by n",
     "gc {}",
     "log {}",
-    "restore {} --version 1",
+    "restore {}@1",
     "drop-columns {} n",
     "rename-columns {} n=m",
     "add-columns {} a.csv --columns k --key n",

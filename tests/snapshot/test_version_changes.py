@@ -89,14 +89,14 @@ def test_what_cannot_be_restored_is_refused(tmp_path: Path, capsys: pytest.Captu
         unirecord.restore(path, 9)
     with pytest.raises(MissingError, match="no such file or directory"):
         unirecord.restore(tmp_path / "y", 1)
-    assert main(["restore", str(path), "--version", "4"]) == 2
+    assert main(["restore", f"{path}@4"]) == 2
     assert "is the newest" in capsys.readouterr().err
-    assert main(["restore", str(path), "--version", "2"]) == 0
+    assert main(["restore", f"{path}@2"]) == 0
     assert "version 5 has the content of version 2" in capsys.readouterr().out
     assert main(["restore", f"{path}@1"]) == 0
     assert f"{path}: version 6 has the content of version 1" in capsys.readouterr().out
     assert main(["restore", str(path)]) == 2
-    assert f"{path}@N or --version N" in capsys.readouterr().err
+    assert f"{path}@N" in capsys.readouterr().err
     other = unirecord.Writer(path, {"n": "int64"}, overwrite=True)
     with pytest.raises(BusyError):
         unirecord.restore(path, 1)

@@ -307,7 +307,7 @@ def test_what_changes_a_dataset_refuses_the_name_of_a_version_and_says_which_to_
     before, table, version = files(tmp_path), str(tmp_path / "y.csv"), f"{path}@2"
     for command in (
         ["write", table, version], ["write", table, version, "--append"], ["write", table, version, "--overwrite"],
-        ["delete", version, "--rows", "0"], ["restore", version, "--version", "1"],
+        ["delete", version, "--rows", "0"], ["restore", f"{version}@1"],
         ["compact", version], ["reshard", version, "2"], ["sort", version, "--by", "n"], ["gc", version],
         ["log", version], ["evict", version, "--max-bytes", "1"], ["purge", version, "--rows", "0", "--yes"],
         ["add-columns", version, table, "--key", "n"], ["drop-columns", version, "n"],

@@ -14,59 +14,54 @@ from ..inspect.markup import write_page
 from ..inspect.run_report import ranks_named, run_report, saved_stats
 from ..order.coverage import PositionRange
 from ..sizes import format_size, many
+from .arguments import JSON
 from .terminal import print_json, print_table, say, warn
 from .trace import mixture_of_state, named_path, options_of
-from .usage import CommandParser, UsageError
+from .usage import Argument, UsageError, command
 
 __all__ = ["audit_command", "report_command"]
 
-_AUDIT_DESCRIPTION: Final = """\
-Prove, by the receipts that the loaders of a job have written, that every position of every
-epoch was delivered exactly once, over crashes, resumes and changed numbers of ranks; or name what came twice, never,
-or was left out on purpose. Exit code 1 when it is not proven."""
-
-_AUDIT_EXAMPLES: Final = """examples:
-  unirecord audit run1/receipts                   by arithmetic alone
-  unirecord audit run1/receipts --dataset data    and every batch had the rows that the order gives
-  unirecord audit run1/receipts --dataset web=web code=code    of a mixture
-  unirecord audit run1/receipts --json"""
 
 _MOST: Final = 10
 
 
-def audit_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_AUDIT_DESCRIPTION, _AUDIT_EXAMPLES)
-    add_questions(parser, several=True)
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.set_defaults(run=_run_audit)
-
-
-def add_questions(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add what says which receipts are audited, and against what; ``several`` datasets may follow one option."""
-    parser.add_argument(
-        "folder", metavar="DIR", help="the folder given to the loaders as receipts=, of all ranks"
-    )
-    parser.add_argument(
-        "--dataset",
-        metavar="PATH",
-        action="extend" if several else "append",
-        nargs="+" if several else None,
-        help="compare the rows of every batch with this dataset's order; of a mixture NAME=PATH of each source",
-    )
-    parser.add_argument(
-        "--restarts", action="store_true",
-        help="launches without a loaded state undo what came before as well: checkpoints hold the epoch alone",
-    )  # fmt: skip
-
-
 def audited(args: argparse.Namespace) -> AuditReport:
-    """What the arguments of `add_questions` ask for."""
+    """What the arguments of both ask for."""
     report = audit(args.folder, restarts=args.restarts)
     return report if args.dataset is None else _with_dataset(args, report)
 
 
-def _run_audit(args: argparse.Namespace) -> int:
+_QUESTIONS: Final = (
+    Argument("folder", metavar="DIR", help="the folder given to the loaders as receipts=, of all ranks"),
+    Argument(
+        "--restarts",
+        action="store_true",
+        help="launches without a loaded state undo what came before as well: checkpoints hold the epoch alone",
+    ),
+)
+_DATASET: Final = Argument(
+    "--dataset",
+    metavar="PATH",
+    action="append",
+    help="compare the rows of every batch with this dataset's order; of a mixture NAME=PATH of each source",
+)
+
+
+@command(
+    """Prove, by the receipts that the loaders of a job have written, that every position of every epoch was
+    delivered exactly once, over crashes, resumes and changed numbers of ranks; or name what came twice, never, or
+    was left out on purpose. Exit code 1 when it is not proven.""",
+    """
+    unirecord audit run1/receipts                   by arithmetic alone
+    unirecord audit run1/receipts --dataset data    and every batch had the rows that the order gives
+    unirecord audit run1/receipts --dataset web=web code=code    of a mixture
+    unirecord audit run1/receipts --json
+    """,
+    *_QUESTIONS,
+    _DATASET.but(action="extend", nargs="+"),
+    JSON,
+)
+def audit_command(args: argparse.Namespace) -> int:
     report = audited(args)
     if args.json:
         print_json(report.to_dict(), indent=2)
@@ -173,25 +168,18 @@ def _ranges(ranges: Sequence[PositionRange]) -> str:
     return f"{count:,} {'position' if count == 1 else 'positions'}: {named}"
 
 
-_REPORT_DESCRIPTION: Final = """\
-Write what audit finds as a page to look at in a browser: the launches of a job, what each
-epoch delivered, what was left out, came twice or never. Exit code 1 when it is not proven; the page is written then
-too."""
-
-_REPORT_EXAMPLES: Final = """examples:
-  unirecord report run1/receipts run1.html
-  unirecord report run1/receipts run1.html --dataset data    rows are compared too"""
-
-
-def report_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_REPORT_DESCRIPTION, _REPORT_EXAMPLES)
-    add_questions(parser)
-    parser.add_argument("page", metavar="FILE", help="the page to write; an earlier page is replaced")
-    parser.set_defaults(run=_run_report)
-
-
-def _run_report(args: argparse.Namespace) -> int:
+@command(
+    """Write what audit finds as a page to look at in a browser: the launches of a job, what each epoch delivered,
+    what was left out, came twice or never. Exit code 1 when it is not proven; the page is written then too.""",
+    """
+    unirecord report run1/receipts run1.html
+    unirecord report run1/receipts run1.html --dataset data    rows are compared too
+    """,
+    *_QUESTIONS,
+    _DATASET,
+    Argument("page", metavar="FILE", help="the page to write; an earlier page is replaced"),
+)
+def report_command(args: argparse.Namespace) -> int:
     found = audited(args)
     size = write_page(run_report(found, saved_stats(args.folder)), args.page)
     result = "proven" if found.ok else "NOT proven"

@@ -26,55 +26,14 @@ from ..sizes import format_size, many
 from ..snapshot.part_set import Io, resolve
 from ..storage import local
 from ..storage.schemes import location_of
-from .store_options import add_cache_options, add_storage_option
+from .arguments import BATCH, CACHE, CACHE_BYTES, COLUMNS, JSON, PATH, STORAGE, WHERE
 from .terminal import print_json, say, table
-from .usage import CommandParser, UsageError, names
+from .usage import Argument, UsageError, command
 
 __all__ = ["Measured", "Need", "StoreLink", "advice", "bench_command", "step_that_hides", "store_advice"]
 
-_DESCRIPTION: Final = """Read shuffled batches in each way of reading and print rates and the time per batch. With
---step-ms, the time of one training step, say whether reading keeps up: the job needs batch / step samples a second.
-Of an object store, its latency and bandwidth are measured too (up to 64 MiB are read), and say what to shuffle by."""
-
-_EXAMPLES: Final = """examples:
-  unirecord bench pictures.urec --batch 256
-  unirecord bench pictures.urec --batch 256 --step-ms 87     is it enough for this job?
-  unirecord bench pictures.urec --io uring-direct --cold     one way, from the disk
-  unirecord bench s3://bucket/train --step-ms 87             and does shuffle="block" or a cache help?
-  unirecord bench pictures.urec --json
-  unirecord bench pictures.urec --pipeline train:pipeline --step-ms 87"""
 
 _BAR: Final = 24
-
-
-def bench_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DESCRIPTION, _EXAMPLES)
-    parser.add_argument("path", metavar="PATH", nargs="?", help="a part or a directory of parts")
-    parser.add_argument(
-        "--pipeline",
-        metavar="M:F",
-        help="time the pipeline that function F of module M returns, or makes of PATH",
-    )
-    parser.add_argument("--batch", type=_positive, default=256, metavar="N", help="samples in a batch (256)")
-    parser.add_argument("--step-ms", type=float, metavar="T", help="time of one training step on a batch")
-    parser.add_argument(
-        "--threads", type=_positive, metavar="N", help="reading threads (one per core, up to 4)"
-    )
-    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="timed part of each run (1)")
-    parser.add_argument(
-        "--io", action="append", choices=WAYS, help="only this way of reading; may be repeated"
-    )
-    parser.add_argument("--columns", type=names, metavar="A,B", help="read these columns alone")
-    parser.add_argument("--where", metavar="TEXT", help="read the rows that meet a condition alone")
-    parser.add_argument("--verify", choices=("first", "always", "never"), default="first")
-    parser.add_argument(
-        "--cold", action="store_true", help="drop the files from the page cache before each run"
-    )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    add_storage_option(parser)
-    add_cache_options(parser)
-    parser.set_defaults(run=_run)
 
 
 def _positive(text: str) -> int:
@@ -83,7 +42,47 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _run(args: argparse.Namespace) -> int:
+WAYS: Final = ("auto", "mmap", "pread", "uring", "uring-direct", "memory")
+
+
+@command(
+    """Read shuffled batches in each way of reading and print rates and the time per batch. With --step-ms, the time
+    of one training step, say whether reading keeps up: the job needs batch / step samples a second. Of an object
+    store, its latency and bandwidth are measured too (up to 64 MiB are read), and say what to shuffle by.""",
+    """
+    unirecord bench pictures.urec --batch 256
+    unirecord bench pictures.urec --batch 256 --step-ms 87     is it enough for this job?
+    unirecord bench pictures.urec --io uring-direct --cold     one way, from the disk
+    unirecord bench s3://bucket/train --step-ms 87             and does shuffle="block" or a cache help?
+    unirecord bench pictures.urec --json
+    unirecord bench pictures.urec --pipeline train:pipeline --step-ms 87
+    """,
+    PATH.but(nargs="?"),
+    Argument(
+        "--pipeline",
+        metavar="M:F",
+        help="time the pipeline that function F of module M returns, or makes of PATH",
+    ),
+    BATCH.but(type=_positive, default=256, help="samples in a batch (256)"),
+    Argument("--step-ms", type=float, metavar="T", help="time of one training step on a batch"),
+    Argument("--threads", type=_positive, metavar="N", help="reading threads (one per core, up to 4)"),
+    Argument("--seconds", type=float, default=1.0, metavar="S", help="timed part of each run (1)"),
+    Argument("--io", action="append", choices=WAYS, help="only this way of reading; may be repeated"),
+    COLUMNS,
+    WHERE,
+    Argument(
+        "--verify",
+        choices=("first", "always", "never"),
+        default="first",
+        help="when digests are checked, as given to a dataset (default first)",
+    ),
+    Argument("--cold", action="store_true", help="drop the files from the page cache before each run"),
+    JSON,
+    STORAGE,
+    CACHE,
+    CACHE_BYTES,
+)
+def bench_command(args: argparse.Namespace) -> int:
     if args.step_ms is not None and not args.step_ms > 0:
         raise UsageError(
             f"--step-ms is the time of a step in milliseconds, more than 0, got {args.step_ms:g}"
@@ -231,8 +230,6 @@ def _print_verdict(
     for line in _advice(args, measured, need, link):
         say(f"  - {line}")
 
-
-WAYS: Final = ("auto", "mmap", "pread", "uring", "uring-direct", "memory")
 
 _ENOUGH = 1.1  # a loader this much faster than the job keeps up with its own jitter
 

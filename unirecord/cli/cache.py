@@ -11,39 +11,31 @@ from ..errors import MissingError
 from ..sizes import format_size, many
 from ..storage.cache import CacheDirectory, check_segments, is_cache
 from ..storage.schemes import location_of
-from .store_options import add_storage_option
+from .arguments import CACHE, CACHE_BYTES, COLUMNS, JSON, PATH, STORAGE, WHERE
 from .terminal import ProgressBar, print_json, say, warn
-from .usage import CommandParser, UsageError, names, size
+from .usage import Argument, UsageError, command
 
 __all__ = ["cache_command", "fetch_command"]
 
-_CACHE_DESCRIPTION: Final = """\
-Look after a cache on a local disk (cache= of a dataset, unirecord fetch). It may be in use
-meanwhile: what a process has open is not cleared."""
 
-_CACHE_EXAMPLES: Final = """examples:
-  unirecord cache ls /scratch/cache
-  unirecord cache verify /scratch/cache               read all of it; what is damaged is dropped
-  unirecord cache clear /scratch/cache                all that is not pinned
-  unirecord cache clear /scratch/cache s3://bucket/train
-  unirecord cache pin /scratch/cache s3://bucket/train        `clear` leaves it, unless it is named
-  unirecord cache pin /scratch/cache s3://bucket/train --off"""
-
-
-def cache_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_CACHE_DESCRIPTION, _CACHE_EXAMPLES)
-    parser.add_argument("action", choices=list(_ACTIONS), help="what is done")
-    parser.add_argument("directory", metavar="DIR", help="the cache")
-    parser.add_argument(
-        "urls", metavar="URL", nargs="*", default=[], help="folders in a store, as `ls` names them"
-    )
-    parser.add_argument("--off", action="store_true", help="of pin: `clear` may take it again")
-    parser.add_argument("--json", action="store_true", help="of ls and verify: print the figures as JSON")
-    parser.set_defaults(run=_run_cache)
-
-
-def _run_cache(args: argparse.Namespace) -> int:
+@command(
+    """Look after a cache on a local disk (cache= of a dataset, unirecord fetch). It may be in use meanwhile: what a
+    process has open is not cleared.""",
+    """
+    unirecord cache ls /scratch/cache
+    unirecord cache verify /scratch/cache               read all of it; what is damaged is dropped
+    unirecord cache clear /scratch/cache                all that is not pinned
+    unirecord cache clear /scratch/cache s3://bucket/train
+    unirecord cache pin /scratch/cache s3://bucket/train        `clear` leaves it, unless it is named
+    unirecord cache pin /scratch/cache s3://bucket/train --off
+    """,
+    Argument("action", choices=("ls", "verify", "clear", "pin"), help="what is done"),
+    Argument("directory", metavar="DIR", help="the cache"),
+    Argument("urls", metavar="URL", nargs="*", default=[], help="folders in a store, as `ls` names them"),
+    Argument("--off", action="store_true", help="of pin: `clear` may take it again"),
+    JSON.but(help="of ls and verify: print the figures as JSON"),
+)
+def cache_command(args: argparse.Namespace) -> int:
     if not is_cache(args.directory):
         raise MissingError(f"{args.directory}: there is no cache here")
     if args.off and args.action != "pin":
@@ -112,32 +104,23 @@ def _pin(args: argparse.Namespace, directory: CacheDirectory) -> int:
 _ACTIONS: Final = {"ls": _list, "verify": _verify, "clear": _clear, "pin": _pin}
 
 
-_FETCH_DESCRIPTION: Final = """\
-Read rows of a dataset in an object store once, so that a cache on a local disk has them when
-training asks for them. What the cache has already is not fetched; when it, or the disk, is full, fetching ends."""
-
-_FETCH_EXAMPLES: Final = """examples:
-  unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB
-  unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB --where "label < 10"
-  unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB --columns tokens"""
-
-
-def fetch_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_FETCH_DESCRIPTION, _FETCH_EXAMPLES)
-    parser.add_argument("path", metavar="URL", help="a part or a directory in an object store, or a pattern")
-    parser.add_argument("--cache", metavar="DIR", required=True, help="the cache, made if need be")
-    parser.add_argument(
-        "--cache-bytes", metavar="SIZE", type=size, required=True, help="what all of it may take of the disk"
-    )
-    parser.add_argument("--where", metavar="CONDITION", help="only rows that meet it")
-    parser.add_argument("--columns", metavar="NAMES", type=names, help="only these columns, as a,b")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    add_storage_option(parser)
-    parser.set_defaults(run=_run_fetch)
-
-
-def _run_fetch(args: argparse.Namespace) -> int:
+@command(
+    """Read rows of a dataset in an object store once, so that a cache on a local disk has them when training asks
+    for them. What the cache has already is not fetched; when it, or the disk, is full, fetching ends.""",
+    """
+    unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB
+    unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB --where "label < 10"
+    unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB --columns tokens
+    """,
+    PATH.but(metavar="URL", help="a part or a directory in an object store, or a pattern"),
+    CACHE.but(dest="cache", required=True, help="the cache, made if need be"),
+    CACHE_BYTES.but(dest="cache_bytes", required=True),
+    WHERE,
+    COLUMNS,
+    JSON,
+    STORAGE,
+)
+def fetch_command(args: argparse.Namespace) -> int:
     if location_of(args.path).in_file_system:
         raise UsageError(f"{args.path} is on a disk: what is fetched into a cache is in an object store")
     options = {"columns": args.columns, "where": args.where}

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 from ..convert.add_columns import ColumnsAdded, add_columns
 from ..convert.sources import WrongSourceError
@@ -17,73 +17,50 @@ from ..convert.sources.overrides import parse_overrides
 from ..errors import SchemaError, UniRecordError
 from ..sizes import many
 from ..writing.manifest_changes import ColumnsChanged, drop_columns, rename_columns
-from .store_options import add_storage_option
+from .arguments import COLUMNS, DIRECTORY, INDEX, JSON, KEY, RESUME, SCHEMA, STORAGE, WORKERS
 from .terminal import ProgressBar, print_json, say
-from .usage import CommandParser, UsageError, count, names, pairs
-from .write import add_kind_option, add_options_of_sources, options_of_sources
+from .usage import Argument, UsageError, command, count, names, pairs
+from .write import KIND, OF_SOURCES, options_of_sources
 
 __all__ = ["add_columns_command", "drop_columns_command", "rename_columns_command"]
 
-_ADD_COLUMNS_DESCRIPTION: Final = """\
-Add columns to a dataset: beside each part a column part is written, and the next version
-names both. The files that are there stay as they are, rows keep their numbers and every order stays the
-same. Values come from a table, or from a function of Python that is called with batches of rows."""
 
-_ADD_COLUMNS_EXAMPLES: Final = """examples:
-  unirecord add-columns pictures captions.parquet --key name
-  unirecord add-columns pictures labels.csv --key name --columns label --replace
-  unirecord add-columns pictures corrected.csv --key name --replace --keep
-  unirecord add-columns speech metadata.csv --key id --delimiter '|' --names id,text --quoting none
-  unirecord add-columns pictures --function describing:describe --schema caption=text --workers 8"""
-
-
-def add_columns_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_ADD_COLUMNS_DESCRIPTION, _ADD_COLUMNS_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    parser.add_argument(
-        "table", metavar="TABLE", nargs="?", help="the values: anything that `unirecord write` reads"
-    )
-    parser.add_argument(
+@command(
+    """Add columns to a dataset: beside each part a column part is written, and the next version names both. The
+    files that are there stay as they are, rows keep their numbers and every order stays the same. Values come
+    from a table, or from a function of Python that is called with batches of rows.""",
+    """
+    unirecord add-columns pictures captions.parquet --key name
+    unirecord add-columns pictures labels.csv --key name --columns label --replace
+    unirecord add-columns pictures corrected.csv --key name --replace --keep
+    unirecord add-columns speech metadata.csv --key id --delimiter '|' --names id,text --quoting none
+    unirecord add-columns pictures --function describing:describe --schema caption=text --workers 8
+    """,
+    DIRECTORY,
+    Argument("table", metavar="TABLE", nargs="?", help="the values: anything that `unirecord write` reads"),
+    Argument(
         "--function", metavar="MODULE:NAME", help="in place of a table: called with batches, dicts of columns"
-    )
-    parser.add_argument(
-        "--key",
-        type=names,
-        metavar="A,B",
-        help="columns by whose values rows go together (default: by their order)",
-    )
-    parser.add_argument(
-        "--columns", type=names, metavar="A,B", help="columns of the table (default: all but the key)"
-    )
-    parser.add_argument(
-        "--schema", metavar="TYPES", help="column types: name=type,…, JSON text, or a JSON file"
-    )
-    add_kind_option(parser, "TABLE")
-    parser.add_argument("--reads", type=names, metavar="A,B", help="columns that the function is given")
-    parser.add_argument("--batch-size", type=count, metavar="N", help="rows that it is called with at a time")
-    parser.add_argument(
-        "--index", type=names, default=[], metavar="A,B", help="new columns to be looked up by value"
-    )
-    parser.add_argument("--replace", action="store_true", help="give columns that are there the new values")
-    parser.add_argument(
+    ),
+    KEY.but(help="columns by whose values rows go together (default: by their order)"),
+    COLUMNS.but(help="columns of the table (default: all but the key)"),
+    SCHEMA,
+    KIND.but(help="what TABLE is, when its name does not say so"),
+    Argument("--reads", type=names, metavar="A,B", help="columns that the function is given"),
+    Argument("--batch-size", type=count, metavar="N", help="rows that it is called with at a time"),
+    INDEX.but(help="new columns to be looked up by value"),
+    Argument("--replace", action="store_true", help="give columns that are there the new values"),
+    Argument(
         "--keep",
         action="store_true",
         help="with --key and --replace: rows that TABLE has no row for keep their values",
-    )
-    parser.add_argument(
-        "--workers", type=count, default=1, metavar="N", help="processes that write column parts"
-    )
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with what the same command has left when it was stopped"
-    )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    add_storage_option(parser)
-    add_options_of_sources(parser)
-    parser.set_defaults(run=_run_add_columns)
-
-
-def _run_add_columns(args: argparse.Namespace) -> int:
+    ),
+    WORKERS.but(help="processes that write column parts"),
+    RESUME,
+    JSON,
+    STORAGE,
+    *OF_SOURCES,
+)
+def add_columns_command(args: argparse.Namespace) -> int:
     if (args.table is None) == (args.function is None):
         raise UsageError("name a TABLE, or --function MODULE:NAME")
     types = dict(parse_overrides(args.schema)) if args.schema else None
@@ -160,25 +137,18 @@ def _say(args: argparse.Namespace, found: ColumnsAdded) -> None:
     say(*found.said)
 
 
-_DROP_COLUMNS_DESCRIPTION: Final = """\
-Drop columns of a dataset: the next version does not have them. No file is written but the
-manifest; the bytes stay on disk, for the versions before, until `unirecord compact --join-columns` and gc."""
-
-_DROP_COLUMNS_EXAMPLES: Final = """examples:
-  unirecord drop-columns pictures path thumbnail"""
-
-
-def drop_columns_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DROP_COLUMNS_DESCRIPTION, _DROP_COLUMNS_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    parser.add_argument("columns", metavar="COLUMN", nargs="+", help="their names")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    add_storage_option(parser)
-    parser.set_defaults(run=_run_drop_columns)
-
-
-def _run_drop_columns(args: argparse.Namespace) -> int:
+@command(
+    """Drop columns of a dataset: the next version does not have them. No file is written but the manifest; the bytes
+    stay on disk, for the versions before, until `unirecord compact --join-columns` and gc.""",
+    """
+    unirecord drop-columns pictures path thumbnail
+    """,
+    DIRECTORY,
+    Argument("columns", metavar="COLUMN", nargs="+", help="their names"),
+    JSON,
+    STORAGE,
+)
+def drop_columns_command(args: argparse.Namespace) -> int:
     return change_columns(args, lambda: drop_columns(args.path, args.columns))
 
 
@@ -195,23 +165,16 @@ def change_columns(args: argparse.Namespace, change: Callable[[], ColumnsChanged
     return 0
 
 
-_RENAME_COLUMNS_DESCRIPTION: Final = """\
-Give columns of a dataset other names, from the next version on. No file is written but the
-manifest; the versions before have the names of before."""
-
-_RENAME_COLUMNS_EXAMPLES: Final = """examples:
-  unirecord rename-columns pictures img=image,lbl=label"""
-
-
-def rename_columns_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_RENAME_COLUMNS_DESCRIPTION, _RENAME_COLUMNS_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    parser.add_argument("names", type=pairs, metavar="OLD=NEW,…", help="which, and what they are called then")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    add_storage_option(parser)
-    parser.set_defaults(run=_run_rename_columns)
-
-
-def _run_rename_columns(args: argparse.Namespace) -> int:
+@command(
+    """Give columns of a dataset other names, from the next version on. No file is written but the manifest; the
+    versions before have the names of before.""",
+    """
+    unirecord rename-columns pictures img=image,lbl=label
+    """,
+    DIRECTORY,
+    Argument("names", type=pairs, metavar="OLD=NEW,…", help="which, and what they are called then"),
+    JSON,
+    STORAGE,
+)
+def rename_columns_command(args: argparse.Namespace) -> int:
     return change_columns(args, lambda: rename_columns(args.path, args.names))

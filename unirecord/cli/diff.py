@@ -10,52 +10,37 @@ from ..errors import ExistsError, SchemaError, UniRecordError
 from ..inspect.diff import Diff, DiffExample, diff, diff_page
 from ..inspect.markup import write_page
 from ..sizes import format_size, many
-from .store_options import add_cache_options, add_storage_option
+from .arguments import CACHE, CACHE_BYTES, HTML, JSON, KEY, LIMIT, PATHS, STORAGE
 from .terminal import ProgressBar, print_json, say, warn
-from .usage import CommandParser, UsageError, count, names
+from .usage import Argument, UsageError, command, one_of
 
 __all__ = ["diff_command"]
 
-_DESCRIPTION: Final = """Compare two datasets by content, whatever wrote them: rows that are added, gone, changed or
-moved, and columns. Rows belong together by their numbers, or by the columns of --key. Parts that both have, as two
-versions of a dataset do, are not read. Exit code 0 when they are equal, 1 when they differ, 2 when they could not be
-compared."""
-
-_EXAMPLES: Final = """examples:
-  unirecord diff events@5 events@7              two versions
-  unirecord diff events copy/events             the rows of equal numbers
-  unirecord diff old.urec new --key name        the rows of equal names, wherever they stand
-  unirecord diff events@5 events@7 --html diff.html   as a page to look at"""
 
 _KINDS: Final = ("gone", "added", "changed", "moved")
 
 
-def diff_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DESCRIPTION, _EXAMPLES)
-    parser.add_argument(
-        "paths", metavar="PATH", nargs=2, help="parts, directories of parts, or versions: PATH@7"
-    )
-    parser.add_argument("--key", type=names, metavar="A,B", help="columns that tell all rows apart")
-    parser.add_argument(
-        "--any-order", action="store_true", help="rows that only moved are no difference (with --key)"
-    )
-    parser.add_argument(
-        "--limit",
-        type=count,
-        default=10,
-        metavar="N",
-        help="examples of each kind that are shown (default 10)",
-    )
-    printed = parser.add_mutually_exclusive_group()
-    printed.add_argument("--json", action="store_true", help="print as JSON")
-    printed.add_argument("--html", metavar="FILE", help="write a page to look at in a browser")
-    add_storage_option(parser)
-    add_cache_options(parser)
-    parser.set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
+@command(
+    """Compare two datasets by content, whatever wrote them: rows that are added, gone, changed or moved, and
+    columns. Rows belong together by their numbers, or by the columns of --key. Parts that both have, as two
+    versions of a dataset do, are not read. Exit code 0 when they are equal, 1 when they differ, 2 when they could
+    not be compared.""",
+    """
+    unirecord diff events@5 events@7              two versions
+    unirecord diff events copy/events             the rows of equal numbers
+    unirecord diff old.urec new --key name        the rows of equal names, wherever they stand
+    unirecord diff events@5 events@7 --html diff.html   as a page to look at
+    """,
+    PATHS.but(nargs=2, help="parts, directories of parts, or versions: PATH@7"),
+    KEY,
+    Argument("--any-order", action="store_true", help="rows that only moved are no difference (with --key)"),
+    LIMIT.but(default=10, help="examples of each kind that are shown (default 10)"),
+    one_of(JSON, HTML),
+    STORAGE,
+    CACHE,
+    CACHE_BYTES,
+)
+def diff_command(args: argparse.Namespace) -> int:
     first, second = args.paths
     try:
         with ProgressBar("comparing", 0) as bar:

@@ -11,52 +11,40 @@ from ..convert.export import Exporting
 from ..convert.sinks.kinds import SINK_KINDS, SINKS
 from ..errors import SchemaError
 from ..sizes import format_size
-from .store_options import add_cache_options, add_storage_option
+from .arguments import CACHE, CACHE_BYTES, COLUMNS, DATASETS, JSON, LIMIT, OVERWRITE, STORAGE, TARGET, WHERE
 from .terminal import ProgressBar, duration, print_json, say, warn
-from .usage import CommandParser, UsageError, count, names, target
+from .usage import Argument, UsageError, command, count, target
 
 __all__ = ["export_command"]
 
 _WRITES: Final = ", ".join(sink.about for sink in SINKS)
-_DESCRIPTION: Final = f"""Write a dataset, or some of its rows and columns, as {_WRITES}. Nothing is visible
-at DST until all of it is written. What becomes of values that the format holds otherwise is shown."""
-
-_EXAMPLES: Final = """examples:
-  unirecord export pictures.urec folder --to images
-  unirecord export people people.parquet --where 'age >= 18' --columns name,age
-  unirecord export train shards --to webdataset --parts 64
-  unirecord export train train.jsonl --limit 1000"""
 
 
-def export_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DESCRIPTION, _EXAMPLES)
-    parser.add_argument(
-        "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
-    )
-    parser.add_argument(
-        "target",
-        metavar="DST",
-        type=target,
-        help="a file with the format's ending, or else a folder of files",
-    )
-    parser.add_argument("--to", choices=SINK_KINDS, help="the format, when the ending of DST does not say it")
-    parser.add_argument("--where", metavar="CONDITION", help="only rows that meet it, such as 'label == 3'")
-    parser.add_argument("--columns", type=names, metavar="A,B", help="write these columns only")
-    parser.add_argument("--limit", type=count, metavar="N", help="at most N rows")
-    parser.add_argument(
+@command(
+    f"""Write a dataset, or some of its rows and columns, as {_WRITES}. Nothing is visible at DST until all of it is
+    written. What becomes of values that the format holds otherwise is shown.""",
+    """
+    unirecord export pictures.urec folder --to images
+    unirecord export people people.parquet --where 'age >= 18' --columns name,age
+    unirecord export train shards --to webdataset --parts 64
+    unirecord export train train.jsonl --limit 1000
+    """,
+    DATASETS,
+    TARGET.but(type=target, help="a file with the format's ending, or else a folder of files"),
+    Argument("--to", choices=SINK_KINDS, help="the format, when the ending of DST does not say it"),
+    WHERE,
+    COLUMNS,
+    LIMIT,
+    Argument(
         "--parts", type=count, metavar="N", help="N files in the folder DST, with a share of the rows each"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace an earlier export, once the new one is complete"
-    )
-    parser.add_argument("--json", action="store_true", help="print what was written as JSON")
-    add_storage_option(parser)
-    add_cache_options(parser)
-    parser.set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
+    ),
+    OVERWRITE.but(help="replace an earlier export, once the new one is complete"),
+    JSON,
+    STORAGE,
+    CACHE,
+    CACHE_BYTES,
+)
+def export_command(args: argparse.Namespace) -> int:
     started = time.monotonic()
     options = {name: getattr(args, name) for name in ("columns", "where", "limit", "parts", "overwrite")}
     path = args.path[0] if len(args.path) == 1 else args.path

@@ -29,8 +29,26 @@ from ..query import Query, compile_query
 from ..query.query import live_rows, live_rows_that_meet
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet, resolve
+from .arguments import (
+    CACHE,
+    CACHE_BYTES,
+    COLUMNS,
+    CSV,
+    DATASETS,
+    EXTRACT,
+    HTML,
+    JSON,
+    LIMIT,
+    OUT,
+    ROW,
+    ROWS,
+    SAMPLE,
+    SEED,
+    SORT,
+    STORAGE,
+    WHERE,
+)
 from .cells import cell_json, cell_text
-from .store_options import add_cache_options, add_storage_option
 from .terminal import (
     clipped,
     print_csv,
@@ -42,12 +60,10 @@ from .terminal import (
     to_json,
     warn,
 )
-from .usage import CommandParser, UsageError, count, names
+from .usage import Argument, UsageError, command, count, names, one_of, titled
 
 __all__ = ["inspect_command", "sparkline"]
 
-_DESCRIPTION: Final = """Show what a dataset is: schema, rows, parts, what each column takes, the span of its scalar
-columns, and the first rows. Pictures are shown by format and size, arrays by shape and range."""
 
 _EXAMPLES: Final = """examples:
   unirecord inspect pictures.urec
@@ -59,24 +75,66 @@ _SHOWN_ROWS: Final = 5
 _SHOWN_PARTS: Final = 8
 
 
-def inspect_command(parser: CommandParser) -> None:
-    """Add the command, with the options of the views that `inspect_query` has."""
-    parser.describe(_DESCRIPTION, f"{_EXAMPLES}\n{_QUERY_EXAMPLES}")
-    parser.add_argument(
-        "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
-    )
-    parser.add_argument("--rows", type=count, metavar="N", help="show the first N rows (default 5)")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.add_argument(
-        "--html", metavar="FILE", help="write a page to look at in a browser: columns, pictures, rows"
-    )
-    _add_query_options(parser)
-    add_storage_option(parser)
-    add_cache_options(parser)
-    parser.set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
+@command(
+    """Show what a dataset is: schema, rows, parts, what each column takes, the span of its scalar columns, and the
+    first rows. Pictures are shown by format and size, arrays by shape and range.""",
+    """
+    unirecord inspect pictures.urec
+    unirecord inspect dataset --rows 20
+    unirecord inspect 'parts/*.urec' --json | jq .rows
+    unirecord inspect pictures.urec --html report.html
+    unirecord inspect data --where 'label == 3 and width >= 512' --columns path,width --limit 50
+    unirecord inspect data --where 'path like "%cat%"' --count
+    unirecord inspect data --group-by label
+    unirecord inspect data --group-by label --mean score --sum bytes
+    unirecord inspect data --stats --columns score,width
+    unirecord inspect data --sample 10 --seed 1
+    unirecord inspect data --sort=-score --limit 20 --csv > best.csv
+    unirecord inspect data --where 'label == 3' --extract image --out threes/
+    """,
+    DATASETS,
+    ROWS.but(type=count, metavar="N", help="show the first N rows (default 5)"),
+    JSON,
+    HTML.but(help="write a page to look at in a browser: columns, pictures, rows"),
+    titled(
+        "which rows",
+        WHERE,
+        COLUMNS,
+        LIMIT.but(help="at most N rows or groups (default 20; --csv: all)"),
+        Argument("--offset", type=count, metavar="N", help="leave out the first N"),
+        SORT.but(type=names, metavar="A,-B", help="by columns; -B is descending (--sort=-B)"),
+        SAMPLE.but(help="N rows picked at random"),
+        SEED.but(help="another seed picks other rows (default 0)"),
+        CSV.but(default=None),
+        Argument(
+            "--quote-formulas",
+            action="store_true",
+            default=None,
+            help="with --csv: an apostrophe before texts that a spreadsheet would run (=, +, -, @ …)",
+        ),
+    ),
+    titled(
+        "what to show of them",
+        one_of(
+            Argument("--count", action="store_true", default=None, help="how many there are"),
+            Argument("--group-by", type=names, metavar="A,B", help="how many there are of each value"),
+            Argument(
+                "--stats", action="store_true", default=None, help="what the values of each column are like"
+            ),
+            ROW.but(type=int, metavar="ID", help="one row in full, by its number; −1 is the last"),
+            EXTRACT,
+            Argument("--explain", action="store_true", default=None, help="how --where finds its rows"),
+        ),
+    ),
+    Argument("--mean", type=names, metavar="A,B", help="with --group-by: the means of these columns"),
+    Argument("--sum", type=names, metavar="A,B", help="with --group-by: the sums of these columns"),
+    OUT,
+    Argument("--name", metavar="COLUMN", help="with --extract: add this column's value to file names"),
+    STORAGE,
+    CACHE,
+    CACHE_BYTES,
+)
+def inspect_command(args: argparse.Namespace) -> int:
     if len(args.path) == 1:
         args.path = args.path[0]
     if args.html is not None:
@@ -224,16 +282,6 @@ def _print_parts(found: Description) -> None:
         say(f"… and {len(found.parts) - len(shown):,} more parts")
 
 
-_QUERY_EXAMPLES: Final = """\
-  unirecord inspect data --where 'label == 3 and width >= 512' --columns path,width --limit 50
-  unirecord inspect data --where 'path like "%cat%"' --count
-  unirecord inspect data --group-by label
-  unirecord inspect data --group-by label --mean score --sum bytes
-  unirecord inspect data --stats --columns score,width
-  unirecord inspect data --sample 10 --seed 1
-  unirecord inspect data --sort=-score --limit 20 --csv > best.csv
-  unirecord inspect data --where 'label == 3' --extract image --out threes/"""
-
 # What each view takes beside --where and --json.
 _VIEWS: Final = {
     "count": (),
@@ -258,44 +306,6 @@ _OTHERS: Final = (
     "mean",
     "sum",
 )
-
-
-def _add_query_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the questions."""
-    rows = parser.add_argument_group("which rows")
-    rows.add_argument("--where", metavar="CONDITION", help="only rows that meet it, such as 'label == 3'")
-    rows.add_argument("--columns", type=names, metavar="A,B", help="only these columns")
-    rows.add_argument(
-        "--limit", type=count, metavar="N", help="at most N rows or groups (default 20; --csv: all)"
-    )
-    rows.add_argument("--offset", type=count, default=None, metavar="N", help="leave out the first N")
-    rows.add_argument("--sort", type=names, metavar="A,-B", help="by columns; -B is descending (--sort=-B)")
-    rows.add_argument("--sample", type=count, metavar="N", help="N rows picked at random")
-    rows.add_argument("--seed", type=int, default=None, help="another seed picks other rows (default 0)")
-    rows.add_argument("--csv", action="store_true", default=None, help="print as CSV")
-    rows.add_argument(
-        "--quote-formulas",
-        action="store_true",
-        default=None,
-        help="with --csv: an apostrophe before texts that a spreadsheet would run (=, +, -, @ …)",
-    )
-    views = parser.add_argument_group("what to show of them").add_mutually_exclusive_group()
-    views.add_argument("--count", action="store_true", default=None, help="how many there are")
-    views.add_argument("--group-by", type=names, metavar="A,B", help="how many there are of each value")
-    views.add_argument(
-        "--stats", action="store_true", default=None, help="what the values of each column are like"
-    )
-    views.add_argument("--row", type=int, metavar="ID", help="one row in full, by its number; −1 is the last")
-    views.add_argument("--extract", metavar="COLUMN", help="write this column's blobs to files in --out")
-    views.add_argument("--explain", action="store_true", default=None, help="how --where finds its rows")
-    parser.add_argument(
-        "--mean", type=names, metavar="A,B", help="with --group-by: the means of these columns"
-    )
-    parser.add_argument("--sum", type=names, metavar="A,B", help="with --group-by: the sums of these columns")
-    parser.add_argument("--out", metavar="DIR", help="folder for --extract, made if need be")
-    parser.add_argument(
-        "--name", metavar="COLUMN", help="with --extract: add this column's value to file names"
-    )
 
 
 def _is_query(args: argparse.Namespace) -> bool:

@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
 
 from ..inspect.repair import RepairReport, Salvaged, repair
 from ..inspect.verify import Report, verify
 from ..sizes import format_size, many
-from .store_options import add_storage_option, refuse_cache
+from .arguments import JSON, PATH, PATHS, STORAGE, cache_refused
 from .terminal import ProgressBar, duration, print_json, say, warn
-from .usage import CommandParser, UsageError
+from .usage import Argument, UsageError, command
 
 __all__ = ["repair_command", "verify_command"]
 
-_VERIFY_DESCRIPTION: Final = """\
-Check a dataset whole: headers, identities, every digest, every byte that should be zero, and
-that each index says what its data file does. Files are only read. Exit code 1 when anything is wrong."""
 
-_VERIFY_EXAMPLES: Final = """examples:
-  unirecord verify pictures.urec
-  unirecord verify train val            several at once
-  unirecord verify dataset --quick      headers, identities and sizes alone
-  unirecord verify dataset --json"""
-
-
-def verify_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_VERIFY_DESCRIPTION, _VERIFY_EXAMPLES)
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="parts and directories of parts")
-    parser.add_argument("--quick", action="store_true", help="look at headers, identities and sizes alone")
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    add_storage_option(parser)
-    refuse_cache(parser, "it checks what the store has, and nothing that was kept of it")
-    parser.set_defaults(run=_run_verify)
-
-
-def _run_verify(args: argparse.Namespace) -> int:
+@command(
+    """Check a dataset whole: headers, identities, every digest, every byte that should be zero, and that each index
+    says what its data file does. Files are only read. Exit code 1 when anything is wrong.""",
+    """
+    unirecord verify pictures.urec
+    unirecord verify train val            several at once
+    unirecord verify dataset --quick      headers, identities and sizes alone
+    unirecord verify dataset --json
+    """,
+    PATHS.but(help="parts and directories of parts"),
+    Argument("--quick", action="store_true", help="look at headers, identities and sizes alone"),
+    JSON,
+    STORAGE,
+    *cache_refused("it checks what the store has, and nothing that was kept of it"),
+)
+def verify_command(args: argparse.Namespace) -> int:
     with ProgressBar("verifying", 0, format_size) as bar:
         report = verify(args.paths, quick=args.quick, progress=bar.update)
     if args.json:
@@ -62,27 +55,18 @@ def _print_verified(report: Report) -> None:
     warn(f"unirecord: {report.path}: {found} ({looked})", *(f"  {problem}" for problem in report.problems))
 
 
-_REPAIR_DESCRIPTION: Final = """\
-Rebuild a lost or bad index from its data file, and salvage the rows of a damaged or unfinished
-data file into a new part. Data files are never changed. Exit code 1 when rows were lost."""
-
-_REPAIR_EXAMPLES: Final = """examples:
-  unirecord repair pictures.urec
-  unirecord repair dataset --output dataset.saved"""
-
-
-def repair_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_REPAIR_DESCRIPTION, _REPAIR_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a part or a directory of parts")
-    parser.add_argument(
-        "--output", metavar="DST", help="where salvaged rows go (default: NAME.repaired beside PATH)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.set_defaults(run=_run_repair)
-
-
-def _run_repair(args: argparse.Namespace) -> int:
+@command(
+    """Rebuild a lost or bad index from its data file, and salvage the rows of a damaged or unfinished data file into
+    a new part. Data files are never changed. Exit code 1 when rows were lost.""",
+    """
+    unirecord repair pictures.urec
+    unirecord repair dataset --output dataset.saved
+    """,
+    PATH,
+    Argument("--output", metavar="DST", help="where salvaged rows go (default: NAME.repaired beside PATH)"),
+    JSON,
+)
+def repair_command(args: argparse.Namespace) -> int:
     try:
         with ProgressBar("repairing", 0, format_size) as bar:
             report = repair(args.path, output=args.output, progress=bar.update)

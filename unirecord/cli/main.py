@@ -15,7 +15,7 @@ from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
 from ..storage.publications import forget_publications, published_paths
 from .terminal import paged, say, silence, to_nowhere, unread, warn
-from .usage import CommandParser, UsageError
+from .usage import Argument, CommandParser, Declared, UsageError, command
 
 __all__ = [
     "COMMANDS",
@@ -25,11 +25,15 @@ __all__ = [
     "make_command_line",
 ]
 
+_QUIET: Final = Argument(
+    "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"
+)
+
 # The table of commands: what each is called and does, and the module that is imported when it is called.
 
 
 class Command(NamedTuple):
-    """One command. ``module`` of this folder has NAME_command(parser), which sets ``run``: arguments → exit code.
+    """One command. ``module`` of this folder declares it, as NAME_command.
 
     ``quiet``: it does something, and may be told to do it without a word. ``works``: what it says by its exit code is
     said to the end, also when its reader has gone. ``paged``: its answer may be long.
@@ -50,13 +54,11 @@ class Command(NamedTuple):
 
     def parser(self) -> CommandParser:
         """The parser of its arguments; its module is imported here."""
-        parser = CommandParser(prog=f"unirecord {self.name}")
         module = import_module(f".{self.module}", __package__)
-        getattr(module, f"{self.name.replace('-', '_')}_command")(parser)
+        declared: Declared = getattr(module, f"{self.name.replace('-', '_')}_command")
+        parser = declared.parser(f"unirecord {self.name}")
         if self.quiet:
-            parser.add_argument(
-                "--quiet", action="store_true", help="say nothing of what went well; no progress is shown"
-            )
+            _QUIET.add_to(parser)
         parser.set_defaults(works=self.quiet or self.works, paged=self.paged)
         return parser
 
@@ -104,29 +106,23 @@ COMMANDS: Final = (
 # ``unirecord completion bash|zsh|fish``: a script by which a shell completes commands and options.
 
 
-_COMPLETION_DESCRIPTION: Final = """\
-Print a script by which a shell completes commands, options and their values. File names
-are completed as the shell does."""
-
-_COMPLETION_EXAMPLES: Final = """examples:
-  source <(unirecord completion bash)      in ~/.bashrc
-  source <(unirecord completion zsh)       in ~/.zshrc
-  unirecord completion fish > ~/.config/fish/completions/unirecord.fish"""
-
 _ZSH: Final = """\
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
 (( $+functions[complete] )) || { autoload -Uz bashcompinit && bashcompinit; }
 """
 
 
-def completion_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_COMPLETION_DESCRIPTION, _COMPLETION_EXAMPLES)
-    parser.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")
-    parser.set_defaults(run=_run_completion)
-
-
-def _run_completion(args: argparse.Namespace) -> int:
+@command(
+    """Print a script by which a shell completes commands, options and their values. File names are completed as the
+    shell does.""",
+    """
+    source <(unirecord completion bash)      in ~/.bashrc
+    source <(unirecord completion zsh)       in ~/.zshrc
+    unirecord completion fish > ~/.config/fish/completions/unirecord.fish
+    """,
+    Argument("shell", choices=["bash", "zsh", "fish"], help="the shell"),
+)
+def completion_command(args: argparse.Namespace) -> int:
     script = _script("fish") if args.shell == "fish" else _script("bash")
     say(*((_ZSH if args.shell == "zsh" else "") + script).rstrip("\n").split("\n"))
     return 0
@@ -142,7 +138,7 @@ def _script(shell: str) -> str:
 _MEANT: Final = {"help": "--help", "version": "--version"}
 
 _DESCRIPTION: Final = "Training data as records: convert once, look inside, read at full speed."
-_EXAMPLES: Final = """examples:
+_EXAMPLES: Final = """
   unirecord demo digits.urec                    a small dataset to try things out with
   unirecord write pictures/ pictures.urec       class folders of pictures → one part
   unirecord write table.csv table --index id    a CSV file → a directory of parts
@@ -160,9 +156,8 @@ _EXAMPLES: Final = """examples:
   unirecord bench pictures.urec                 how fast it reads on this machine
   unirecord fetch s3://bucket/train --cache /scratch/cache --cache-bytes 200GB   bring rows ahead
   unirecord cache ls /scratch/cache             what a cache of an object store holds
-  unirecord doctor                              what this machine has, and what is missing
-
-exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupted"""
+  unirecord doctor                              what this machine has, and what is missing"""
+_EXIT_CODES: Final = "exit codes: 0 good · 1 the data is bad · 2 the call is wrong · 130 interrupted"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -224,7 +219,7 @@ def _stores(args: argparse.Namespace) -> Iterator[None]:
     if not hasattr(args, "storage_option"):
         yield
         return
-    from .store_options import cache_options, storage_options
+    from .arguments import cache_options, storage_options
 
     with storage_options(args), cache_options(args):
         yield
@@ -252,11 +247,12 @@ def make_command_line() -> CommandParser:
     """The parser of the command line, which knows of each command its name and what it does."""
     parser = CommandParser(prog="unirecord")
     parser.describe(_DESCRIPTION, _EXAMPLES)
+    parser.epilog = f"{parser.epilog}\n\n{_EXIT_CODES}"
     parser.add_argument("--version", action="version", version=f"unirecord {__version__}")
     parser.set_defaults(run=lambda _: _show_help(parser), quiet=False, paged=False, works=False)
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Uncalled)
-    for command in COMMANDS:
-        subparsers.add_parser(command.name, aliases=command.aliases, help=command.help, command=command)
+    for one in COMMANDS:
+        subparsers.add_parser(one.name, aliases=one.aliases, help=one.help, command=one)
     return parser
 
 

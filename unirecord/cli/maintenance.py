@@ -19,9 +19,24 @@ from ..writing.deletion import Evicted, Purged, delete, evict, purge
 from ..writing.garbage import Collected, gc
 from ..writing.manifest_changes import restore
 from ..writing.rewrite import Rewritten, compact, merge, reshard, sort
-from .store_options import add_storage_option, is_elsewhere, refuse_cache
+from .arguments import (
+    BY,
+    DIRECTORY,
+    DROP_DELETED,
+    DRY_RUN,
+    GREATEST_PART,
+    JSON,
+    PATH,
+    PATHS,
+    ROWS,
+    STORAGE,
+    TARGET,
+    WHERE,
+    cache_refused,
+    is_elsewhere,
+)
 from .terminal import ProgressBar, print_json, print_table, say, warn
-from .usage import CommandParser, UsageError, size
+from .usage import Argument, UsageError, command, one_of, size
 
 __all__ = [
     "compact_command",
@@ -40,29 +55,7 @@ __all__ = [
 # ``unirecord delete``, ``evict`` and ``purge``: rows that leave a dataset.
 
 
-_DELETE_DESCRIPTION: Final = """Delete rows of a dataset: the next version does not have them. The others keep their
-numbers, and what is running goes on with what it has opened. The bytes stay on disk, for the
-versions before."""
-
-_DELETE_EXAMPLES: Final = """examples:
-  unirecord delete dataset --where 'label == 3 and score < 0.1'
-  unirecord delete dataset --rows 17,1000-1999"""
-
 _MOST_ROWS: Final = 1 << 28  # named one by one
-
-
-def delete_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DELETE_DESCRIPTION, _DELETE_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    named = parser.add_mutually_exclusive_group(required=True)
-    named.add_argument("--where", metavar="CONDITION", help="the rows that meet it")
-    named.add_argument(
-        "--rows", type=row_numbers, metavar="ROWS", help="row numbers and ranges, the last one included"
-    )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    add_storage_option(parser)
-    parser.set_defaults(run=_run_delete)
 
 
 def row_numbers(text: str) -> list[int]:
@@ -83,7 +76,24 @@ def row_numbers(text: str) -> list[int]:
     return rows
 
 
-def _run_delete(args: argparse.Namespace) -> int:
+ROW_NUMBERS: Final = ROWS.but(
+    type=row_numbers, metavar="ROWS", help="row numbers and ranges, the last one included"
+)
+
+
+@command(
+    """Delete rows of a dataset: the next version does not have them. The others keep their numbers, and what is
+    running goes on with what it has opened. The bytes stay on disk, for the versions before.""",
+    """
+    unirecord delete dataset --where 'label == 3 and score < 0.1'
+    unirecord delete dataset --rows 17,1000-1999
+    """,
+    DIRECTORY,
+    one_of(WHERE.but(help="the rows that meet it"), ROW_NUMBERS, required=True),
+    JSON,
+    STORAGE,
+)
+def delete_command(args: argparse.Namespace) -> int:
     try:
         found = delete(args.path, where=args.where, rows=args.rows)
     except QueryError:  # shows the place in the condition
@@ -100,33 +110,22 @@ def _run_delete(args: argparse.Namespace) -> int:
     return 0
 
 
-_EVICT_DESCRIPTION: Final = """\
-Remove the oldest parts of a dataset until the others are within a limit: the next version does
-not have them, and the numbers of the rows that stay go down. Earlier versions keep the bytes on disk until gc removes
-them."""
-
-_EVICT_EXAMPLES: Final = """examples:
-  unirecord evict events --max-bytes 200GB --dry-run
-  unirecord evict events --max-bytes 200GB --gc      and all earlier versions"""
-
-
-def evict_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_EVICT_DESCRIPTION, _EVICT_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    parser.add_argument(
+@command(
+    """Remove the oldest parts of a dataset until the others are within a limit: the next version does not have them,
+    and the numbers of the rows that stay go down. Earlier versions keep the bytes on disk until gc removes them.""",
+    """
+    unirecord evict events --max-bytes 200GB --dry-run
+    unirecord evict events --max-bytes 200GB && unirecord gc events --keep 1    and all earlier versions
+    """,
+    DIRECTORY,
+    Argument(
         "--max-bytes", type=size, required=True, metavar="SIZE", help="of the parts that stay, as 200GB"
-    )
-    parser.add_argument("--gc", action="store_true", help="remove all earlier versions that nobody reads too")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be removed, and remove nothing"
-    )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.set_defaults(run=_run_evict)
-
-
-def _run_evict(args: argparse.Namespace) -> int:
-    found = evict(args.path, args.max_bytes, collect=args.gc, dry_run=args.dry_run)
+    ),
+    DRY_RUN,
+    JSON,
+)
+def evict_command(args: argparse.Namespace) -> int:
+    found = evict(args.path, args.max_bytes, dry_run=args.dry_run)
     if args.json:
         print_json(asdict(found), indent=2)
     else:
@@ -144,46 +143,30 @@ def _print_evicted(args: argparse.Namespace, found: Evicted) -> None:
             f"{format_size(found.bytes)}, {what}; "
             f"{format_size(found.left)} stay"
         )
-    if found.collected is not None:
-        say(
-            f"  gc removed {many(len(found.collected.removed), 'version')} and {format_size(found.collected.bytes)}"
-        )
-        if found.collected.in_use or found.collected.unknown:
-            say("  others stay: somebody reads them, or no lock could tell")
-    elif found.kept_by:
-        say(
-            f"  the bytes stay on disk for {len(found.kept_by):,} earlier versions, until unirecord gc, or --gc"
-        )
+    if found.kept_by:
+        say(f"  the bytes stay on disk for {len(found.kept_by):,} earlier versions, until unirecord gc")
 
 
-_PURGE_DESCRIPTION: Final = """Erase rows for good, as a privacy law may ask: the rows are deleted, the parts that
-have deleted rows are written anew without their bytes, and all earlier versions are removed. Then every
-file of the directory is searched for bytes of the erased rows. What had been deleted before is erased with
-them. The other rows keep their numbers. It is refused while somebody reads the dataset."""
-
-_PURGE_EXAMPLES: Final = """examples:
-  unirecord purge dataset --where 'user == 4711' --dry-run
-  unirecord purge dataset --where 'user == 4711' --yes
-  unirecord purge dataset --yes                  what has been deleted already"""
-
-
-def purge_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_PURGE_DESCRIPTION, _PURGE_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts on a disk")
-    named = parser.add_mutually_exclusive_group()
-    named.add_argument("--where", metavar="CONDITION", help="the rows that meet it")
-    named.add_argument(
-        "--rows", type=row_numbers, metavar="ROWS", help="row numbers and ranges, the last one included"
-    )
-    sure = parser.add_mutually_exclusive_group(required=True)
-    sure.add_argument("--yes", action="store_true", help="do it: nothing of it can be restored")
-    sure.add_argument("--dry-run", action="store_true", help="say what would be erased, and change nothing")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.set_defaults(run=_run_purge)
-
-
-def _run_purge(args: argparse.Namespace) -> int:
+@command(
+    """Erase rows for good, as a privacy law may ask: the rows are deleted, the parts that have deleted rows are
+    written anew without their bytes, and all earlier versions are removed. Then every file of the directory is
+    searched for bytes of the erased rows. What had been deleted before is erased with them. The other rows keep
+    their numbers. It is refused while somebody reads the dataset.""",
+    """
+    unirecord purge dataset --where 'user == 4711' --dry-run
+    unirecord purge dataset --where 'user == 4711' --yes
+    unirecord purge dataset --yes                  what has been deleted already
+    """,
+    DIRECTORY.but(help="a directory of parts on a disk"),
+    one_of(WHERE.but(help="the rows that meet it"), ROW_NUMBERS),
+    one_of(
+        Argument("--yes", action="store_true", help="do it: nothing of it can be restored"),
+        DRY_RUN,
+        required=True,
+    ),
+    JSON,
+)
+def purge_command(args: argparse.Namespace) -> int:
     try:
         with ProgressBar("purging", 0, format_size) as bar:
             found = purge(
@@ -237,45 +220,30 @@ def _versions(numbers: Sequence[int]) -> str:
 # ``unirecord compact``, ``reshard``, ``sort`` and ``merge``: the same rows in other parts.
 
 
-_COMPACT_DESCRIPTION: Final = """\
-Put small parts of a dataset together: the next version has the same rows, with the same
-numbers and in the same order, so that jobs go on where they stand. Each row is checked on the way. The
-parts that were there stay, for the versions before, until `unirecord gc`."""
-
-_COMPACT_EXAMPLES: Final = """examples:
-  unirecord compact dataset --dry-run
-  unirecord compact dataset --part-bytes 4GB
-  unirecord compact dataset --rows-per-part 1000000"""
-
-
-def compact_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_COMPACT_DESCRIPTION, _COMPACT_EXAMPLES)
-    size = parser.add_mutually_exclusive_group()
-    size.add_argument(
-        "--part-bytes", metavar="SIZE", help="neighbours are put together up to this (default 20GB)"
-    )
-    size.add_argument("--rows-per-part", type=int, metavar="N", help="parts of so many rows in place of it")
-    parser.add_argument(
+@command(
+    """Put small parts of a dataset together: the next version has the same rows, with the same numbers and in the
+    same order, so that jobs go on where they stand. Each row is checked on the way. The parts that were there
+    stay, for the versions before, until `unirecord gc`.""",
+    """
+    unirecord compact dataset --dry-run
+    unirecord compact dataset --part-bytes 4GB
+    unirecord compact dataset --rows-per-part 1000000
+    """,
+    one_of(
+        GREATEST_PART.but(help="neighbours are put together up to this (default 20GB)"),
+        Argument("--rows-per-part", type=int, metavar="N", help="parts of so many rows in place of it"),
+    ),
+    Argument(
         "--join-columns",
         action="store_true",
         help="write parts anew whose columns lie in column parts, or have other names in their files",
-    )
-    add_layout_options(parser)
-    parser.set_defaults(run=_run_compact)
-
-
-def add_layout_options(parser: argparse.ArgumentParser) -> None:
-    """Add what all commands have that lay out parts anew."""
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    parser.add_argument(
-        "--drop-deleted", action="store_true", help="leave out the bytes of rows that have been deleted"
-    )
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-
-
-def _run_compact(args: argparse.Namespace) -> int:
+    ),
+    DIRECTORY,
+    DROP_DELETED,
+    DRY_RUN,
+    JSON,
+)
+def compact_command(args: argparse.Namespace) -> int:
     def work(progress: Progress) -> Rewritten:
         size = None if args.part_bytes is None else parse_size(args.part_bytes)
         return compact(
@@ -316,24 +284,20 @@ def _parts(count: int) -> str:
     return many(count, "part")
 
 
-_RESHARD_DESCRIPTION: Final = """\
-Lay the rows of a dataset out in N parts of equal numbers of rows. The rows keep their numbers
-and their order, so that jobs go on where they stand. Each row is checked on the way. The parts that
-were there stay, for the versions before, until `unirecord gc`."""
-
-_RESHARD_EXAMPLES: Final = """examples:
-  unirecord reshard dataset 64"""
-
-
-def reshard_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_RESHARD_DESCRIPTION, _RESHARD_EXAMPLES)
-    add_layout_options(parser)
-    parser.add_argument("parts", type=int, metavar="N", help="how many parts")
-    parser.set_defaults(run=_run_reshard)
-
-
-def _run_reshard(args: argparse.Namespace) -> int:
+@command(
+    """Lay the rows of a dataset out in N parts of equal numbers of rows. The rows keep their numbers and their
+    order, so that jobs go on where they stand. Each row is checked on the way. The parts that were there stay,
+    for the versions before, until `unirecord gc`.""",
+    """
+    unirecord reshard dataset 64
+    """,
+    DIRECTORY,
+    DROP_DELETED,
+    DRY_RUN,
+    JSON,
+    Argument("parts", type=int, metavar="N", help="how many parts"),
+)
+def reshard_command(args: argparse.Namespace) -> int:
     return run_layout(
         args,
         "laying out",
@@ -343,39 +307,30 @@ def _run_reshard(args: argparse.Namespace) -> int:
     )
 
 
-_SORT_DESCRIPTION: Final = """\
-Bring the rows of a dataset into the order of a scalar column. The rows get other numbers, and
-deleted ones stay behind: a job that was stopped before goes on with the version that it began with.
-Each row is checked on the way. The parts that were there stay, for the versions before, until
-`unirecord gc`."""
-
-_SORT_EXAMPLES: Final = """examples:
-  unirecord sort dataset --by timestamp --dry-run
-  unirecord sort dataset --by score --descending
-  unirecord sort dataset --by label --cluster     rows of a label side by side"""
-
-
-def sort_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_SORT_DESCRIPTION, _SORT_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    parser.add_argument(
-        "--by", required=True, metavar="COLUMN", help="a scalar column; NaN after numbers, null last"
-    )
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument("--descending", action="store_true", help="the greatest first")
-    way.add_argument(
-        "--cluster",
-        action="store_true",
-        help="equal values side by side, in the order in which they first come",
-    )
-    parser.add_argument("--part-bytes", metavar="SIZE", help="greatest size of a part (default 20GB)")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.set_defaults(run=_run_sort)
-
-
-def _run_sort(args: argparse.Namespace) -> int:
+@command(
+    """Bring the rows of a dataset into the order of a scalar column. The rows get other numbers, and deleted ones
+    stay behind: a job that was stopped before goes on with the version that it began with. Each row is checked on
+    the way. The parts that were there stay, for the versions before, until `unirecord gc`.""",
+    """
+    unirecord sort dataset --by timestamp --dry-run
+    unirecord sort dataset --by score --descending
+    unirecord sort dataset --by label --cluster     rows of a label side by side
+    """,
+    DIRECTORY,
+    BY.but(required=True, metavar="COLUMN", help="a scalar column; NaN after numbers, null last"),
+    one_of(
+        Argument("--descending", action="store_true", help="the greatest first"),
+        Argument(
+            "--cluster",
+            action="store_true",
+            help="equal values side by side, in the order in which they first come",
+        ),
+    ),
+    GREATEST_PART,
+    DRY_RUN,
+    JSON,
+)
+def sort_command(args: argparse.Namespace) -> int:
     def work(progress: Progress) -> Rewritten:
         return sort(
             args.path,
@@ -390,27 +345,20 @@ def _run_sort(args: argparse.Namespace) -> int:
     return run_layout(args, "sorting", work)
 
 
-_MERGE_DESCRIPTION: Final = """Make one dataset of several: the rows of the first, then those of the second. Parts are
-linked where the file system can, so that nothing is copied; all must have the same columns, index
-and metadata."""
-
-_MERGE_EXAMPLES: Final = """examples:
-  unirecord merge all day1 day2 day3@4
-  unirecord merge all day1 day2 --copy"""
-
-
-def merge_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_MERGE_DESCRIPTION, _MERGE_EXAMPLES)
-    parser.add_argument("target", metavar="DST", help="the directory to be made")
-    parser.add_argument("paths", metavar="PATH", nargs="+", help="datasets, in the order of their rows")
-    parser.add_argument("--copy", action="store_true", help="copy the parts, link none")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    parser.set_defaults(run=_run_merge)
-
-
-def _run_merge(args: argparse.Namespace) -> int:
+@command(
+    """Make one dataset of several: the rows of the first, then those of the second. Parts are linked where the file
+    system can, so that nothing is copied; all must have the same columns, index and metadata.""",
+    """
+    unirecord merge all day1 day2 day3@4
+    unirecord merge all day1 day2 --copy
+    """,
+    TARGET.but(help="the directory to be made"),
+    PATHS.but(help="datasets, in the order of their rows"),
+    Argument("--copy", action="store_true", help="copy the parts, link none"),
+    DRY_RUN,
+    JSON,
+)
+def merge_command(args: argparse.Namespace) -> int:
     try:
         with ProgressBar("merging", 0, format_size) as bar:
             found = merge(
@@ -433,27 +381,20 @@ def _run_merge(args: argparse.Namespace) -> int:
 # ``unirecord log``, ``restore`` and ``gc``: the versions of a dataset.
 
 
-_LOG_DESCRIPTION: Final = """List the versions of a dataset that are kept: each publication of a directory is one. The
-newest comes last. PATH@7 is version 7 wherever a path is read. Exit code 1 when the manifest of one
-is damaged."""
-
-_LOG_EXAMPLES: Final = """examples:
-  unirecord log dataset
-  unirecord log dataset --json
-  unirecord inspect dataset@7"""
-
-
-def log_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_LOG_DESCRIPTION, _LOG_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    add_storage_option(parser)
-    refuse_cache(parser, "it reads manifests alone, which no cache keeps")
-    parser.set_defaults(run=_run_log)
-
-
-def _run_log(args: argparse.Namespace) -> int:
+@command(
+    """List the versions of a dataset that are kept: each publication of a directory is one. The newest comes last.
+    PATH@7 is version 7 wherever a path is read. Exit code 1 when the manifest of one is damaged.""",
+    """
+    unirecord log dataset
+    unirecord log dataset --json
+    unirecord inspect dataset@7
+    """,
+    DIRECTORY,
+    JSON,
+    STORAGE,
+    *cache_refused("it reads manifests alone, which no cache keeps"),
+)
+def log_command(args: argparse.Namespace) -> int:
     found = versions(args.path)
     damaged = [version for version in found if version.problem is not None]
     if args.json:
@@ -480,31 +421,20 @@ def shown_time(when: float | None) -> str:
     return datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-_RESTORE_DESCRIPTION: Final = """\
-Publish the content of an earlier version of a dataset as the newest one. Nothing is copied or
-removed: what was the newest stays a version, to which restore goes back in the same way."""
-
-_RESTORE_EXAMPLES: Final = """examples:
-  unirecord log dataset
-  unirecord restore dataset --version 5
-  unirecord restore dataset@5                   the same"""
-
-
-def restore_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_RESTORE_DESCRIPTION, _RESTORE_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts, or PATH@N")
-    parser.add_argument("--version", type=int, metavar="N", help="as `unirecord log` lists it")
-    add_storage_option(parser)
-    parser.set_defaults(run=_run_restore)
-
-
-def _run_restore(args: argparse.Namespace) -> int:
-    path, version = (args.path, args.version) if args.version is not None else split_version(args.path)
+@command(
+    """Publish the content of an earlier version of a dataset as the newest one. Nothing is copied or removed: what
+    was the newest stays a version, to which restore goes back in the same way.""",
+    """
+    unirecord log dataset
+    unirecord restore dataset@5
+    """,
+    PATH.but(metavar="PATH@N", help="a version of a directory of parts, as `unirecord log` lists it"),
+    STORAGE,
+)
+def restore_command(args: argparse.Namespace) -> int:
+    path, version = split_version(args.path)
     if version is None:
-        raise UsageError(
-            f"which version? {path}@N or --version N, as `unirecord log {quote(path)}` lists them"
-        )
+        raise UsageError(f"which version? {path}@N, as `unirecord log {quote(path)}` lists them")
     try:
         published = restore(path, version)
     except ValueError as error:
@@ -513,44 +443,8 @@ def _run_restore(args: argparse.Namespace) -> int:
     return 0
 
 
-_GC_DESCRIPTION: Final = """\
-Remove versions of a dataset, and the parts that no other version names. What a process on this
-machine has open stays. In an object store nobody can see who reads: --older-than says how long
-readers and writers may live, and must be given."""
-
-_GC_EXAMPLES: Final = """examples:
-  unirecord gc dataset --keep 10 --older-than 7d --dry-run
-  unirecord gc dataset --keep 1                  the newest alone
-  unirecord gc s3://bucket/dataset --keep 1 --older-than 7d"""
-
 _AGE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhdw])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-
-
-def gc_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_GC_DESCRIPTION, _GC_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a directory of parts")
-    parser.add_argument(
-        "--keep",
-        type=int,
-        default=10,
-        metavar="N",
-        help="versions that stay, the newest among them (default 10)",
-    )
-    parser.add_argument(
-        "--older-than",
-        type=_age,
-        metavar="AGE",
-        help="as 7d, 12h or 30m: younger versions stay too, and what an --append that was stopped has left (without it "
-        "7d); in an object store, those that were the newest since, and files that no version names",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be removed, and remove nothing"
-    )
-    parser.add_argument("--json", action="store_true", help="print as JSON")
-    add_storage_option(parser)
-    parser.set_defaults(run=_run_gc)
 
 
 def _age(text: str) -> float:
@@ -560,7 +454,35 @@ def _age(text: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def _run_gc(args: argparse.Namespace) -> int:
+@command(
+    """Remove versions of a dataset, and the parts that no other version names. What a process on this machine has
+    open stays. In an object store nobody can see who reads: --older-than says how long readers and writers may
+    live, and must be given.""",
+    """
+    unirecord gc dataset --keep 10 --older-than 7d --dry-run
+    unirecord gc dataset --keep 1                  the newest alone
+    unirecord gc s3://bucket/dataset --keep 1 --older-than 7d
+    """,
+    DIRECTORY,
+    Argument(
+        "--keep",
+        type=int,
+        default=10,
+        metavar="N",
+        help="versions that stay, the newest among them (default 10)",
+    ),
+    Argument(
+        "--older-than",
+        type=_age,
+        metavar="AGE",
+        help="as 7d, 12h or 30m: younger versions stay too, and what an --append that was stopped has left (without it "
+        "7d); in an object store, those that were the newest since, and files that no version names",
+    ),
+    DRY_RUN,
+    JSON,
+    STORAGE,
+)
+def gc_command(args: argparse.Namespace) -> int:
     if args.keep < 1:
         raise UsageError("--keep is at least 1: the newest version always stays")
     if args.older_than is None and is_elsewhere(args):

@@ -10,8 +10,9 @@ from typing import Final
 
 from ..examples import digits
 from ..inspect.machine import Fact, examine
+from .arguments import JSON, OVERWRITE, PATH
 from .terminal import print_json, say, table
-from .usage import CommandParser
+from .usage import command
 
 __all__ = [
     "demo_command",
@@ -22,23 +23,17 @@ __all__ = [
 # ``unirecord demo PATH``: the dataset of the pages, to try things out with.
 
 
-_DEMO_DESCRIPTION: Final = """Write 300 handwritten digits as a dataset: pictures, pixels, labels and a few columns
-more, which the pages of the documentation read. In Python: unirecord.examples.digits(PATH)."""
-
-_DEMO_EXAMPLES: Final = """examples:
-  unirecord demo digits.urec
-  unirecord demo digits.urec && unirecord inspect digits.urec --where "label == 3 and width > 16\""""
-
-
-def demo_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DEMO_DESCRIPTION, _DEMO_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="NAME.urec for one part, another name for a directory")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    parser.set_defaults(run=_run_demo)
-
-
-def _run_demo(args: argparse.Namespace) -> int:
+@command(
+    """Write 300 handwritten digits as a dataset: pictures, pixels, labels and a few columns more, which the pages of
+    the documentation read. In Python: unirecord.examples.digits(PATH).""",
+    """
+    unirecord demo digits.urec
+    unirecord demo digits.urec && unirecord inspect digits.urec --where "label == 3 and width > 16"
+    """,
+    PATH.but(help="NAME.urec for one part, another name for a directory"),
+    OVERWRITE,
+)
+def demo_command(args: argparse.Namespace) -> int:
     digits(args.path, overwrite=args.overwrite)
     say(f"{args.path}: 300 handwritten digits; unirecord inspect {quote(args.path)}")
     return 0
@@ -46,16 +41,6 @@ def _run_demo(args: argparse.Namespace) -> int:
 
 # ``unirecord doctor [PATH]``: what this machine and this environment have, and what they lack.
 
-
-_DOCTOR_DESCRIPTION: Final = """\
-Look at this installation: versions, what the C core was built with, which ways of reading work
-here (io_uring too), limits, optional packages; what is missing is said with what to do. A dataset of one row is
-written and read, in PATH or among temporary files, and removed. Exit code 1 when something needed does not work."""
-
-_DOCTOR_EXAMPLES: Final = """examples:
-  unirecord doctor
-  unirecord doctor /data          the file system that datasets lie in, too
-  unirecord doctor --json         for a report of a problem"""
 
 _TITLES: Final = {
     "core": "Package",
@@ -67,15 +52,19 @@ _TITLES: Final = {
 _MARKS: Final = {"good": "ok", "missing": "--", "bad": "BAD"}
 
 
-def doctor_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DOCTOR_DESCRIPTION, _DOCTOR_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", nargs="?", help="a directory where datasets lie or will lie")
-    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
-    parser.set_defaults(run=_run_doctor)
-
-
-def _run_doctor(args: argparse.Namespace) -> int:
+@command(
+    """Look at this installation: versions, what the C core was built with, which ways of reading work here (io_uring
+    too), limits, optional packages; what is missing is said with what to do. A dataset of one row is written and
+    read, in PATH or among temporary files, and removed. Exit code 1 when something needed does not work.""",
+    """
+    unirecord doctor
+    unirecord doctor /data          the file system that datasets lie in, too
+    unirecord doctor --json         for a report of a problem
+    """,
+    PATH.but(nargs="?", help="a directory where datasets lie or will lie"),
+    JSON,
+)
+def doctor_command(args: argparse.Namespace) -> int:
     facts = examine(args.path)
     if args.json:
         print_json([fact.to_dict() for fact in facts], indent=2)

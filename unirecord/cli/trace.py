@@ -23,85 +23,31 @@ from ..inspect.cells import extract
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
 from ..sizes import format_size, many
+from .arguments import (
+    BATCH,
+    CACHE,
+    CACHE_BYTES,
+    COLUMNS,
+    CSV,
+    DATASETS,
+    EXTRACT,
+    JSON,
+    LIMIT,
+    OUT,
+    ROW,
+    SEED,
+    STORAGE,
+    WHERE,
+)
 from .cells import cell_json, cell_text
-from .store_options import add_cache_options, add_storage_option
 from .terminal import print_csv, print_json, print_json_list, print_table, say
-from .usage import CommandParser, UsageError, count, names, pairs
+from .usage import Argument, UsageError, command, count, pairs, titled
 
 __all__ = ["mixture_of_state", "named_path", "options_of", "trace_command"]
 
-_DESCRIPTION: Final = """Say which rows a step of a training job got, or will get, and when a row came, or will come.
-Nothing of a run is needed but its numbers: the order is computed. Give the options that the job has: seed, batch size
-of a rank, ranks, and whatever else its dataset was opened with; or a state or checkpoint of it."""
-
-_EXAMPLES: Final = """examples:
-  unirecord trace data --seed 1 --batch 256 --ranks 8 --step 12345            all rows of a step
-  unirecord trace data --seed 1 --batch 256 --ranks 8 --step 12345 --rank 3 --columns path,label
-  unirecord trace data --state last.pt --batch 256 --ranks 8                  the step before a checkpoint
-  unirecord trace data --seed 1 --batch 256 --ranks 8 --row 4711 --epochs 0:3  when a row comes
-  unirecord trace data --seed 1 --batch 256 --step 800 --extract image --out step800/
-  unirecord trace web=web code=code --weights web=0.7,code=0.3 --batch 256 --step 800   of a mixture
-  unirecord trace data --state last.pt --drawn-by label                       of balanced(ds, "label", …)"""
 
 _LIMIT: Final = 20
 _BATCH: Final = 32
-
-
-def trace_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DESCRIPTION, _EXAMPLES)
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        nargs="+",
-        help="a part or a directory of parts; of a mixture NAME=PATH of each source",
-    )
-    job = parser.add_argument_group("the job")
-    job.add_argument("--batch", type=count, metavar="N", help="samples in a batch of one rank")
-    job.add_argument("--ranks", type=count, default=1, metavar="N", help="how many ranks it has (default 1)")
-    job.add_argument("--drop-last", action="store_true", help="its loaders leave out a smaller last batch")
-    job.add_argument("--seed", type=int, metavar="S", help="its seed (default 0)")
-    job.add_argument("--shuffle", choices=SHUFFLES, help="its order (default yes: shuffle=True)")
-    job.add_argument(
-        "--block-rows", type=count, metavar="N", help="as given to the dataset, for --shuffle block"
-    )
-    job.add_argument("--window-blocks", type=count, metavar="N", help="as given to the dataset")
-    job.add_argument("--remainder", choices=REMAINDERS, help="as given to the dataset (default pad)")
-    job.add_argument("--where", metavar="CONDITION", help="as given to the dataset")
-    job.add_argument(
-        "--state", metavar="FILE", help="a state_dict in JSON, or a checkpoint of PyTorch: instead of these"
-    )
-    job.add_argument("--start", type=count, metavar="P", help="the position at which the epoch was taken up")
-    job.add_argument("--weights", type=pairs, metavar="NAME=W,…", help="of a mixture, as given to it")
-    job.add_argument("--stop", choices=("first", "all"), help="of a mixture, as given to it (default first)")
-    job.add_argument("--samples", type=count, metavar="N", help="of a mixture, as given to it")
-    job.add_argument("--drawn-by", metavar="COLUMN", help="the column of drawn batches, with their --state")
-    asked = parser.add_argument_group("what is asked")
-    asked.add_argument(
-        "--step", type=count, metavar="N", help="a step: in --epoch, or over all epochs from 0"
-    )
-    asked.add_argument("--epoch", type=count, metavar="E", help="the epoch in which --step counts")
-    asked.add_argument("--rank", type=count, metavar="R", help="one rank's batch alone")
-    asked.add_argument(
-        "--row", metavar="A,B", help="rows by number (of a mixture NAME:A): when do they come?"
-    )
-    asked.add_argument(
-        "--epochs", type=_range, metavar="A:B", help="in these epochs, without B (default: one)"
-    )
-    shown = parser.add_argument_group("what is shown")
-    shown.add_argument(
-        "--columns", type=names, metavar="A,B", help="values of the rows (default: scalar columns)"
-    )
-    shown.add_argument(
-        "--limit", type=count, metavar="N", help="at most N lines (default 20; --csv, --json: all)"
-    )
-    shown.add_argument("--csv", action="store_true", help="print as CSV")
-    shown.add_argument("--json", action="store_true", help="print as JSON")
-    shown.add_argument("--extract", metavar="COLUMN", help="write this column's blobs to files in --out")
-    shown.add_argument("--out", metavar="DIR", help="folder for --extract, made if need be")
-    add_storage_option(parser)
-    add_cache_options(parser)
-    parser.set_defaults(run=_run)
 
 
 def _range(text: str) -> range:
@@ -109,7 +55,75 @@ def _range(text: str) -> range:
     return range(count(first), count(end) if colon else count(first) + 1)
 
 
-def _run(args: argparse.Namespace) -> int:
+SHUFFLES: Final = {
+    "yes": True,
+    "no": False,
+    "block": "block",
+    "parts": "parts",
+    "within-parts": "within-parts",
+}
+
+
+@command(
+    """Say which rows a step of a training job got, or will get, and when a row came, or will come. Nothing of a run
+    is needed but its numbers: the order is computed. Give the options that the job has: seed, batch size of a
+    rank, ranks, and whatever else its dataset was opened with; or a state or checkpoint of it.""",
+    """
+    unirecord trace data --seed 1 --batch 256 --ranks 8 --step 12345            all rows of a step
+    unirecord trace data --seed 1 --batch 256 --ranks 8 --step 12345 --rank 3 --columns path,label
+    unirecord trace data --state last.pt --batch 256 --ranks 8                  the step before a checkpoint
+    unirecord trace data --seed 1 --batch 256 --ranks 8 --row 4711 --epochs 0:3  when a row comes
+    unirecord trace data --seed 1 --batch 256 --step 800 --extract image --out step800/
+    unirecord trace web=web code=code --weights web=0.7,code=0.3 --batch 256 --step 800   of a mixture
+    unirecord trace data --state last.pt --drawn-by label                       of balanced(ds, "label", …)
+    """,
+    DATASETS.but(help="a part or a directory of parts; of a mixture NAME=PATH of each source"),
+    titled(
+        "the job",
+        BATCH,
+        Argument("--ranks", type=count, default=1, metavar="N", help="how many ranks it has (default 1)"),
+        Argument("--drop-last", action="store_true", help="its loaders leave out a smaller last batch"),
+        SEED.but(help="its seed (default 0)"),
+        Argument("--shuffle", choices=SHUFFLES, help="its order (default yes: shuffle=True)"),
+        Argument(
+            "--block-rows", type=count, metavar="N", help="as given to the dataset, for --shuffle block"
+        ),
+        Argument("--window-blocks", type=count, metavar="N", help="as given to the dataset"),
+        Argument("--remainder", choices=REMAINDERS, help="as given to the dataset (default pad)"),
+        WHERE.but(help="as given to the dataset"),
+        Argument(
+            "--state",
+            metavar="FILE",
+            help="a state_dict in JSON, or a checkpoint of PyTorch: instead of these",
+        ),
+        Argument("--start", type=count, metavar="P", help="the position at which the epoch was taken up"),
+        Argument("--weights", type=pairs, metavar="NAME=W,…", help="of a mixture, as given to it"),
+        Argument("--stop", choices=("first", "all"), help="of a mixture, as given to it (default first)"),
+        Argument("--samples", type=count, metavar="N", help="of a mixture, as given to it"),
+        Argument("--drawn-by", metavar="COLUMN", help="the column of drawn batches, with their --state"),
+    ),
+    titled(
+        "what is asked",
+        Argument("--step", type=count, metavar="N", help="a step: in --epoch, or over all epochs from 0"),
+        Argument("--epoch", type=count, metavar="E", help="the epoch in which --step counts"),
+        Argument("--rank", type=count, metavar="R", help="one rank's batch alone"),
+        ROW.but(metavar="A,B", help="rows by number (of a mixture NAME:A): when do they come?"),
+        Argument("--epochs", type=_range, metavar="A:B", help="in these epochs, without B (default: one)"),
+    ),
+    titled(
+        "what is shown",
+        COLUMNS.but(help="values of the rows (default: scalar columns)"),
+        LIMIT.but(help="at most N lines (default 20; --csv, --json: all)"),
+        CSV,
+        JSON,
+        EXTRACT,
+        OUT,
+    ),
+    STORAGE,
+    CACHE,
+    CACHE_BYTES,
+)
+def trace_command(args: argparse.Namespace) -> int:
     _check(args)
     state = None if args.state is None else read_state(args.state)
     job = opened_job(args, state)
@@ -331,13 +345,6 @@ def _shown(name: str, entry: dict[str, Any]) -> str:
 
 Numbers = NDArray[np.int64]
 
-SHUFFLES: Final = {
-    "yes": True,
-    "no": False,
-    "block": "block",
-    "parts": "parts",
-    "within-parts": "within-parts",
-}
 # The options that a state says.
 OF_STATE: Final = (
     "seed", "shuffle", "block_rows", "window_blocks", "where", "remainder", "epoch", "weights", "stop", "samples"

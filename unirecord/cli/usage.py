@@ -1,4 +1,4 @@
-"""Argument parsing shared by the commands: help that keeps the layout of its examples, and errors of the call."""
+"""How a command is declared, what a call of it is parsed by, and errors of the call."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ import argparse
 import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ..errors import did_you_mean
 from ..sizes import parse_size
 from .terminal import escaped
 
-__all__ = ["CommandParser", "UsageError", "count", "names", "pairs", "size", "target"]
+__all__ = [
+    "Argument",
+    "CommandParser",
+    "Declared",
+    "UsageError",
+    "command",
+    "count",
+    "names",
+    "one_of",
+    "pairs",
+    "size",
+    "target",
+    "titled",
+]
 
 _LISTED_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)")
 
@@ -65,7 +78,7 @@ class CommandParser(argparse.ArgumentParser):
     def describe(self, description: str, examples: str) -> None:
         """Say what the command is for, above the options, and show examples below them, whose line breaks stay."""
         self.description = textwrap.fill(" ".join(description.split()), 79)
-        self.epilog = examples
+        self.epilog = "examples:\n" + textwrap.indent(textwrap.dedent(examples).strip(), "  ")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse; what is unknown is refused here, where the subcommand is known."""
@@ -108,6 +121,82 @@ class CommandParser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(escaped(message, keep="\n"), file)
+
+
+# What a command takes is declared, and parsers, their help, completion and the pages are made of that.
+
+
+class Argument:
+    """An option or argument, declared once for all commands that take it."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        """``names`` and ``settings`` are those of ``add_argument``."""
+        self._names, self._settings = names, settings
+
+    def but(self, **settings: Any) -> Argument:
+        """The same as a command words it, or where it differs there."""
+        return Argument(*self._names, **self._settings | settings)
+
+    def add_to(self, container: argparse._ActionsContainer) -> None:
+        """Add it to a parser, or to a group of one."""
+        container.add_argument(*self._names, **self._settings)
+
+
+class _Group(NamedTuple):
+    """Arguments under a title; without one they exclude each other, and ``required`` says that one must be given."""
+
+    arguments: tuple[Argument | _Group, ...]
+    title: str | None = None
+    required: bool = False
+
+    def add_to(self, container: argparse._ActionsContainer) -> None:
+        """Add them to a parser, or to a group of one."""
+        group: argparse._ActionsContainer
+        if self.title is None:
+            group = container.add_mutually_exclusive_group(required=self.required)
+        else:
+            group = container.add_argument_group(self.title)
+        for one in self.arguments:
+            one.add_to(group)
+
+
+def one_of(*arguments: Argument, required: bool = False) -> _Group:
+    """Arguments of which a call has one at most, or exactly one where that is ``required``."""
+    return _Group(arguments, required=required)
+
+
+def titled(title: str, *arguments: Argument | _Group) -> _Group:
+    """Arguments that help shows together below a title."""
+    return _Group(arguments, title)
+
+
+Run = Callable[[argparse.Namespace], int]
+
+
+class Declared(NamedTuple):
+    """What a command is for, examples, what it takes and what it does: arguments → exit code."""
+
+    description: str
+    examples: str
+    takes: tuple[Argument | _Group, ...]
+    defaults: dict[str, Any]
+    run: Run
+
+    def parser(self, prog: str) -> CommandParser:
+        """The parser of its arguments."""
+        parser = CommandParser(prog=prog)
+        parser.describe(self.description, self.examples)
+        for one in self.takes:
+            one.add_to(parser)
+        parser.set_defaults(run=self.run, **self.defaults)
+        return parser
+
+
+def command(
+    description: str, examples: str, *takes: Argument | _Group, **defaults: Any
+) -> Callable[[Run], Declared]:
+    """Declare the command that the function runs; ``defaults`` are those of its parser."""
+    return lambda run: Declared(description, examples, takes, defaults, run)
 
 
 def _near(text: str, options: Iterable[str]) -> str:

@@ -5,41 +5,32 @@ from __future__ import annotations
 import argparse
 import sys
 import webbrowser
-from typing import Final
 
 from ..inspect.server import ViewServer
-from .store_options import add_cache_options, add_storage_option
+from .arguments import CACHE, CACHE_BYTES, DATASETS, STORAGE
 from .terminal import say
-from .usage import CommandParser, UsageError, count
+from .usage import Argument, UsageError, command, count
 
 __all__ = ["view_command"]
 
-_DESCRIPTION: Final = """Look at a dataset in a browser: rows in pages by a condition and in the order of a column,
-pictures, one row in full, the order of an epoch and what a step contains. The server listens on this machine alone,
-answers whoever has the address that is printed, and ends with Ctrl-C."""
 
-_EXAMPLES: Final = """examples:
-  unirecord view pictures.urec
-  unirecord view data --open                 the browser opens
-  unirecord view data --port 8765            on a machine behind ssh -L 8765:127.0.0.1:8765"""
-
-
-def view_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_DESCRIPTION, _EXAMPLES)
-    parser.add_argument(
-        "path", metavar="PATH", nargs="+", help="a part, a directory of parts, a glob, or several"
-    )
-    parser.add_argument(
-        "--port", type=count, default=0, metavar="N", help="listen there (default: a free one)"
-    )
-    parser.add_argument("--open", action="store_true", help="open the address in the browser")
-    add_storage_option(parser)
-    add_cache_options(parser)
-    parser.set_defaults(run=_run)
-
-
-def _run(args: argparse.Namespace) -> int:
+@command(
+    """Look at a dataset in a browser: rows in pages by a condition and in the order of a column, pictures, one row
+    in full, the order of an epoch and what a step contains. The server listens on this machine alone, answers
+    whoever has the address that is printed, and ends with Ctrl-C.""",
+    """
+    unirecord view pictures.urec
+    unirecord view data --open                 the browser opens
+    unirecord view data --port 8765            on a machine behind ssh -L 8765:127.0.0.1:8765
+    """,
+    DATASETS,
+    Argument("--port", type=count, default=0, metavar="N", help="listen there (default: a free one)"),
+    Argument("--open", action="store_true", help="open the address in the browser"),
+    STORAGE,
+    CACHE,
+    CACHE_BYTES,
+)
+def view_command(args: argparse.Namespace) -> int:
     if args.port > 65_535:
         raise UsageError(f"--port: {args.port} is no port; they end at 65,535")
     server = ViewServer(args.path[0] if len(args.path) == 1 else args.path, args.port)

@@ -37,7 +37,13 @@ from ..convert.sources import (
     source_type,
 )
 from ..convert.sources.overrides import TypesThere, parse_overrides
-from ..convert.sources.source import WantedColumns, said_of_left_out, said_of_unread, write_report
+from ..convert.sources.source import (
+    AskedOption,
+    WantedColumns,
+    said_of_left_out,
+    said_of_unread,
+    write_report,
+)
 from ..convert.task import keep_freed_memory
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
@@ -55,119 +61,54 @@ from ..snapshot.versions import located_version
 from ..storage.schemes import location_of, path_on_disk
 from ..writing.part_writer import CodecChoice, ScalarCodec, choose_codecs
 from ..writing.target import PART_BYTES, check_free, check_path
-from .store_options import add_storage_option, refuse_cache
+from .arguments import (
+    BY,
+    COLUMNS,
+    DRY_RUN,
+    INDEX,
+    LIMIT,
+    OVERWRITE,
+    PATH,
+    RESUME,
+    SAMPLE,
+    SCHEMA,
+    SEED,
+    SORT,
+    STORAGE,
+    STRATIFY,
+    TARGET,
+    WHERE,
+    WORKERS,
+    cache_refused,
+)
 from .terminal import ProgressBar, ProgressLines, Rates, duration, say, table, warn
-from .usage import CommandParser, UsageError, count, names, pairs, size, target
+from .usage import Argument, UsageError, command, count, names, one_of, pairs, size, target, titled
 
 __all__ = ["ConversionProgress", "SurveyProgress", "split_command", "write_command"]
 
 _READS: Final = ", or ".join(source.about for source in SOURCES)
-_WRITE_DESCRIPTION: Final = f"""\
-Convert raw data to a dataset: SRC is {_READS}. A DST that ends in .urec becomes one part
-(two files: DST and DST.idx); any other DST becomes a directory of parts. Types are inferred and shown. Nothing is
-visible at DST until all of it is written."""
-
-_WRITE_EXAMPLES: Final = """examples:
-  unirecord write pictures/ pictures.urec --index label
-  unirecord write people.csv people --schema "age=int16?,name=string" --index name
-  unirecord write log.jsonl log --schema types.json --max-part-bytes 2GB
-  unirecord write more.csv people --append
-  unirecord write pictures/ sample.urec --limit 100 --columns image,label
-  unirecord write log.jsonl log --codec auto
-
-the short form of --schema writes arrays with their shape: tokens=int32[128],boxes=float32[-1,4]"""
 
 
-def write_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_WRITE_DESCRIPTION, _WRITE_EXAMPLES)
-    parser.add_argument("source", metavar="SRC", help=f"{_READS}, by a pipe too, or - for stdin")
-    parser.add_argument(
-        "target", metavar="DST", type=target, help="NAME.urec for one part, any other name for a directory"
-    )
-    add_kind_option(parser, "SRC")
-    parser.add_argument(
-        "--schema", metavar="TYPES", help="column types: name=type,…, JSON text, or a JSON file"
-    )
-    parser.add_argument(
-        "--index", type=names, default=[], metavar="A,B", help="columns to be looked up by value"
-    )
-    existing = parser.add_mutually_exclusive_group()
-    existing.add_argument(
-        "--overwrite", action="store_true", help="replace DST, once the new one is complete"
-    )
-    existing.add_argument("--append", action="store_true", help="add parts to the directory DST")
-    parser.add_argument(
-        "--codec",
-        metavar="CODEC",
-        help="compress blob columns: zstd, zstd:9, column=zstd,…, or auto (what a sample says); none: no column, "
-        "also not the scalars of the data file",
-    )
-    parser.add_argument(
-        "--max-part-bytes",
-        type=size,
-        metavar="SIZE",
-        help="of a directory: start a new part at (default 20GB)",
-    )
-    parser.add_argument(
-        "--workers", type=count, default=1, metavar="N", help="processes, each of which writes whole parts"
-    )
-    add_engine_option(parser)
-    parser.add_argument(
-        "--resume", action="store_true", help="go on with what the same command has left when it was stopped"
-    )
-    parser.add_argument("--id", metavar="HEX", help="32 hex digits: the same rows then make the same bytes")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show types, rows, size and time, and write nothing"
-    )
-    parser.add_argument(
-        "--progress", choices=("json",), help="tell how far it is on stderr, one JSON object a line"
-    )
-    parser.add_argument(
-        "--max-spool-bytes",
-        type=size,
-        default=MAX_SPOOL_BYTES,
-        metavar="SIZE",
-        help="copy at most this much of pipes and compressed files to temporary files at a time, in each of --workers; "
-        "what --sort writes beside DST is not counted (default 16GB)",
-    )
-    parser.add_argument(
-        "--classes-from", metavar="DATASET", help="number the classes as this dataset does: for val, test"
-    )
-    parser.add_argument(
-        "--report", metavar="FILE", help="list what was left out, and why, in a JSON Lines file"
-    )
-    add_row_options(parser)
-    add_storage_option(parser)
-    refuse_cache(
-        parser,
-        "each row is read once; to read them again, `unirecord fetch` fills a cache",
-    )
-    add_options_of_sources(parser)
-    too_many = "it takes one SRC and one DST: a pattern in quotes names several files, such as 'folder/*.csv'"
-    parser.set_defaults(run=_run_write, too_many=too_many)
+KIND: Final = Argument(
+    "--from", dest="kind", choices=KINDS, help="what SRC is, when its name does not say so"
+)
 
 
-def add_kind_option(parser: argparse.ArgumentParser, source: str) -> None:
-    """Add the option; ``source`` is the word for what is read."""
-    parser.add_argument(
-        "--from", dest="kind", choices=KINDS, help=f"what {source} is, when its name does not say so"
+def _argument(option: AskedOption) -> Argument:
+    """An option of sources as the command line has it."""
+    takes: dict[str, Any] = (
+        {"action": "store_true"} if option.metavar is None else {"metavar": option.metavar}
     )
+    return Argument(f"--{option.name.replace('_', '-')}", help=option.help, **takes)
 
 
-def add_options_of_sources(parser: argparse.ArgumentParser) -> None:
-    """Add what only some sources obey; several may obey the same option."""
-    seen: set[str] = set()
-    for source in SOURCES:
-        new = [option for option in source.options if option.name not in seen]
-        seen.update(option.name for option in new)
-        group = parser.add_argument_group(f"of {source.kind}") if new else parser
-        for option in new:
-            name = f"--{option.name.replace('_', '-')}"
-            if option.metavar is None:
-                group.add_argument(name, action="store_true", help=option.help)
-            else:
-                group.add_argument(name, metavar=option.metavar, help=option.help)
+# What only some sources obey; several may obey the same option, which help shows below the first of them.
+_FIRST: Final = {option.name: source for source in reversed(SOURCES) for option in source.options}
+OF_SOURCES: Final = tuple(
+    titled(f"of {source.kind}", *(_argument(one) for one in source.options if _FIRST[one.name] is source))
+    for source in SOURCES
+    if source in _FIRST.values()
+)
 
 
 def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
@@ -175,7 +116,103 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
     return {option.name: getattr(args, option.name) for one in SOURCES for option in one.options}
 
 
-def _run_write(args: argparse.Namespace) -> int:
+@command(
+    f"""Convert raw data to a dataset: SRC is {_READS}. A DST that ends in .urec becomes one part (two files: DST and
+    DST.idx); any other DST becomes a directory of parts. Types are inferred and shown. Nothing is visible at DST
+    until all of it is written.""",
+    """
+    unirecord write pictures/ pictures.urec --index label
+    unirecord write people.csv people --schema "age=int16?,name=string" --index name
+    unirecord write log.jsonl log --schema types.json --max-part-bytes 2GB
+    unirecord write more.csv people --append
+    unirecord write pictures/ sample.urec --limit 100 --columns image,label
+    unirecord write log.jsonl log --codec auto
+    """,
+    Argument("source", metavar="SRC", help=f"{_READS}, by a pipe too, or - for stdin"),
+    TARGET.but(type=target, help="NAME.urec for one part, any other name for a directory"),
+    KIND,
+    SCHEMA,
+    INDEX,
+    one_of(
+        OVERWRITE.but(help="replace DST, once the new one is complete"),
+        Argument("--append", action="store_true", help="add parts to the directory DST"),
+    ),
+    Argument(
+        "--codec",
+        metavar="CODEC",
+        help="compress blob columns: zstd, zstd:9, column=zstd,…, or auto (what a sample says); none: no column, "
+        "also not the scalars of the data file",
+    ),
+    Argument(
+        "--max-part-bytes",
+        type=size,
+        metavar="SIZE",
+        help="of a directory: start a new part at (default 20GB)",
+    ),
+    WORKERS.but(help="processes, each of which writes whole parts"),
+    Argument("--engine", choices=("ray",), help="run the tasks on a Ray cluster instead (docs/ray.md)"),
+    RESUME,
+    Argument("--id", metavar="HEX", help="32 hex digits: the same rows then make the same bytes"),
+    DRY_RUN.but(help="show types, rows, size and time, and write nothing"),
+    Argument("--progress", choices=("json",), help="tell how far it is on stderr, one JSON object a line"),
+    Argument(
+        "--max-spool-bytes",
+        type=size,
+        default=MAX_SPOOL_BYTES,
+        metavar="SIZE",
+        help="copy at most this much of pipes and compressed files to temporary files at a time, in each of --workers; "
+        "what --sort writes beside DST is not counted (default 16GB)",
+    ),
+    Argument(
+        "--classes-from", metavar="DATASET", help="number the classes as this dataset does: for val, test"
+    ),
+    Argument("--report", metavar="FILE", help="list what was left out, and why, in a JSON Lines file"),
+    titled(
+        "which rows and columns (names as SRC has them)",
+        COLUMNS.but(help="write these columns only, in this order"),
+        Argument("--rename", type=pairs, default={}, metavar="OLD=NEW,…", help="give columns other names"),
+        WHERE.but(help="only rows that meet it, such as \"age >= 18 and name like 'A%%'\""),
+        LIMIT.but(help="stop after N rows"),
+        SAMPLE.but(help="N rows, evenly from all; --limit of class folders is one class"),
+        Argument(
+            "--split",
+            metavar="NAME=SHARE,…",
+            help="datasets DST/train, … of train=0.9,val=0.1, by a hash of each row",
+        ),
+        Argument(
+            "--split-by",
+            metavar="A",
+            help="by a hash of this column: its equal values stay together; without --split: a dataset of each value",
+        ),
+        STRATIFY,
+        SEED.but(type=count, help="which rows --sample draws, and which share has which (default 0)"),
+        SORT.but(help="in the order of a scalar column (its new name); --limit counts then"),
+        Argument(
+            "--shuffle-seed", type=count, metavar="S", help="in a random order, so that reading needs none"
+        ),
+        Argument("--resize", type=count, metavar="N", help="pictures: shorter side of N pixels, if larger"),
+        Argument("--max-side", type=count, metavar="N", help="pictures: longer side of N pixels, if larger"),
+        Argument(
+            "--reencode",
+            metavar="FORMAT",
+            help="pictures: as jpeg:90, webp:80, png, or raw (arrays of pixels)",
+        ),
+        Argument(
+            "--picture-columns", type=names, metavar="A,B", help="where the pictures are, if that is not seen"
+        ),
+        Argument(
+            "--on-error",
+            choices=ON_ERROR,
+            help="what cannot be read or does not fit ends it, is left out, or is left out and listed in a file "
+            "(--report, else DST.left-out.jsonl); without it, broken pictures are left out and the exit code is 1",
+        ),
+    ),
+    STORAGE,
+    *cache_refused("each row is read once; to read them again, `unirecord fetch` fills a cache"),
+    *OF_SOURCES,
+    too_many="it takes one SRC and one DST: a pattern in quotes names several files, such as 'folder/*.csv'",
+)
+def write_command(args: argparse.Namespace) -> int:
     started = time.monotonic()
     keep_freed_memory()
     check_report(args)
@@ -627,70 +664,6 @@ def _how_fast(written: Written, seconds: float) -> str:
     return f"in {duration(seconds)}{rate}{before}"
 
 
-def add_row_options(parser: argparse.ArgumentParser) -> None:
-    """Add them."""
-    group = parser.add_argument_group("which rows and columns (names as SRC has them)")
-    group.add_argument("--columns", type=names, metavar="A,B", help="write these columns only, in this order")
-    group.add_argument(
-        "--rename", type=pairs, default={}, metavar="OLD=NEW,…", help="give columns other names"
-    )
-    group.add_argument(
-        "--where",
-        metavar="CONDITION",
-        help="only rows that meet it, such as \"age >= 18 and name like 'A%%'\"",
-    )
-    group.add_argument("--limit", type=count, metavar="N", help="stop after N rows")
-    group.add_argument(
-        "--sample",
-        type=count,
-        metavar="N",
-        help="N rows, evenly from all; --limit of class folders is one class",
-    )
-    group.add_argument(
-        "--split",
-        metavar="NAME=SHARE,…",
-        help="datasets DST/train, … of train=0.9,val=0.1, by a hash of each row",
-    )
-    group.add_argument(
-        "--split-by",
-        metavar="A",
-        help="by a hash of this column: its equal values stay together; without --split: a dataset of each value",
-    )
-    group.add_argument(
-        "--stratify", metavar="A", help="these shares of the rows with each value of this column"
-    )
-    group.add_argument(
-        "--seed",
-        type=count,
-        metavar="S",
-        help="which rows --sample draws, and which share has which (default 0)",
-    )
-    group.add_argument(
-        "--sort", metavar="A", help="in the order of a scalar column (its new name); --limit counts then"
-    )
-    group.add_argument(
-        "--shuffle-seed", type=count, metavar="S", help="in a random order, so that reading needs none"
-    )
-    group.add_argument(
-        "--resize", type=count, metavar="N", help="pictures: shorter side of N pixels, if larger"
-    )
-    group.add_argument(
-        "--max-side", type=count, metavar="N", help="pictures: longer side of N pixels, if larger"
-    )
-    group.add_argument(
-        "--reencode", metavar="FORMAT", help="pictures: as jpeg:90, webp:80, png, or raw (arrays of pixels)"
-    )
-    group.add_argument(
-        "--picture-columns", type=names, metavar="A,B", help="where the pictures are, if that is not seen"
-    )
-    group.add_argument(
-        "--on-error",
-        choices=ON_ERROR,
-        help="what cannot be read or does not fit ends it, is left out, or is left out and listed in a file "
-        "(--report, else DST.left-out.jsonl); without it, broken pictures are left out and the exit code is 1",
-    )
-
-
 def row_choice(args: argparse.Namespace) -> RowChoice:
     """What was asked for; `UsageError` for what excludes each other."""
     if args.seed is not None and args.sample is None and args.split is None:
@@ -822,13 +795,6 @@ def _sample(schema: Schema, source: Source) -> ColumnBatch:
     encoder = RecordEncoder(schema, "ignore")
     first = next(source.batches(), None)
     return encoder.encode_batch(first.columns, 0) if first is not None else encoder.take()
-
-
-def add_engine_option(parser: argparse.ArgumentParser) -> None:
-    """Add the option."""
-    parser.add_argument(
-        "--engine", choices=("ray",), help="run the tasks on a Ray cluster instead (docs/ray.md)"
-    )
 
 
 def engine_of(args: argparse.Namespace) -> Engine | None:
@@ -1006,31 +972,24 @@ def _rows_text(rows: int) -> str:
     return many(rows, "row")
 
 
-_SPLIT_DESCRIPTION: Final = """Split a dataset into several: each row goes where a hash of it, or of a column, says, so
-that rows that are added later move no other. The same as `unirecord write PATH DST --split …`, with
-the index of PATH."""
-
-_SPLIT_EXAMPLES: Final = """examples:
-  unirecord split dataset shares train=0.9,val=0.1
-  unirecord split dataset shares train=0.9,val=0.1 --by patient
-  unirecord split dataset by-country --by country     a dataset of each value"""
-
-
-def split_command(parser: CommandParser) -> None:
-    """Add the command."""
-    parser.describe(_SPLIT_DESCRIPTION, _SPLIT_EXAMPLES)
-    parser.add_argument("path", metavar="PATH", help="a dataset")
-    parser.add_argument("target", metavar="DST", help="a folder for the shares")
-    parser.add_argument("shares", metavar="NAME=SHARE,…", nargs="?", help="as train=0.9,val=0.1")
-    parser.add_argument("--by", metavar="A", help="the column that decides: its equal values stay together")
-    parser.add_argument("--stratify", metavar="A", help="these shares of the rows with each value of it")
-    parser.add_argument("--seed", metavar="N", help="of the hash (default 0)")
-    parser.add_argument("--workers", metavar="N", help="processes that write")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and change nothing")
-    parser.set_defaults(run=_run_split)
-
-
-def _run_split(args: argparse.Namespace) -> int:
+@command(
+    """Split a dataset into several: each row goes where a hash of it, or of a column, says, so that rows that are
+    added later move no other. The same as `unirecord write PATH DST --split …`, with the index of PATH.""",
+    """
+    unirecord split dataset shares train=0.9,val=0.1
+    unirecord split dataset shares train=0.9,val=0.1 --by patient
+    unirecord split dataset by-country --by country     a dataset of each value
+    """,
+    PATH.but(help="a dataset"),
+    TARGET.but(help="a folder for the shares"),
+    Argument("shares", metavar="NAME=SHARE,…", nargs="?", help="as train=0.9,val=0.1"),
+    BY.but(help="the column that decides: its equal values stay together"),
+    STRATIFY,
+    SEED.but(type=str, help="of the hash (default 0)"),
+    WORKERS.but(type=str, default=None),
+    DRY_RUN,
+)
+def split_command(args: argparse.Namespace) -> int:
     from .main import main  # which has this command too
 
     given = {

@@ -136,7 +136,7 @@ def explain_lost_file(folder: str, name: str) -> str:
     if ".del-" in name:
         return (
             f"{full}: this file, which says what rows have been deleted, is missing; put it back, or go back to a "
-            f"version without it: unirecord restore {quote(folder)} --version N (unirecord log lists them)"
+            f"version without it: unirecord restore {quote(folder)}@N (unirecord log lists them)"
         )
     if name.endswith(".idx"):
         return f"{full}: this index is missing; run `unirecord repair {quote(folder)}` to rebuild it from the data file"

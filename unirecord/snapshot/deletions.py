@@ -135,7 +135,7 @@ def _checked(deletion: Deletion, part_id: bytes, part_rows: int) -> tuple[int, i
     except FileNotFoundError:
         raise MissingError(
             f"{deletion.path}: this file, which says what rows have been deleted, is missing; put it back, or go back "
-            "to a version without it: unirecord restore PATH --version N (unirecord log lists them)"
+            "to a version without it: unirecord restore PATH@N (unirecord log lists them)"
         ) from None
     if len(content) != deletion.bytes or xxh3_128(content).hex() != deletion.digest:
         raise _wrong(deletion, "it has another length or digest than the manifest says")
