@@ -80,7 +80,7 @@ def test_rows_as_json_and_csv(path: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_count_offset_and_limit(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspect(capsys, path, "--where", "label == 3", "--count") == "10\n"
-    assert inspect(capsys, path, "--count", "--json") == '{"rows": 40}\n'
+    assert inspect(capsys, path, "--count", "--json") == '{\n  "rows": 40\n}\n'
     found = json.loads(
         inspect(capsys, path, "--where", "label == 3", "--offset", "8", "--limit", "5", "--json")
     )

@@ -3428,7 +3428,7 @@ COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[Any]]] = [
     (people, "bench d --step-ms 0", "milliseconds, more than 0", ["bench d --seconds 0.1 --step-ms 5"]),
     (people, "bench d --seconds 601", "more than 0 and at most 600", ["bench d --seconds 0.1"]),
     (
-        pipelines, "bench d --pipeline job", "--pipeline is module:function",
+        pipelines, "bench d --pipeline job", "--pipeline is MODULE:NAME",
         ["bench d --pipeline job:made --seconds 0.1"],
     ),
     (

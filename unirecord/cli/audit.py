@@ -15,7 +15,7 @@ from ..inspect.run_report import ranks_named, run_report, saved_stats
 from ..order.coverage import PositionRange
 from ..sizes import format_size, many
 from .arguments import JSON
-from .terminal import print_json, print_table, say, warn
+from .terminal import answer, fitted_table, say, warn
 from .trace import mixture_of_state, named_path, options_of
 from .usage import Argument, UsageError, command
 
@@ -63,11 +63,7 @@ _DATASET: Final = Argument(
 )
 def audit_command(args: argparse.Namespace) -> int:
     report = audited(args)
-    if args.json:
-        print_json(report.to_dict(), indent=2)
-    else:
-        _print(report)
-    return 0 if report.ok else 1
+    return answer(args, report, _said(report), report.ok)
 
 
 def _with_dataset(args: argparse.Namespace, report: AuditReport) -> AuditReport:
@@ -82,8 +78,6 @@ def _with_dataset(args: argparse.Namespace, report: AuditReport) -> AuditReport:
     except UniRecordError:
         raise
     except ValueError as error:
-        if isinstance(error, UsageError):
-            raise
         raise UsageError(
             f"{error} (for draws, and rows chosen with select, take, skip or split: unirecord.audit(folder, ds))"
         ) from error
@@ -104,25 +98,22 @@ def _opened(args: argparse.Namespace, order: Mapping[str, Any]) -> UniRecordData
     return UniRecordDataset(args.dataset[0], **options_of(order))
 
 
-def _print(report: AuditReport) -> None:
+def _said(report: AuditReport) -> Iterator[str]:
     torn = f", {report.torn:,} cut off by a kill" if report.torn else ""
-    say(f"{report.folder}: {report.files:,} {'file' if report.files == 1 else 'files'}{torn}")
+    yield f"{report.folder}: {many(report.files, 'file')}{torn}"
     for order in report.orders:
-        _print_order(order)
-    if report.problems:
-        warn(*(f"unirecord: {problem}" for problem in report.problems))
+        yield from _said_of_order(order)
+    warn(*(f"unirecord: {problem}" for problem in report.problems))
     rows = ", with the rows that the dataset gives there" if report.checked_rows else ""
-    if report.ok:
-        say(f"proven: every position exactly once, but for those left out on purpose{rows}")
-    else:
-        say("NOT proven")
+    proven = f"proven: every position exactly once, but for those left out on purpose{rows}"
+    yield proven if report.ok else "NOT proven"
 
 
-def _print_order(order: AuditedOrder) -> None:
+def _said_of_order(order: AuditedOrder) -> Iterator[str]:
     kind = (order.order.get("drawn") or {}).get("rule", order.order["shuffle"])
     seed = "" if order.order["shuffle"] == "sequential" else f", seed {order.order['seed']}"
     what = f"order {kind}{seed}, remainder {order.order['remainder']}"
-    say(f"{many(order.samples, 'sample')} an epoch, {what}")
+    yield f"{many(order.samples, 'sample')} an epoch, {what}"
     rows = [
         [
             datetime.fromtimestamp(one.time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
@@ -141,9 +132,9 @@ def _print_order(order: AuditedOrder) -> None:
         "undone later",
         "no receipts from",
     ]
-    print_table([head, *rows], "<>>>><><")
+    yield from fitted_table([head, *rows], "<>>>><><")
     for epoch in order.epochs:
-        say(*_lines(order, epoch))
+        yield from _lines(order, epoch)
 
 
 def _lines(order: AuditedOrder, epoch: AuditedEpoch) -> Iterator[str]:
@@ -165,7 +156,7 @@ def _lines(order: AuditedOrder, epoch: AuditedEpoch) -> Iterator[str]:
 def _ranges(ranges: Sequence[PositionRange]) -> str:
     count = sum(found.count for found in ranges)
     named = "; ".join(map(str, ranges[:_MOST])) + ("; …" if len(ranges) > _MOST else "")
-    return f"{count:,} {'position' if count == 1 else 'positions'}: {named}"
+    return f"{many(count, 'position')}: {named}"
 
 
 @command(

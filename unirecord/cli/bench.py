@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
-import os
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from shlex import quote
@@ -27,8 +24,8 @@ from ..snapshot.part_set import Io, resolve
 from ..storage import local
 from ..storage.schemes import location_of
 from .arguments import BATCH, CACHE, CACHE_BYTES, COLUMNS, JSON, PATH, STORAGE, WHERE
-from .terminal import print_json, say, table
-from .usage import Argument, UsageError, command
+from .terminal import answer, table
+from .usage import Argument, UsageError, command, imported
 
 __all__ = ["Measured", "Need", "StoreLink", "advice", "bench_command", "step_that_hides", "store_advice"]
 
@@ -96,62 +93,34 @@ def bench_command(args: argparse.Namespace) -> int:
     parts = resolve(args.path).parts
     if not any(part.rows for part in parts):
         raise UsageError(f"{args.path} has no rows to read")
-    ways = list(dict.fromkeys(["auto", *args.io] if args.io else WAYS))
     elsewhere = not location_of(parts[0].path).in_file_system
-    if elsewhere:
-        if args.cold:
-            raise UsageError(f"--cold is for files: nothing of {args.path} is kept between two epochs")
-        ways = ["auto", *args.io] if args.io else ["auto"]
-    measured = [_measure(args, io) for io in ways]
-    need = _need(args, measured[0])
+    if elsewhere and args.cold:
+        raise UsageError(f"--cold is for files: nothing of {args.path} is kept between two epochs")
+    asked = args.io or (() if elsewhere else WAYS)
+    measured = [_measured(args, io) for io in dict.fromkeys(["auto", *asked])]
+    row_bytes = measured[0].bytes_per_s / measured[0].samples_per_s
+    need = None if args.step_ms is None else Need(args.batch, args.step_ms, row_bytes)
     link = None
     whole = args.where is None and not args.columns  # else runs bring what nobody reads
     if elsewhere and whole and args.cache_folder is None:  # what is in a cache is not asked for, here neither
-        link = measure_link(parts, measured[0].bytes_per_s / measured[0].samples_per_s)
-    if args.json:
-        print_json(_report(args, measured, need, link), indent=2)
-    else:
-        _print(args, measured, need, link)
-    return 0
+        link = measure_link(parts, row_bytes)
+    return answer(args, _report(args, measured, need, link), _said(args, measured, need, link))
 
 
 def _run_pipeline(args: argparse.Namespace) -> int:
-
     given = {
         "--batch": args.batch != 256,
         "--threads": args.threads,
         "--io": args.io,
         "--columns": args.columns,
+        "--where": args.where,
+        "--verify": args.verify != "first",
+        "--cold": args.cold,
     }
-    given |= {"--where": args.where, "--verify": args.verify != "first", "--cold": args.cold}
     wrong = [name for name, value in given.items() if value]
     if wrong:
         raise UsageError(f"{wrong[0]} is for reading alone: with --pipeline, the function decides")
-    return bench_pipeline(
-        args.pipeline, args.path, seconds=args.seconds, step_ms=args.step_ms, as_json=args.json
-    )
-
-
-def _measure(args: argparse.Namespace, io: Io) -> Measured:
-    return measure(
-        args.path,
-        io,
-        batch=args.batch,
-        threads=args.threads,
-        seconds=args.seconds,
-        cold=args.cold,
-        columns=args.columns,
-        where=args.where,
-        verify=args.verify,
-    )
-
-
-def _need(args: argparse.Namespace, auto: Measured) -> Need | None:
-    return (
-        None
-        if args.step_ms is None
-        else Need(args.batch, args.step_ms, auto.bytes_per_s / auto.samples_per_s)
-    )
+    return bench_pipeline(args)
 
 
 def _advice(
@@ -166,7 +135,7 @@ def _report(
     args: argparse.Namespace, measured: list[Measured], need: Need | None, link: StoreLink | None
 ) -> dict[str, Any]:
     report: dict[str, Any] = {"path": args.path, "batch": args.batch, "cold": args.cold}
-    report["ways"] = [one.to_dict() for one in measured]
+    report["ways"] = measured
     report["shortest_step_ms"] = step_that_hides(measured[0], args.batch)
     if need is not None:
         met = need.met_by(measured[0])
@@ -182,53 +151,36 @@ def _report(
     return report
 
 
-def _print(
+def _said(
     args: argparse.Namespace, measured: list[Measured], need: Need | None, link: StoreLink | None
-) -> None:
+) -> Iterator[str]:
     fastest = max(one.samples_per_s for one in measured)
     rows = [("io", "samples/s", "MB/s", "p50 ms", "p99 ms", "first ms", "")]
     for one in measured:
         bar = "█" * max(1, round(_BAR * one.samples_per_s / fastest))
-        name = (
-            f"auto = {one.used}"
-            if one.io == "auto"
-            else one.io
-            if one.used == one.io
-            else f"{one.io} → {one.used}"
-        )
+        arrow = "" if one.used == one.io else f" {'=' if one.io == 'auto' else '→'} {one.used}"
         times = (f"{one.p50_ms:.3f}", f"{one.p99_ms:.3f}", f"{one.first_batch_ms:.3f}")
-        rows.append((name, f"{one.samples_per_s:,.0f}", f"{one.bytes_per_s / 1e6:,.0f}", *times, bar))
+        rates = (f"{one.samples_per_s:,.0f}", f"{one.bytes_per_s / 1e6:,.0f}")
+        rows.append((one.io + arrow, *rates, *times, bar))
     state = "dropped from the page cache before each run" if args.cold else "after a warm-up"
-    say(f"{args.path}: shuffled batches of {args.batch:,}, {state}", "")
-    say(*table(rows, "<>>>>><"), "")
+    yield from (f"{args.path}: shuffled batches of {args.batch:,}, {state}", "", *table(rows, "<>>>>><"), "")
     if link is not None:
-        say(*link.lines(measured[0].samples_per_s), "")
-    _print_verdict(args, measured, need, link)
-
-
-def _print_verdict(
-    args: argparse.Namespace, measured: list[Measured], need: Need | None, link: StoreLink | None
-) -> None:
+        yield from (*link.lines(measured[0].samples_per_s), "")
     auto = measured[0]
     shortest = step_that_hides(auto, args.batch)
     if need is None:
-        say(f"Reading keeps up with steps of {shortest:,.3g} ms or more. --step-ms T judges your job's.")
+        yield f"Reading keeps up with steps of {shortest:,.3g} ms or more. --step-ms T judges your job's."
         return
     asked = f"{need.samples_per_s:,.0f} samples/s, as many reads/s, {need.bytes_per_s / 1e6:,.0f} MB/s"
-    say(f"The job needs   {asked}   ({many(args.batch, 'sample')} every {args.step_ms:g} ms)")
-    say(
-        f"Reading gives   {auto.samples_per_s:,.0f} samples/s, {auto.bytes_per_s / 1e6:,.0f} MB/s   (io {auto.used})"
-    )
+    yield f"The job needs   {asked}   ({many(args.batch, 'sample')} every {args.step_ms:g} ms)"
+    rate = f"{auto.samples_per_s:,.0f} samples/s, {auto.bytes_per_s / 1e6:,.0f} MB/s"
+    yield f"Reading gives   {rate}   (io {auto.used})"
     if need.met_by(auto):
-        say(
-            f"Enough: {auto.samples_per_s / need.samples_per_s:,.1f} times what is needed. The step sets the pace."
-        )
+        times_needed = auto.samples_per_s / need.samples_per_s
+        yield f"Enough: {times_needed:,.1f} times what is needed. The step sets the pace."
         return
-    say(
-        f"Short: the step waits; reading keeps up with steps of {shortest:,.3g} ms or more. What would change that:"
-    )
-    for line in _advice(args, measured, need, link):
-        say(f"  - {line}")
+    yield f"Short: the step waits; reading keeps up with steps of {shortest:,.3g} ms or more. What would change that:"
+    yield from (f"  - {line}" for line in _advice(args, measured, need, link))
 
 
 _ENOUGH = 1.1  # a loader this much faster than the job keeps up with its own jitter
@@ -247,10 +199,6 @@ class Measured:
     p50_ms: float
     p99_ms: float
     first_batch_ms: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fields as a dict that JSON can hold."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -274,17 +222,16 @@ class Need:
         return one.samples_per_s >= _ENOUGH * self.samples_per_s
 
 
-def measure(
-    path: str, io: Io, *, batch: int, threads: int | None, seconds: float, cold: bool, **options: Any
-) -> Measured:
-    """Read shuffled batches for ``seconds``: after as long a warm-up, or cold, and then one epoch at most."""
-    if cold:
-        forget_cached(path)
-    with UniRecordDataset(path, 0, 1, shuffle=True, io=io, **options) as ds:
-        batches = ds.batches(batch, num_threads=threads)
-        if not cold:
-            _take(batches, seconds, at_most_one=True)
-        latencies, samples, size, took = _take(batches, seconds, at_most_one=cold)
+def _measured(args: argparse.Namespace, io: Io) -> Measured:
+    """Read shuffled batches for a while: after as long a warm-up, or cold, and then one epoch at most."""
+    if args.cold:
+        forget_cached(args.path)
+    chosen = {"columns": args.columns, "where": args.where, "verify": args.verify}
+    with UniRecordDataset(args.path, 0, 1, shuffle=True, io=io, **chosen) as ds:
+        batches = ds.batches(args.batch, num_threads=args.threads)
+        if not args.cold:
+            _take(batches, args.seconds, at_most_one=True)
+        latencies, samples, size, took = _take(batches, args.seconds, at_most_one=args.cold)
         used = ds.io
     p50, p99 = np.percentile(latencies, [50, 99]) * 1e3
     return Measured(
@@ -453,30 +400,25 @@ _MOST_WARM_UP_S: Final = 10.0
 _LOOK_S: Final = 0.1
 
 
-def bench_pipeline(
-    name: str, path: str | None, *, seconds: float, step_ms: float | None, as_json: bool
-) -> int:
-    """Times what ``name``, "module:function", returns, and says whether it feeds steps of ``step_ms``."""
-    pipeline = _made(name, path)
-    results, took = _timed(pipeline, seconds)
+def bench_pipeline(args: argparse.Namespace) -> int:
+    """Times the pipeline that ``--pipeline`` names, and says whether it feeds steps of ``--step-ms``."""
+    pipeline, step_ms = _made(args.pipeline, args.path), args.step_ms
+    results, took = _timed(pipeline, args.seconds)
     if not results:
-        raise UsageError(f"{name} gives no results")
+        raise UsageError(f"{args.pipeline} gives no results")
     rate, stats = results / took, pipeline.stats()
-    met = None if step_ms is None else rate >= _PIPELINE_ENOUGH * 1e3 / step_ms
-    if as_json:
-        need = {} if step_ms is None else {"need": {"results_per_s": 1e3 / step_ms, "met": met}}
-        report = {"pipeline": name, "results_per_s": rate, "shortest_step_ms": _PIPELINE_ENOUGH * 1e3 / rate}
-        print_json({**report, **need, "stats": stats.to_dict(), "plan": pipeline.plan().to_dict()}, indent=2)
-    else:
-        say(*str(pipeline).splitlines(), "", *str(stats).splitlines(), "")
-        shortest = _PIPELINE_ENOUGH * 1e3 / rate
-        say(
-            f"The pipeline gives {rate:,.1f} results/s: it keeps up with steps of {shortest:,.3g} ms or more."
-        )
-        if step_ms is not None:
-            needed = f"The job needs {1e3 / step_ms:,.1f} results/s (one every {step_ms:g} ms)"
-            say(f"{needed}: enough." if met else f"{needed}: short. {_what_to_change(stats)}")
-    return 0
+    shortest = _PIPELINE_ENOUGH * 1e3 / rate
+    report = {"pipeline": args.pipeline, "results_per_s": rate, "shortest_step_ms": shortest}
+    said = [
+        f"The pipeline gives {rate:,.1f} results/s: it keeps up with steps of {shortest:,.3g} ms or more."
+    ]
+    if step_ms is not None:
+        met = rate >= _PIPELINE_ENOUGH * 1e3 / step_ms
+        report["need"] = {"results_per_s": 1e3 / step_ms, "met": met}
+        needed = f"The job needs {1e3 / step_ms:,.1f} results/s (one every {step_ms:g} ms)"
+        said.append(f"{needed}: enough." if met else f"{needed}: short. {_what_to_change(stats)}")
+    report |= {"stats": stats, "plan": pipeline.plan()}
+    return answer(args, report, [*str(pipeline).splitlines(), "", *str(stats).splitlines(), "", *said])
 
 
 def _what_to_change(stats: Stats) -> str:
@@ -492,17 +434,7 @@ def _what_to_change(stats: Stats) -> str:
 
 
 def _made(name: str, path: str | None) -> Pipeline:
-    module_name, _, function_name = name.partition(":")
-    if not module_name or not function_name:
-        raise UsageError(f"--pipeline is module:function, got {name!r}")
-    sys.path.insert(0, os.getcwd())
-    try:
-        module: Any = importlib.import_module(module_name)
-        function = getattr(module, function_name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"--pipeline {name}: {error}") from error
-    finally:
-        sys.path.remove(os.getcwd())
+    function = imported("--pipeline", name)
     takes_path = bool(inspect.signature(function).parameters)
     if takes_path and path is None:
         raise UsageError(f"{name} takes a path: unirecord bench PATH --pipeline {quote(name)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Final
 
@@ -12,8 +13,8 @@ from ..sizes import format_size, many
 from ..storage.cache import CacheDirectory, check_segments, is_cache
 from ..storage.schemes import location_of
 from .arguments import CACHE, CACHE_BYTES, COLUMNS, JSON, PATH, STORAGE, WHERE
-from .terminal import ProgressBar, print_json, say, warn
-from .usage import Argument, UsageError, command
+from .terminal import ProgressBar, answer, say, warn
+from .usage import Argument, UsageError, command, refuse
 
 __all__ = ["cache_command", "fetch_command"]
 
@@ -38,49 +39,46 @@ __all__ = ["cache_command", "fetch_command"]
 def cache_command(args: argparse.Namespace) -> int:
     if not is_cache(args.directory):
         raise MissingError(f"{args.directory}: there is no cache here")
-    if args.off and args.action != "pin":
-        raise UsageError("--off is of pin")
-    if args.json and args.action not in ("ls", "verify"):
-        raise UsageError("--json is of ls and verify")
-    if args.urls and args.action in ("ls", "verify"):
-        raise UsageError(f"{args.action} takes no URL: it looks at the whole cache")
+    whole = args.action in ("ls", "verify")
+    refuse(
+        {
+            "--off is of pin": args.off and args.action != "pin",
+            "--json is of ls and verify": args.json and not whole,
+            f"{args.action} takes no URL: it looks at the whole cache": args.urls and whole,
+            "pin takes a URL, as `unirecord cache ls` names it": args.action == "pin" and not args.urls,
+        }
+    )
     args.urls = [url.rstrip("/") for url in args.urls]
     return _ACTIONS[args.action](args, CacheDirectory(args.directory, 0))
 
 
 def _list(args: argparse.Namespace, directory: CacheDirectory) -> int:
-    segments = directory.segments()
-    if args.json:
-        print_json(
-            {"bytes": directory.used(), "segments": [asdict(segment) for segment in segments]}, indent=2
-        )
-        return 0
-    for segment in segments:
+    found = {"bytes": directory.used(), "segments": directory.segments()}
+    return answer(args, found, _listed(args, directory))
+
+
+def _listed(args: argparse.Namespace, directory: CacheDirectory) -> Iterator[str]:
+    for segment in directory.segments():
         told = [
             format_size(segment.bytes),
             f"{many(segment.ranges, 'range')} of {many(segment.objects, 'file')}",
         ]
         told += ["pinned"] * segment.pinned + [f"{segment.damaged:,} damaged records"] * (segment.damaged > 0)
-        say(f"{segment.url}  {', '.join([segment.problem] if segment.problem else told)}")
-    say(f"{args.directory}: {format_size(directory.used())} in all")
-    return 0
+        yield f"{segment.url}  {', '.join([segment.problem] if segment.problem else told)}"
+    yield f"{args.directory}: {format_size(directory.used())} in all"
 
 
 def _verify(args: argparse.Namespace, directory: CacheDirectory) -> int:
     with ProgressBar("verifying", directory.used(), format_size) as bar:
         report = check_segments(directory, bar.update)
-    if args.json:
-        print_json(asdict(report), indent=2)
-    elif report.damaged or report.problems:
-        warn(
-            f"unirecord: {args.directory}: {many(report.damaged, 'entry', 'were')} damaged, and have been dropped",
-            *(f"  {problem}" for problem in report.problems),
-        )
-    else:
-        say(
-            f"{args.directory}: {many(report.ranges, 'range', 'are')} as sent, {format_size(report.bytes)} in all"
-        )
-    return 1 if report.damaged or report.problems else 0
+    if args.json or not (report.damaged or report.problems):
+        sent = f"{many(report.ranges, 'range', 'are')} as sent, {format_size(report.bytes)} in all"
+        return answer(args, report, [f"{args.directory}: {sent}"], not (report.damaged or report.problems))
+    warn(
+        f"unirecord: {args.directory}: {many(report.damaged, 'entry', 'were')} damaged, and have been dropped",
+        *(f"  {problem}" for problem in report.problems),
+    )
+    return 1
 
 
 def _clear(args: argparse.Namespace, directory: CacheDirectory) -> int:
@@ -93,8 +91,6 @@ def _clear(args: argparse.Namespace, directory: CacheDirectory) -> int:
 
 
 def _pin(args: argparse.Namespace, directory: CacheDirectory) -> int:
-    if not args.urls:
-        raise UsageError("pin takes a URL, as `unirecord cache ls` names it")
     for url in args.urls:
         directory.pin(url, not args.off)
         say(f"{url}: {'`clear` may take it' if args.off else '`clear` leaves it, unless it is named'}")
@@ -134,15 +130,12 @@ def fetch_command(args: argparse.Namespace) -> int:
                 if now.full or now.stopped:
                     break
         total, stats = len(ds), ds.cache_stats()
-    code = 1 if stats.stopped else 0
-    if args.json:
-        print_json({"rows": rows, "rows_in_all": total, **asdict(stats)})
-        return code
     left = f", so {many(total - rows, 'row', 'are')} left" if rows < total else ""
-    full = "; the disk takes no more" + left if stats.stopped else "; the cache is full" + left
-    full = full if stats.stopped or (stats.full and left) else ""
-    say(
-        f"{args.path}: {rows:,} of {many(total, 'row')}; {format_size(stats.fetched_bytes)} fetched, "
-        f"{format_size(stats.kept_bytes)} of it kept, {format_size(stats.hit_bytes)} were there{full}"
+    full = (
+        "; the disk takes no more" if stats.stopped else "; the cache is full" if stats.full and left else ""
     )
-    return code
+    said = (
+        f"{args.path}: {rows:,} of {many(total, 'row')}; {format_size(stats.fetched_bytes)} fetched, "
+        f"{format_size(stats.kept_bytes)} of it kept, {format_size(stats.hit_bytes)} were there{full and full + left}"
+    )
+    return answer(args, {"rows": rows, "rows_in_all": total, **asdict(stats)}, [said], not stats.stopped)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import os
-import sys
 import warnings
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Iterator
 from typing import Any
 
 from ..convert.add_columns import ColumnsAdded, add_columns
 from ..convert.sources import WrongSourceError
 from ..convert.sources.overrides import parse_overrides
-from ..errors import SchemaError, UniRecordError
 from ..sizes import many
 from ..writing.manifest_changes import ColumnsChanged, drop_columns, rename_columns
 from .arguments import COLUMNS, DIRECTORY, INDEX, JSON, KEY, RESUME, SCHEMA, STORAGE, WORKERS
-from .terminal import ProgressBar, print_json, say
-from .usage import Argument, UsageError, command, count, names, pairs
+from .terminal import ProgressBar, answer
+from .usage import Argument, UsageError, command, count, imported, names, pairs, wrong_call
 from .write import KIND, OF_SOURCES, options_of_sources
 
 __all__ = ["add_columns_command", "drop_columns_command", "rename_columns_command"]
@@ -67,27 +62,20 @@ def add_columns_command(args: argparse.Namespace) -> int:
     options = {name: value for name, value in options_of_sources(args).items() if value}
     if args.kind is not None:
         options["kind"] = args.kind
-    try:
+    with (
+        ProgressBar("adding columns", 0, "{:,} rows".format) as bar,
+        warnings.catch_warnings(),
+        wrong_call(WrongSourceError),
+    ):
+        # What it says is printed below; warnings of the function itself are shown.
+        warnings.filterwarnings("ignore", module=__name__)
         columns, values = _asked(args, types)
-        with ProgressBar("adding columns", 0, "{:,} rows".format) as bar, warnings.catch_warnings():
-            # What it says is printed below; warnings of the function itself are shown.
-            warnings.filterwarnings("ignore", module=__name__)
-            found = add_columns(
-                args.path, columns, values, key=args.key, reads=args.reads, index=args.index, replace=args.replace,
-                keep=args.keep, batch_size=args.batch_size, workers=args.workers, resume=args.resume,
-                progress=bar.update, **options,
-            )  # fmt: skip
-    except WrongSourceError as error:
-        raise UsageError(str(error)) from None
-    except ValueError as error:
-        if isinstance(error, UniRecordError):
-            raise
-        raise UsageError(str(error)) from None
-    if args.json:
-        print_json(asdict(found))
-    else:
-        _say(args, found)
-    return 0
+        found = add_columns(
+            args.path, columns, values, key=args.key, reads=args.reads, index=args.index, replace=args.replace,
+            keep=args.keep, batch_size=args.batch_size, workers=args.workers, resume=args.resume,
+            progress=bar.update, **options,
+        )  # fmt: skip
+    return answer(args, found, _added(args, found))
 
 
 def _asked(args: argparse.Namespace, types: dict[str, Any] | None) -> tuple[Any, Any]:
@@ -103,38 +91,23 @@ def _asked(args: argparse.Namespace, types: dict[str, Any] | None) -> tuple[Any,
         return {name: types[name] for name in args.columns}, args.table
     if types is None or args.columns is not None:
         raise UsageError("--function needs --schema with the columns that it makes: --schema caption=text")
-    return types, _function(args.function)
+    return types, imported("--function", args.function)
 
 
-def _function(named: str) -> Callable[[dict[str, Any]], Any]:
-    module, _, name = named.partition(":")
-    if not module or not name:
-        raise UsageError(f"--function is MODULE:NAME, got {named!r}")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"--function {named}: {error}") from None
-    if not callable(found):
-        raise UsageError(f"--function {named}: it is {type(found).__name__}, which cannot be called")
-    return found  # type: ignore[no-any-return]
-
-
-def _say(args: argparse.Namespace, found: ColumnsAdded) -> None:
+def _added(args: argparse.Namespace, found: ColumnsAdded) -> Iterator[str]:
     parts = many(found.parts, "column part")
     resumed = f", {found.resumed:,} of them by an earlier run" if found.resumed else ""
-    say(f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}")
-    say(f"{many(found.rows, 'row')} in {parts}{resumed}")
+    yield f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}"
+    yield f"{many(found.rows, 'row')} in {parts}{resumed}"
     if found.without:
         lacking = many(found.without, "row", "keep" if args.keep else "are")
         what = ("its values" if found.without == 1 else "their values") if args.keep else "null"
         way = "; --keep leaves them their values" if args.replace and not args.keep else ""
-        say(f"{lacking} {what}, which the table has no row for{way}")
+        yield f"{lacking} {what}, which the table has no row for{way}"
     if found.unused:
         unused = f"{many(found.unused, 'row')} of the table"
-        say(f"{unused} {'goes' if found.unused == 1 else 'go'} with no row of the dataset")
-    say(*found.said)
+        yield f"{unused} {'goes' if found.unused == 1 else 'go'} with no row of the dataset"
+    yield from found.said
 
 
 @command(
@@ -149,20 +122,14 @@ def _say(args: argparse.Namespace, found: ColumnsAdded) -> None:
     STORAGE,
 )
 def drop_columns_command(args: argparse.Namespace) -> int:
-    return change_columns(args, lambda: drop_columns(args.path, args.columns))
+    with wrong_call():
+        return _changed(args, drop_columns(args.path, args.columns))
 
 
-def change_columns(args: argparse.Namespace, change: Callable[[], ColumnsChanged]) -> int:
-    """Change the columns and say which there are now; UsageError for a name that cannot be."""
-    try:
-        found = change()
-    except SchemaError as error:
-        raise UsageError(str(error)) from None
-    if args.json:
-        print_json(asdict(found))
-    else:
-        say(f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}")
-    return 0
+def _changed(args: argparse.Namespace, found: ColumnsChanged) -> int:
+    return answer(
+        args, found, [f"{args.path}: version {found.version} has the columns {', '.join(found.columns)}"]
+    )
 
 
 @command(
@@ -177,4 +144,5 @@ def change_columns(args: argparse.Namespace, change: Callable[[], ColumnsChanged
     STORAGE,
 )
 def rename_columns_command(args: argparse.Namespace) -> int:
-    return change_columns(args, lambda: rename_columns(args.path, args.names))
+    with wrong_call():
+        return _changed(args, rename_columns(args.path, args.names))

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Final
 
-from ..errors import ExistsError, SchemaError, UniRecordError
+from ..errors import UniRecordError
 from ..inspect.diff import Diff, DiffExample, diff, diff_page
 from ..inspect.markup import write_page
 from ..sizes import format_size, many
 from .arguments import CACHE, CACHE_BYTES, HTML, JSON, KEY, LIMIT, PATHS, STORAGE
-from .terminal import ProgressBar, print_json, say, warn
+from .terminal import ProgressBar, answer, say
 from .usage import Argument, UsageError, command, one_of
 
 __all__ = ["diff_command"]
@@ -48,56 +49,48 @@ def diff_command(args: argparse.Namespace) -> int:
                 first, second, key=args.key, any_order=args.any_order, limit=args.limit, progress=bar.update
             )
         size = 0 if args.html is None else write_page(diff_page(first, second, found), args.html)
-    except ExistsError:
-        raise
-    except (ValueError, SchemaError) as error:
-        raise UsageError(str(error)) from None
-    except UniRecordError as error:
-        warn(f"unirecord: {error}")
-        return 2
+    except (UniRecordError, ValueError) as error:
+        raise UsageError(str(error)) from error
     except OSError as error:
-        warn(f"unirecord: {error.filename}: {error.strerror}" if error.filename else f"unirecord: {error}")
-        return 2
-    if args.html is not None:
-        result = "equal" if found.equal else "they differ"
-        say(f"{args.html}: {format_size(size)}, to be opened in a browser; it needs no network ({result})")
-    elif args.json:
-        print_json({"equal": found.equal, **asdict(found)}, indent=2)
-    else:
-        _print(first, second, found)
+        raise UsageError(f"{error.filename}: {error.strerror}" if error.filename else str(error)) from error
+    if args.html is None:
+        report = {"equal": found.equal, **asdict(found)}
+        return answer(args, report, _differences(first, second, found), found.equal)
+    result = "equal" if found.equal else "they differ"
+    say(f"{args.html}: {format_size(size)}, to be opened in a browser; it needs no network ({result})")
     return 0 if found.equal else 1
 
 
-def _print(first: str, second: str, found: Diff) -> None:
+def _differences(first: str, second: str, found: Diff) -> Iterator[str]:
     for name in found.columns_gone:
-        say(f"column {name!r} is in {first} alone")
+        yield (f"column {name!r} is in {first} alone")
     for name in found.columns_added:
-        say(f"column {name!r} is in {second} alone")
+        yield (f"column {name!r} is in {second} alone")
     for column in found.columns_retyped:
         if column.type == column.other_type:
-            say(f"column {column.name!r} has another logical type, chunks or annotations")
+            yield (f"column {column.name!r} has another logical type, chunks or annotations")
         else:
             more = "" if column.compared else "; its values were not compared"
-            say(
+            yield (
                 f"column {column.name!r} is {column.type} in {first} and {column.other_type} in {second}{more}"
             )
     if found.metadata_differs:
-        say("the metadata differ")
+        yield ("the metadata differ")
     for what, parts in (("gone", found.parts_gone), ("added", found.parts_added)):
         if parts and found.read < max(found.rows):
-            say(f"parts {what}: {_listed(parts)}")
+            yield (f"parts {what}: {_listed(parts)}")
     for kind in _KINDS:
         number = getattr(found, kind)
         shown = [one for one in found.examples if one.kind == kind]
         if number:
-            say(f"{many(number, 'row')} {kind}{_columns(found) if kind == 'changed' else ''}")
+            yield (f"{many(number, 'row')} {kind}{_columns(found) if kind == 'changed' else ''}")
         for one in shown:
-            say(f"  {_example(found, one)}")
+            yield (f"  {_example(found, one)}")
         if shown and number > len(shown):
-            say(f"  and {number - len(shown):,} more")
+            yield (f"  and {number - len(shown):,} more")
     mine, theirs = found.rows
     said = "equal" if found.equal else "they differ"
-    say(f"{said}: {mine:,} and {many(theirs, 'row')}, {found.read:,} of them read and compared")
+    yield (f"{said}: {mine:,} and {many(theirs, 'row')}, {found.read:,} of them read and compared")
 
 
 def _columns(found: Diff) -> str:

@@ -10,9 +10,9 @@ from typing import Final
 from ..convert.export import Exporting
 from ..convert.sinks.kinds import SINK_KINDS, SINKS
 from ..errors import SchemaError
-from ..sizes import format_size
+from ..sizes import format_size, many
 from .arguments import CACHE, CACHE_BYTES, COLUMNS, DATASETS, JSON, LIMIT, OVERWRITE, STORAGE, TARGET, WHERE
-from .terminal import ProgressBar, duration, print_json, say, warn
+from .terminal import ProgressBar, answer, duration, say, warn
 from .usage import Argument, UsageError, command, count, target
 
 __all__ = ["export_command"]
@@ -55,20 +55,15 @@ def export_command(args: argparse.Namespace) -> int:
     with job:
         total = len(job.rows)
         if not args.json:
-            rows = f"{total:,} {'row' if total == 1 else 'rows'}"
-            say(
-                f"{args.path[0]}{' …' if len(args.path) > 1 else ''} → {args.target}  ({job.sink.kind}, {rows})"
-            )
+            source = args.path[0] + (" …" if len(args.path) > 1 else "")
+            say(f"{source} → {args.target}  ({job.sink.kind}, {many(total, 'row')})")
             say(*(f"  {note}" for note in job.notes))
             sys.stdout.flush()
         with ProgressBar("writing", total, "{:,} rows".format) as bar:
             done = job.run(bar.update)
         warn(*(f"unirecord: {args.target}: {said}" for said in job.said))
-    if args.json:
-        print_json({name: getattr(done, name) for name in ("kind", "path", "rows", "files", "bytes")})
-        return 0
+    found = {name: getattr(done, name) for name in ("kind", "path", "rows", "files", "bytes")}
     seconds = time.monotonic() - started
-    files = f"{done.files:,} {'file' if done.files == 1 else 'files'}, {format_size(done.bytes)}"
+    files = f"{many(done.files, 'file')}, {format_size(done.bytes)}"
     rate = f", {done.rows / seconds:,.0f} rows/s" if seconds > 0 and done.rows >= 1000 else ""
-    say(f"wrote {files}, in {duration(seconds)}{rate}")
-    return 0
+    return answer(args, found, [f"wrote {files}, in {duration(seconds)}{rate}"])

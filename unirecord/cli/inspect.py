@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import numpy as np
 
 from ..dataset.dataset import UniRecordDataset
-from ..errors import ColumnError, ExistsError, SchemaError
+from ..errors import ColumnError
 from ..format.column import SCALAR_TYPES, Column, shown_type
 from ..format.logical import shown
-from ..inspect.cells import extract
 from ..inspect.describe import ColumnDescription, Description, describe
 from ..inspect.html_report import write_html_report
 from ..inspect.statistics import (
@@ -48,19 +48,9 @@ from .arguments import (
     STORAGE,
     WHERE,
 )
-from .cells import cell_json, cell_text
-from .terminal import (
-    clipped,
-    print_csv,
-    print_json,
-    print_json_list,
-    print_table,
-    say,
-    table,
-    to_json,
-    warn,
-)
-from .usage import Argument, UsageError, command, count, names, one_of, titled
+from .cells import cell_json, cell_text, extract_cells, print_samples, sample_json
+from .terminal import answer, clipped, fitted_table, print_csv, print_json, say, table, to_json, warn
+from .usage import Argument, UsageError, command, count, names, one_of, refuse, titled, wrong_call
 
 __all__ = ["inspect_command", "sparkline"]
 
@@ -148,15 +138,18 @@ def inspect_command(args: argparse.Namespace) -> int:
         content = {**found.to_dict(), "metadata": cell_json(found.metadata)}
         content["columns"] = [cell_json(column) for column in content["columns"]]
         content["first_rows"] = [sample_json(sample) for sample in samples]
-        print_json(content, indent=2)
+        print_json(content)
         return 0
     _print_head(found)
     _print_columns(found)
     _print_parts(found)
     samples = _first_rows(args.path, shown, found)  # a row that is damaged is said below what was found
     if samples:
+        names = list(samples[0])
+        align = ">" + "".join(">" if _is_number(samples, name) else "<" for name in names)
+        lines = (({"row": number}, sample) for number, sample in enumerate(samples))
         say("")
-        print_rows(range(len(samples)), samples)
+        print_samples(args, {}, "", ["row", *names], lines, align)
     return 0
 
 
@@ -185,32 +178,15 @@ def _first_rows(path: Any, rows: int, found: Description) -> list[dict[str, Any]
                 return [view[i] for i in range(rows)]
 
 
-def sample_json(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return a sample as JSON can hold it."""
-    return {name: cell_json(value) for name, value in sample.items()}
-
-
-def print_rows(numbers: Any, samples: list[dict[str, Any]]) -> None:
-    """Print samples as a table, one line each, cut at the terminal's width; ``numbers`` are their row ids."""
-    names = list(samples[0])
-    body = [[str(n), *(cell_text(s[name]) for name in names)] for n, s in zip(numbers, samples, strict=True)]
-    align = ">" + "".join(">" if _is_number(samples, name) else "<" for name in names)
-    print_table([["row", *names], *body], align)
-
-
 def _is_number(samples: list[dict[str, Any]], name: str) -> bool:
     return all(isinstance(s[name], np.integer | np.floating | None) for s in samples)
 
 
 def _print_head(found: Description) -> None:
-    many = (
-        f", {len(found.parts):,} {'part' if len(found.parts) == 1 else 'parts'}"
-        if found.kind != "part"
-        else ""
-    )
+    parts = f", {many(len(found.parts), 'part')}" if found.kind != "part" else ""
     say(f"{found.path}  ({'one part' if found.kind == 'part' else found.kind})")
     say(
-        f"{found.rows:,} {'row' if found.rows == 1 else 'rows'}{many}, {format_size(found.data_bytes)} data "
+        f"{many(found.rows, 'row')}{parts}, {format_size(found.data_bytes)} data "
         f"+ {format_size(found.index_bytes)} index, id {found.identity}"
     )
     if found.deleted:
@@ -228,7 +204,7 @@ def _print_columns(found: Description) -> None:
     ]
     say("")
     align = "<<<>>><<>><"
-    print_table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept))
+    say(*fitted_table([[row[i] for i in kept] for row in rows], "".join(align[i] for i in kept)))
     width = max(40, shutil.get_terminal_size((160, 24)).columns)
     for column in found.columns:
         said = [] if column.logical is None else [f"logical type {shown(column.logical)}"]
@@ -277,7 +253,7 @@ def _print_parts(found: Description) -> None:
     rows = [
         [p.name, f"{p.rows:,}", format_size(p.data_bytes), format_size(p.index_bytes), p.id] for p in shown
     ]
-    print_table([["part", "rows", "data", "index", "id"], *rows], "<>>><")
+    say(*fitted_table([["part", "rows", "data", "index", "id"], *rows], "<>>><"))
     if len(shown) < len(found.parts):
         say(f"… and {len(found.parts) - len(shown):,} more parts")
 
@@ -317,34 +293,26 @@ def _run_query(args: argparse.Namespace) -> int:
     """Answers the question."""
     _check(args)
     parts = PartSet(resolve(args.path), io="auto", knows_deletions=True)
-    try:
+    with closing(parts), wrong_call(plain=()):
         query = None if args.where is None else compile_query(args.where, parts.schema)
         _show(args, parts, query)
-    except (SchemaError, ExistsError) as error:
-        raise UsageError(str(error)) from error
-    finally:
-        parts.close()
     return 0
 
 
 def _check(args: argparse.Namespace) -> None:
     _check_taken(args)
-    if args.csv and args.json:
-        raise UsageError("--csv and --json cannot both be given")
-    if args.quote_formulas and not args.csv:
-        raise UsageError("--quote-formulas goes with --csv")
-    if (args.extract is None) != (args.out is None):
-        raise UsageError("--extract COLUMN and --out DIR go together")
-    if args.name is not None and args.extract is None:
-        raise UsageError("--name goes with --extract")
-    if (args.mean is not None or args.sum is not None) and args.group_by is None:
-        raise UsageError("--mean and --sum go with --group-by")
-    if args.seed is not None and args.sample is None:
-        raise UsageError("--seed goes with --sample")
-    if args.sample is not None and args.sort is not None:
-        raise UsageError("--sample and --sort cannot both be given")
-    if args.explain and args.where is None:
-        raise UsageError("--explain needs --where")
+    refuse(
+        {
+            "--csv and --json cannot both be given": args.csv and args.json,
+            "--quote-formulas goes with --csv": args.quote_formulas and not args.csv,
+            "--extract COLUMN and --out DIR go together": (args.extract is None) != (args.out is None),
+            "--name goes with --extract": args.name is not None and args.extract is None,
+            "--mean and --sum go with --group-by": (args.mean or args.sum) and args.group_by is None,
+            "--seed goes with --sample": args.seed is not None and args.sample is None,
+            "--sample and --sort cannot both be given": args.sample is not None and args.sort is not None,
+            "--explain needs --where": args.explain and args.where is None,
+        }
+    )
 
 
 def _check_taken(args: argparse.Namespace) -> None:
@@ -368,10 +336,7 @@ def _flag(option: str) -> str:
 def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None:
     if args.count:
         found = _count(parts, query)
-        if args.json:
-            print_json({"rows": found})
-        else:
-            say(str(found))
+        answer(args, {"rows": found}, [str(found)])
         return
     if args.explain and query is not None:
         _explain(args, parts, query)
@@ -385,20 +350,21 @@ def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None
     elif args.stats:
         show_statistics(parts, rows, args)
     elif args.extract is not None:
-        _extract(args, parts, rows)
+        first = args.offset or 0
+        chosen = np.arange(parts.rows, dtype=np.int64) if rows is None else rows
+        chosen = chosen[first : None if args.limit is None else first + args.limit]
+        extract_cells(args, parts, chosen, args.name)
     else:
         show_rows(parts, rows, args)
 
 
 def _explain(args: argparse.Namespace, parts: PartSet, query: Query) -> None:
     explanation = query.explain(parts)
-    if args.json:
-        print_json(explanation.to_dict(), indent=2)
-        return
-    say(*str(explanation).split("\n"))
+    said = str(explanation).split("\n")
     if parts.live is not None:
         left = len(live_rows_that_meet(parts, query))
-        say(f"this is of rows as they are stored; {left:,} of those found have not been deleted")
+        said.append(f"this is of rows as they are stored; {left:,} of those found have not been deleted")
+    answer(args, explanation, said)
 
 
 def _count(parts: PartSet, query: Query | None) -> int:
@@ -412,21 +378,6 @@ def _rows(parts: PartSet, query: Query | None) -> Any:
     if query is None:
         return None if parts.live is None else live_rows(parts).every()
     return live_rows_that_meet(parts, query)
-
-
-def _extract(args: argparse.Namespace, parts: PartSet, rows: Any) -> None:
-    first = args.offset or 0
-    stop = None if args.limit is None else first + args.limit
-    chosen = (np.arange(parts.rows, dtype=np.int64) if rows is None else rows)[first:stop]
-    done = extract(parts, chosen, args.extract, args.out, args.name)
-    if args.json:
-        print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes, "nulls": done.nulls})
-    else:
-        files = f"{done.files:,} {'file' if done.files == 1 else 'files'}"
-        left_out = (
-            f"; {done.nulls:,} {'null' if done.nulls == 1 else 'nulls'} without a file" if done.nulls else ""
-        )
-        say(f"{files}, {format_size(done.bytes)}, in {done.folder}{left_out}")
 
 
 _LIMIT: Final = 20
@@ -446,13 +397,15 @@ def show_rows(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
         rows = sorted_rows(parts, rows, sort_keys(args.sort), stop)
     shown = np.arange(parts.rows, dtype=np.int64)[offset:stop] if rows is None else rows[offset:stop]
     columns = chosen_columns(parts, args.columns)
-    samples = _samples(parts, shown, columns)
-    if args.csv:
-        _print_csv(shown, columns, samples, args.quote_formulas)
-    elif args.json:
-        _print_json(matched, shown, samples)
-    else:
-        _print_table(matched, shown, columns, list(samples))
+    samples = zip(
+        ({"row": number} for number in shown.tolist()), _samples(parts, shown, columns), strict=True
+    )
+    align = ">" + "".join("<" if column.dtype is None or column.is_blob else ">" for _, column in columns)
+    if args.csv or args.json or len(shown):
+        names = ["row", *(column.name for _, column in columns)]
+        print_samples(args, {"matched": matched}, "rows", names, samples, align)
+    if not args.csv and not args.json:
+        say(many(matched, "row") + ("" if len(shown) == matched else f", {len(shown):,} shown"))
 
 
 def sort_keys(texts: Sequence[str]) -> list[tuple[str, bool]]:
@@ -473,47 +426,6 @@ def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> It
         yield from reader.many(np.ascontiguousarray(rows[start : start + _BATCH], np.int64))
 
 
-def _print_csv(
-    rows: Any, columns: list[tuple[int, Column]], samples: Iterator[dict[str, Any]], quote_formulas: bool
-) -> None:
-    print_csv([["row", *(column.name for _, column in columns)]], quote_formulas)
-    lines = (
-        [number, *(_csv_cell(sample[column.name]) for _, column in columns)]
-        for number, sample in zip(rows.tolist(), samples, strict=True)
-    )
-    print_csv(lines, quote_formulas)
-
-
-def _csv_cell(value: Any) -> Any:
-    """A scalar exactly, a blob in short; null is empty."""
-    if value is None:
-        return ""
-    return value if isinstance(value, str | np.generic) else cell_text(value)
-
-
-def _print_json(matched: int, rows: Any, samples: Iterator[dict[str, Any]]) -> None:
-    lines = (
-        {"row": number, "values": {name: cell_json(value) for name, value in sample.items()}}
-        for number, sample in zip(rows.tolist(), samples, strict=True)
-    )
-    print_json_list({"matched": matched}, "rows", lines)
-
-
-def _print_table(
-    matched: int, rows: Any, columns: list[tuple[int, Column]], samples: list[dict[str, Any]]
-) -> None:
-    if samples:
-        head = ["row", *(column.name for _, column in columns)]
-        body = [
-            [str(number), *(cell_text(sample[column.name]) for _, column in columns)]
-            for number, sample in zip(rows.tolist(), samples, strict=True)
-        ]
-        align = ">" + "".join("<" if column.dtype is None or column.is_blob else ">" for _, column in columns)
-        print_table([head, *body], align)
-    rest = "" if len(samples) == matched else f", {len(samples):,} shown"
-    say(f"{matched:,} {'row' if matched == 1 else 'rows'}{rest}")
-
-
 def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bool) -> None:
     """Prints one row, a line a column, texts and objects whole; negative numbers count from the end."""
     number = _number(parts, row)
@@ -521,8 +433,7 @@ def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bo
     sample = SampleReader(parts, columns).one(number)
     path, place = parts.locate(number)
     if as_json:
-        values = {name: cell_json(value) for name, value in sample.items()}
-        print_json({"row": number, "part": path, "row_in_part": place, "values": values})
+        print_json({"row": number, "part": path, "row_in_part": place, "values": sample_json(sample)})
         return
     say(f"row {number:,}: row {place:,} of {path}")
     lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
@@ -629,9 +540,9 @@ def _print(groups: list[ValueCount], shown: list[ValueCount], by: list[str], fig
         for group in shown
     ]
     head = [*by, *figures, "rows", "share", ""]
-    print_table([head, *lines], "<" * len(by) + ">" * len(figures) + ">><")
+    say(*fitted_table([head, *lines], "<" * len(by) + ">" * len(figures) + ">><"))
     rest = "" if len(shown) == len(groups) else f", {len(shown):,} shown"
-    say(f"{len(groups):,} {'group' if len(groups) == 1 else 'groups'} of {many(total, 'row')}{rest}")
+    say(f"{many(len(groups), 'group')} of {many(total, 'row')}{rest}")
 
 
 def _aggregate(value: Any) -> str:
@@ -646,20 +557,20 @@ def show_statistics(parts: PartSet, rows: Any, args: argparse.Namespace) -> None
     """Prints the statistics of the columns over the rows (None: all)."""
     found = [column_statistics(parts, column.name, rows) for _, column in chosen_columns(parts, args.columns)]
     if args.json:
-        print_json([cell_json(_plain(column)) for column in found], indent=2)
+        print_json([cell_json(_plain(column)) for column in found])
         return
     head = ["column", "type", "min", "5%", "median", "95%", "max", "mean", "nulls", "distinct", "histogram"]
     lines = [_line(column) for column in found]
     kept = [place for place in range(len(head)) if place < 2 or any(line[place] for line in lines)]
     align = "<<>>>>>>>><"
-    print_table([[row[p] for p in kept] for row in (head, *lines)], "".join(align[p] for p in kept))
+    say(*fitted_table([[row[p] for p in kept] for row in (head, *lines)], "".join(align[p] for p in kept)))
     for column in found:
         if column.common:
             listed = ", ".join(f"{cell_text(value, 24)} {count:,}" for value, count in column.common)
             say(f"most frequent {column.name}: {listed}")
     total = parts.rows if rows is None else len(rows)
     about = "" if all(column.exact for column in found) else "; ~ from evenly spaced rows"
-    say(f"{total:,} {'row' if total == 1 else 'rows'}{about}")
+    say(f"{many(total, 'row')}{about}")
 
 
 def _plain(column: ColumnStatistics) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 from ..inspect.repair import RepairReport, Salvaged, repair
-from ..inspect.verify import Report, verify
+from ..inspect.verify import verify
 from ..sizes import format_size, many
 from .arguments import JSON, PATH, PATHS, STORAGE, cache_refused
-from .terminal import ProgressBar, duration, print_json, say, warn
-from .usage import Argument, UsageError, command
+from .terminal import ProgressBar, answer, duration, warn
+from .usage import Argument, command, wrong_call
 
 __all__ = ["repair_command", "verify_command"]
 
@@ -32,27 +33,18 @@ __all__ = ["repair_command", "verify_command"]
 def verify_command(args: argparse.Namespace) -> int:
     with ProgressBar("verifying", 0, format_size) as bar:
         report = verify(args.paths, quick=args.quick, progress=bar.update)
-    if args.json:
-        print_json(report.to_dict(), indent=2)
-    else:
-        _print_verified(report)
-    return 0 if report.ok else 1
-
-
-def _print_verified(report: Report) -> None:
     parts = many(report.parts, "part")
     if report.column_parts:
         parts += f", {many(report.column_parts, 'column part')}"
     looked = (
         f"{parts}, {many(report.rows, 'row')}, {format_size(report.bytes)}, in {duration(report.seconds)}"
     )
-    if report.ok:
-        say(
-            f"{report.path}: {'headers and sizes are' if report.quick else 'every byte is'} as written ({looked})"
-        )
-        return
+    if args.json or report.ok:
+        what = "headers and sizes are" if report.quick else "every byte is"
+        return answer(args, report, [f"{report.path}: {what} as written ({looked})"], report.ok)
     found = many(len(report.problems), "problem")
     warn(f"unirecord: {report.path}: {found} ({looked})", *(f"  {problem}" for problem in report.problems))
+    return 1
 
 
 @command(
@@ -67,36 +59,26 @@ def _print_verified(report: Report) -> None:
     JSON,
 )
 def repair_command(args: argparse.Namespace) -> int:
-    try:
-        with ProgressBar("repairing", 0, format_size) as bar:
-            report = repair(args.path, output=args.output, progress=bar.update)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if args.json:
-        print_json(report.to_dict(), indent=2)
-    else:
-        _print_repaired(report)
-    return 0 if report.ok else 1
+    with ProgressBar("repairing", 0, format_size) as bar, wrong_call():
+        report = repair(args.path, output=args.output, progress=bar.update)
+    return answer(args, report, _repaired(report), report.ok)
 
 
-def _print_repaired(report: RepairReport) -> None:
+def _repaired(report: RepairReport) -> Iterator[str]:
     for part in report.parts:
-        say(_told(part))
+        yield _told(part)
         for first, stop in part.lost[:20]:
-            say(f"  lost: row {first:,}" if stop == first + 1 else f"  lost: rows {first:,} to {stop - 1:,}")
+            yield f"  lost: row {first:,}" if stop == first + 1 else f"  lost: rows {first:,} to {stop - 1:,}"
         if len(part.lost) > 20:
-            say(f"  … and {len(part.lost) - 20:,} more ranges")
-        for reason in part.reasons[:20]:
-            say(f"  because: {reason}")
+            yield f"  … and {len(part.lost) - 20:,} more ranges"
+        yield from (f"  because: {reason}" for reason in part.reasons[:20])
     if report.corrected:
-        say(f"{report.manifest}: the sizes of files in it were wrong, and were corrected")
+        yield f"{report.manifest}: the sizes of files in it were wrong, and were corrected"
     elif report.manifest is not None:
-        say(
-            f"{report.manifest}: was made anew from {many(len(report.parts), 'part')}; "
-            "a writer that died may have left some"
-        )
+        made = f"was made anew from {many(len(report.parts), 'part')}; a writer that died may have left some"
+        yield f"{report.manifest}: {made}"
     lost = f", {report.lost:,} lost" if report.lost else ""
-    say(f"{report.path}: {many(report.kept, 'row')} can be read{lost} (in {duration(report.seconds)})")
+    yield f"{report.path}: {many(report.kept, 'row')} can be read{lost} (in {duration(report.seconds)})"
 
 
 def _told(part: Salvaged) -> str:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from shlex import quote
-from typing import Final
+from typing import Any, Final
 
-from ..errors import QueryError
 from ..inspect.history import Version, versions
-from ..progress import Progress
-from ..sizes import format_size, many, parse_size
+from ..sizes import format_size, many
 from ..snapshot.versions import split_version
 from ..writing.deletion import Evicted, Purged, delete, evict, purge
 from ..writing.garbage import Collected, gc
@@ -35,8 +32,8 @@ from .arguments import (
     cache_refused,
     is_elsewhere,
 )
-from .terminal import ProgressBar, print_json, print_table, say, warn
-from .usage import Argument, UsageError, command, one_of, size
+from .terminal import ProgressBar, answer, fitted_table, say, warn
+from .usage import Argument, UsageError, command, one_of, refuse, size, wrong_call
 
 __all__ = [
     "compact_command",
@@ -94,20 +91,12 @@ ROW_NUMBERS: Final = ROWS.but(
     STORAGE,
 )
 def delete_command(args: argparse.Namespace) -> int:
-    try:
+    with wrong_call():
         found = delete(args.path, where=args.where, rows=args.rows)
-    except QueryError:  # shows the place in the condition
-        raise
-    except (IndexError, ValueError) as error:
-        raise UsageError(str(error)) from None
-    if args.json:
-        print_json({"rows": found.rows, "version": found.version})
-    elif found.rows:
-        many = "row is" if found.rows == 1 else "rows are"
-        say(f"{args.path}: {found.rows:,} {many} deleted in version {found.version}")
-    else:
-        say(f"{args.path}: no row meets that; nothing was published")
-    return 0
+    done = f"{many(found.rows, 'row', 'are')} deleted in version {found.version}"
+    return answer(
+        args, found, [f"{args.path}: {done if found.rows else 'no row meets that; nothing was published'}"]
+    )
 
 
 @command(
@@ -126,25 +115,20 @@ def delete_command(args: argparse.Namespace) -> int:
 )
 def evict_command(args: argparse.Namespace) -> int:
     found = evict(args.path, args.max_bytes, dry_run=args.dry_run)
-    if args.json:
-        print_json(asdict(found), indent=2)
-    else:
-        _print_evicted(args, found)
-    return 0
+    return answer(args, found, _evicted(args, found))
 
 
-def _print_evicted(args: argparse.Namespace, found: Evicted) -> None:
+def _evicted(args: argparse.Namespace, found: Evicted) -> Iterator[str]:
     if not found.parts:
-        say(f"{args.path}: {format_size(found.left)}, which is within the limit; nothing was published")
+        yield f"{args.path}: {format_size(found.left)}, which is within the limit; nothing was published"
     else:
         what = "would go" if args.dry_run else f"gone in version {found.version}"
-        say(
+        yield (
             f"{args.path}: {many(found.parts, 'part')} with {many(found.rows, 'row')}, "
-            f"{format_size(found.bytes)}, {what}; "
-            f"{format_size(found.left)} stay"
+            f"{format_size(found.bytes)}, {what}; {format_size(found.left)} stay"
         )
     if found.kept_by:
-        say(f"  the bytes stay on disk for {len(found.kept_by):,} earlier versions, until unirecord gc")
+        yield f"  the bytes stay on disk for {len(found.kept_by):,} earlier versions, until unirecord gc"
 
 
 @command(
@@ -167,45 +151,34 @@ def _print_evicted(args: argparse.Namespace, found: Evicted) -> None:
     JSON,
 )
 def purge_command(args: argparse.Namespace) -> int:
-    try:
-        with ProgressBar("purging", 0, format_size) as bar:
-            found = purge(
-                args.path, where=args.where, rows=args.rows, dry_run=args.dry_run, progress=bar.update
-            )
-    except QueryError:  # shows the place in the condition
-        raise
-    except (IndexError, ValueError) as error:
-        raise UsageError(str(error)) from None
-    if args.json:
-        print_json(asdict(found), indent=2)
-    else:
-        _print_purged(args, found)
-    return 0
+    with ProgressBar("purging", 0, format_size) as bar, wrong_call():
+        found = purge(args.path, where=args.where, rows=args.rows, dry_run=args.dry_run, progress=bar.update)
+    return answer(args, found, _purged(args, found))
 
 
-def _print_purged(args: argparse.Namespace, found: Purged) -> None:
+def _purged(args: argparse.Namespace, found: Purged) -> Iterator[str]:
     if not found.rows and not found.lost:
-        say(f"{args.path}: there is nothing to erase")
+        yield f"{args.path}: there is nothing to erase"
         return
     would = "would be " if args.dry_run else ""
-    say(
+    yield (
         f"{args.path}: {many(found.rows, 'row')} {would}erased, {many(found.parts, 'part')} {would}written anew; "
         f"{_versions(found.lost)} {'would be' if args.dry_run else 'are'} lost, with all that nothing else names"
     )
     if args.dry_run:
         return
-    say(
+    yield (
         f"  looked for {many(found.looked_for, 'digest')} and pieces of values in all {many(found.files, 'file')}, "
         f"{format_size(found.bytes)}: none is left of the erased rows"
     )
     if found.shared:
-        say(f"  {found.shared:,} of them are values that other rows have as well, which stay")
+        yield f"  {found.shared:,} of them are values that other rows have as well, which stay"
     if found.too_plain:
-        say(f"  {many(found.too_plain, 'value')} too short or too even to be looked for")
+        yield f"  {many(found.too_plain, 'value')} too short or too even to be looked for"
     if found.unread:
-        say(f"  {many(found.unread, 'row')} too damaged for values to be looked for; the digests were")
+        yield f"  {many(found.unread, 'row')} too damaged for values to be looked for; the digests were"
     for name in found.elsewhere:
-        say(f"  {name} had another name on this disk, as merge gives: its bytes are still there")
+        yield f"  {name} had another name on this disk, as merge gives: its bytes are still there"
 
 
 def _versions(numbers: Sequence[int]) -> str:
@@ -244,44 +217,31 @@ def _versions(numbers: Sequence[int]) -> str:
     JSON,
 )
 def compact_command(args: argparse.Namespace) -> int:
-    def work(progress: Progress) -> Rewritten:
-        size = None if args.part_bytes is None else parse_size(args.part_bytes)
-        return compact(
-            args.path,
-            part_bytes=size,
-            rows_per_part=args.rows_per_part,
-            drop_deleted=args.drop_deleted,
-            join_columns=args.join_columns,
-            dry_run=args.dry_run,
-            progress=progress,
-        )
-
-    return run_layout(args, "compacting", work)
+    return _laid_out(
+        args,
+        "compacting",
+        compact,
+        part_bytes=args.part_bytes,
+        rows_per_part=args.rows_per_part,
+        drop_deleted=args.drop_deleted,
+        join_columns=args.join_columns,
+    )
 
 
-def run_layout(args: argparse.Namespace, label: str, work: Callable[[Progress], Rewritten]) -> int:
-    """Do the work under a bar, and say what has been done."""
-    try:
-        with ProgressBar(label, 0, format_size) as bar:
-            found = work(bar.update)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if args.json:
-        print_json(asdict(found))
-    elif not found.written:
-        say(f"{args.path}: its {_parts(found.parts_before)} stay as they are; nothing was published")
-    else:
-        would = "would have" if args.dry_run else "has"
-        copied = f"{_parts(found.written)} of {many(found.rows, 'row')}, {format_size(found.bytes)}"
-        say(
-            f"{args.path}: version {found.version} {would} {_parts(found.parts_after)} in place of "
-            f"{found.parts_before:,}; {copied}, {'would be' if args.dry_run else 'are'} new"
-        )
-    return 0
-
-
-def _parts(count: int) -> str:
-    return many(count, "part")
+def _laid_out(
+    args: argparse.Namespace, label: str, work: Callable[..., Rewritten], *how: Any, **options: Any
+) -> int:
+    """Do the work on the dataset under a bar, and say what has been done."""
+    with ProgressBar(label, 0, format_size) as bar, wrong_call():
+        found = work(args.path, *how, dry_run=args.dry_run, progress=bar.update, **options)
+    before, would = many(found.parts_before, "part"), "would have" if args.dry_run else "has"
+    copied = f"{many(found.written, 'part')} of {many(found.rows, 'row')}, {format_size(found.bytes)}"
+    done = (
+        f"version {found.version} {would} {many(found.parts_after, 'part')} in place of {found.parts_before:,}; "
+        f"{copied}, {'would be' if args.dry_run else 'are'} new"
+    )
+    same = f"its {before} stay as they are; nothing was published"
+    return answer(args, found, [f"{args.path}: {done if found.written else same}"])
 
 
 @command(
@@ -298,13 +258,7 @@ def _parts(count: int) -> str:
     Argument("parts", type=int, metavar="N", help="how many parts"),
 )
 def reshard_command(args: argparse.Namespace) -> int:
-    return run_layout(
-        args,
-        "laying out",
-        lambda progress: reshard(
-            args.path, args.parts, drop_deleted=args.drop_deleted, dry_run=args.dry_run, progress=progress
-        ),
-    )
+    return _laid_out(args, "laying out", reshard, args.parts, drop_deleted=args.drop_deleted)
 
 
 @command(
@@ -331,18 +285,15 @@ def reshard_command(args: argparse.Namespace) -> int:
     JSON,
 )
 def sort_command(args: argparse.Namespace) -> int:
-    def work(progress: Progress) -> Rewritten:
-        return sort(
-            args.path,
-            args.by,
-            descending=args.descending,
-            cluster=args.cluster,
-            part_bytes=args.part_bytes,
-            dry_run=args.dry_run,
-            progress=progress,
-        )
-
-    return run_layout(args, "sorting", work)
+    return _laid_out(
+        args,
+        "sorting",
+        sort,
+        args.by,
+        descending=args.descending,
+        cluster=args.cluster,
+        part_bytes=args.part_bytes,
+    )
 
 
 @command(
@@ -359,23 +310,12 @@ def sort_command(args: argparse.Namespace) -> int:
     JSON,
 )
 def merge_command(args: argparse.Namespace) -> int:
-    try:
-        with ProgressBar("merging", 0, format_size) as bar:
-            found = merge(
-                args.paths, args.target, link=not args.copy, dry_run=args.dry_run, progress=bar.update
-            )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if args.json:
-        print_json(asdict(found))
-        return 0
-    size = format_size(found.bytes)
-    how = (
-        f"{found.linked:,} linked, {found.parts - found.linked:,} copied" if not args.dry_run else "not made"
-    )
-    parts = many(found.parts, "part")
-    say(f"{args.target}: {many(found.rows, 'row')} in {parts} ({how}), {size}")
-    return 0
+    with ProgressBar("merging", 0, format_size) as bar, wrong_call():
+        found = merge(args.paths, args.target, link=not args.copy, dry_run=args.dry_run, progress=bar.update)
+    copied = f"{found.linked:,} linked, {found.parts - found.linked:,} copied"
+    parts = f"{many(found.parts, 'part')} ({'not made' if args.dry_run else copied})"
+    said = f"{args.target}: {many(found.rows, 'row')} in {parts}, {format_size(found.bytes)}"
+    return answer(args, found, [said])
 
 
 # ``unirecord log``, ``restore`` and ``gc``: the versions of a dataset.
@@ -397,14 +337,11 @@ def merge_command(args: argparse.Namespace) -> int:
 def log_command(args: argparse.Namespace) -> int:
     found = versions(args.path)
     damaged = [version for version in found if version.problem is not None]
-    if args.json:
-        print_json([asdict(version) for version in found], indent=2)
-    else:
-        head = ["version", "published (UTC)", "by", "rows", "parts", "bytes"]
-        print_table([head, *map(_row, found)], "><<>>>")
-        for version in damaged:
-            warn(f"unirecord: version {version.number} cannot be read: {version.problem}")
-    return 1 if damaged else 0
+    head = ["version", "published (UTC)", "by", "rows", "parts", "bytes"]
+    code = answer(args, found, fitted_table([head, *map(_row, found)], "><<>>>"), not damaged)
+    for version in () if args.json else damaged:
+        warn(f"unirecord: version {version.number} cannot be read: {version.problem}")
+    return code
 
 
 def _row(version: Version) -> list[str]:
@@ -435,10 +372,8 @@ def restore_command(args: argparse.Namespace) -> int:
     path, version = split_version(args.path)
     if version is None:
         raise UsageError(f"which version? {path}@N, as `unirecord log {quote(path)}` lists them")
-    try:
+    with wrong_call():
         published = restore(path, version)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     say(f"{path}: version {published} has the content of version {version}")
     return 0
 
@@ -483,34 +418,22 @@ def _age(text: str) -> float:
     STORAGE,
 )
 def gc_command(args: argparse.Namespace) -> int:
-    if args.keep < 1:
-        raise UsageError("--keep is at least 1: the newest version always stays")
-    if args.older_than is None and is_elsewhere(args):
-        raise UsageError(
-            "who reads an object store cannot be seen: give --older-than, such as 7d, which no job reaches"
-        )
+    unseen = args.older_than is None and is_elsewhere(args)
+    refuse(
+        {
+            "--keep is at least 1: the newest version always stays": args.keep < 1,
+            "who reads an object store cannot be seen: give --older-than, such as 7d, which no job reaches": unseen,
+        }
+    )
     found = gc(args.path, keep=args.keep, older_than=args.older_than, dry_run=args.dry_run)
-    if args.json:
-        print_json(asdict(found), indent=2)
-    else:
-        _print(args, found)
-    return 0
+    return answer(args, found, _collected(args, found))
 
 
-def _print(args: argparse.Namespace, found: Collected) -> None:
+def _collected(args: argparse.Namespace, found: Collected) -> Iterator[str]:
     what = "would be removed" if args.dry_run else "removed"
     parts = f"{found.parts:,} {'part or file' if found.parts == 1 else 'parts and files'} beside them"
-    say(f"{args.path}: {_named(found.removed)} {what}, with {parts}, {format_size(found.bytes)}")
+    yield f"{args.path}: {_versions(found.removed)} {what}, with {parts}, {format_size(found.bytes)}"
     if found.in_use:
-        say(f"  {_named(found.in_use)} stay: somebody reads them")
+        yield f"  {_versions(found.in_use)} stay: somebody reads them"
     if found.unknown:
-        say(f"  {_named(found.unknown)} stay: this file system has no locks that tell who reads them")
-
-
-def _named(numbers: Sequence[int]) -> str:
-    if not numbers:
-        return "no version"
-    shown = ", ".join(map(str, numbers[:12])) + (
-        f" and {len(numbers) - 12:,} more" if len(numbers) > 12 else ""
-    )
-    return f"version {shown}" if len(numbers) == 1 else f"versions {shown}"
+        yield f"  {_versions(found.unknown)} stay: this file system has no locks that tell who reads them"

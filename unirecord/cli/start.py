@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from shlex import quote
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 from ..examples import digits
 from ..inspect.machine import Fact, examine
 from .arguments import JSON, OVERWRITE, PATH
-from .terminal import print_json, say, table
+from .terminal import answer, say, table
 from .usage import command
 
 __all__ = [
@@ -66,21 +66,18 @@ _MARKS: Final = {"good": "ok", "missing": "--", "bad": "BAD"}
 )
 def doctor_command(args: argparse.Namespace) -> int:
     facts = examine(args.path)
-    if args.json:
-        print_json([fact.to_dict() for fact in facts], indent=2)
-    else:
-        _print(facts)
-    return 1 if any(fact.state == "bad" for fact in facts) else 0
+    return answer(args, facts, _told(facts), all(fact.state != "bad" for fact in facts))
 
 
-def _print(facts: Sequence[Fact]) -> None:
+def _told(facts: Sequence[Fact]) -> Iterator[str]:
     for area, group in groupby(facts, lambda fact: fact.area):
-        say(_TITLES[area])
+        yield _TITLES[area]
         rows = [(_MARKS[fact.state], fact.name, fact.says) for fact in group]
-        say(*(f"  {line}" for line in table(rows)), "")
-    advised = [fact for fact in facts if fact.advice]
+        yield from (f"  {line}" for line in table(rows))
+        yield ""
+    advised = [(fact.name, fact.advice) for fact in facts if fact.advice]
     if advised:
-        say("What to do, where it is wanted")
-        say(*(f"  {line}" for line in table([(fact.name, fact.advice) for fact in advised])))
+        yield "What to do, where it is wanted"
+        yield from (f"  {line}" for line in table(advised))
     elif all(fact.state == "good" for fact in facts):
-        say("Nothing is missing.")
+        yield "Nothing is missing."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -19,17 +20,18 @@ if TYPE_CHECKING:
     import subprocess
 
 __all__ = [
+    "answer",
     "Rates",
     "ProgressBar",
     "ProgressLines",
     "clipped",
     "duration",
     "escaped",
+    "fitted_table",
     "paged",
     "print_csv",
     "print_json",
     "print_json_list",
-    "print_table",
     "say",
     "shows_progress",
     "silence",
@@ -152,8 +154,15 @@ def to_json(value: Any, indent: int | None = None) -> str:
     r"""Return the value as JSON in which what `escaped` would escape is a ``\uNNNN`` of JSON."""
     import json
 
-    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=_fields)
     return _SUSPECT.sub(_json_escape, text)
+
+
+def _fields(value: Any) -> Any:
+    """What JSON has of a record: what it says of itself, else its fields."""
+    from dataclasses import asdict
+
+    return value.to_dict() if hasattr(value, "to_dict") else asdict(value)
 
 
 def _json_escape(match: re.Match[str]) -> str:
@@ -164,9 +173,19 @@ def _json_escape(match: re.Match[str]) -> str:
     return char if char == "\n" or _shown(char, "") == char else json.dumps(char)[1:-1]
 
 
-def print_json(value: Any, indent: int | None = None) -> None:
+def print_json(value: Any) -> None:
     """Print the value as JSON on stdout."""
-    sys.stdout.write(to_json(value, indent) + "\n")
+    sys.stdout.write(to_json(value, 2) + "\n")
+
+
+def answer(args: argparse.Namespace, found: Any, lines: Iterable[str], ok: bool = True) -> int:
+    """Print what was found, as JSON where ``--json`` asks for it, else as lines for people; return the exit code."""
+    if args.json:
+        print_json(found)
+    else:
+        for line in lines:  # as they come: some say more on stderr
+            say(line)
+    return 0 if ok else 1
 
 
 def print_json_list(head: Mapping[str, Any], name: str, items: Iterable[Any]) -> None:
@@ -230,19 +249,17 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     return [max(width(escaped(cell)) for cell in column) for column in zip(*rows, strict=True)]
 
 
-def print_table(rows: Sequence[Sequence[str]], align: str = "") -> None:
-    """Print a table; on a terminal each line is cut at its width, and it is said how many columns that cuts."""
-    import shutil
-
+def fitted_table(rows: Sequence[Sequence[str]], align: str = "") -> list[str]:
+    """The lines of a table; on a terminal each is cut at its width, and the last says how many columns that cuts."""
     lines = table(rows, align)
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     if room is None or all(width(line) <= room for line in lines):
-        say(*lines)
-        return
-    say(*(line if width(line) <= room else clipped(line, room) for line in lines))
-    ends = accumulate(wide + _GAP for wide in _widths(rows))
-    cut = sum(end - _GAP > room for end in ends)
-    say(f"{cut} {'column' if cut == 1 else 'columns'} cut: … | less -S shows {'it' if cut == 1 else 'them'}")
+        return lines
+    cut = sum(end - _GAP > room for end in accumulate(wide + _GAP for wide in _widths(rows)))
+    said = (
+        f"{cut} {'column' if cut == 1 else 'columns'} cut: … | less -S shows {'it' if cut == 1 else 'them'}"
+    )
+    return [*(line if width(line) <= room else clipped(line, room) for line in lines), said]
 
 
 def width(text: str) -> int:

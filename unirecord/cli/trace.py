@@ -19,10 +19,9 @@ from ..dataset.cursor import OPTIONAL, ResumeState
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches, balanced, bucketed, mix, weighted
 from ..errors import MissingError, UniRecordError
-from ..inspect.cells import extract
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
-from ..sizes import format_size, many
+from ..sizes import many
 from .arguments import (
     BATCH,
     CACHE,
@@ -39,9 +38,9 @@ from .arguments import (
     STORAGE,
     WHERE,
 )
-from .cells import cell_json, cell_text
-from .terminal import print_csv, print_json, print_json_list, print_table, say
-from .usage import Argument, UsageError, command, count, pairs, titled
+from .cells import extract_cells, print_samples
+from .terminal import fitted_table, print_csv, print_json_list, say
+from .usage import Argument, UsageError, command, count, pairs, refuse, titled, wrong_call
 
 __all__ = ["mixture_of_state", "named_path", "options_of", "trace_command"]
 
@@ -127,36 +126,35 @@ def trace_command(args: argparse.Namespace) -> int:
     _check(args)
     state = None if args.state is None else read_state(args.state)
     job = opened_job(args, state)
-    with job.ds:
-        try:
-            if args.row is not None:
-                _show_deliveries(job, args)
-            else:
-                _show_step(job, args, _step(job, args, state))
-        except (IndexError, ValueError) as error:
-            raise UsageError(str(error)) from error
+    with job.ds, wrong_call():
+        if args.row is not None:
+            _show_deliveries(job, args)
+        else:
+            _show_step(job, args, _step(job, args, state))
     return 0
 
 
 def _check(args: argparse.Namespace) -> None:
     if args.state is not None:
-        given = [f"--{name.replace('_', '-')}" for name in OF_STATE if getattr(args, name) is not None]
-        if given:
-            raise UsageError(f"{', '.join(given)} cannot be given with --state, which says it")
-    if args.row is None and args.step is None and args.state is None:
-        raise UsageError("say what is asked: --step N, or --row N, or --state FILE for the step before it")
+        _refuse(args, "--state, which says it", *OF_STATE)
+    unasked = args.row is None and args.step is None and args.state is None
+    refuse(
+        {
+            "say what is asked: --step N, or --row N, or --state FILE for the step before it": unasked,
+            "--csv and --json cannot both be given": args.csv and args.json,
+            "--extract COLUMN and --out DIR go together": (args.extract is None) != (args.out is None),
+            "--start is a position in an epoch: give --epoch as well": args.start is not None
+            and args.state is None
+            and args.epoch is None
+            and args.epochs is None,
+        }
+    )
     if args.row is not None:
         _refuse(args, "--row", "step", "epoch", "rank", "columns", "extract", "out")
     else:
         _refuse(args, "a step", "epochs")
-    if args.csv and args.json:
-        raise UsageError("--csv and --json cannot both be given")
-    if (args.extract is None) != (args.out is None):
-        raise UsageError("--extract COLUMN and --out DIR go together")
     if args.extract is not None:
         _refuse(args, "--extract", "columns", "limit", "csv")
-    if args.start is not None and args.state is None and args.epoch is None and args.epochs is None:
-        raise UsageError("--start is a position in an epoch: give --epoch as well")
 
 
 def _refuse(args: argparse.Namespace, what: str, *others: str) -> None:
@@ -202,7 +200,7 @@ def _show_step(job: TracedJob, args: argparse.Namespace, step: _Step) -> None:
     """Prints the rows of a step, rank by rank, or writes blobs of theirs to files."""
     places, rows = _rows(job, args, step)
     if args.extract is not None:
-        _extract(job, args, rows)
+        extract_cells(args, job.ds.read_cursor.plan.data.parts, np.unique(rows))
         return
     schema = job.ds.schema
     if args.columns is None:
@@ -219,26 +217,20 @@ def _show_step(job: TracedJob, args: argparse.Namespace, step: _Step) -> None:
         )
         for place, row, sample in zip(places, rows.tolist(), values, strict=False)
     )
-    if args.json:
-        head = {
-            "epoch": step.epoch, "step": step.number, "steps_in_epoch": step.per_epoch, "rows": len(rows),
-            "left_out": gone,
-        }  # fmt: skip
-        items = ({**place, "values": {k: cell_json(v) for k, v in sample.items()}} for place, sample in lines)
-        print_json_list(head, "samples", items)
-        return
-    if args.csv:
-        print_csv([[*of_rows, *columns]])
-        print_csv([*place.values(), *(_csv_cell(v) for v in sample.values())] for place, sample in lines)
-        return
-    say(f"{step}: {len(rows):,} {'row' if len(rows) == 1 else 'rows'}")
-    body = [[*map(str, place.values()), *map(cell_text, sample.values())] for place, sample in lines]
-    print_table([[*of_rows, *columns], *body], "".join("<" if name == "source" else ">" for name in of_rows))
-    if limit < len(rows):
+    head = {
+        "epoch": step.epoch, "step": step.number, "steps_in_epoch": step.per_epoch, "rows": len(rows),
+        "left_out": gone,
+    }  # fmt: skip
+    shown = not args.json and not args.csv
+    if shown:
+        say(f"{step}: {many(len(rows), 'row')}")
+    align = "".join("<" if name == "source" else ">" for name in of_rows)
+    print_samples(args, head, "samples", [*of_rows, *columns], lines, align)
+    if shown and limit < len(rows):
         say(f"… {len(rows) - limit:,} more (--limit)")
-    if gone:
+    if shown and gone:
         named = ", ".join(map(str, gone[:_LIMIT])) + (", …" if len(gone) > _LIMIT else "")
-        say(f"left out on purpose: {len(gone):,} {'row' if len(gone) == 1 else 'rows'}: {named}")
+        say(f"left out on purpose: {many(len(gone), 'row')}: {named}")
 
 
 def _gone(job: TracedJob, args: argparse.Namespace, step: _Step) -> list[int]:
@@ -281,22 +273,6 @@ def _values(job: TracedJob, rows: Any, columns: list[str]) -> Iterator[dict[str,
         yield from split_batch({name: batch[name] for name in columns}, len(some))
 
 
-def _csv_cell(value: Any) -> Any:
-    if value is None:
-        return ""
-    return value if isinstance(value, str | np.generic) else cell_text(value)
-
-
-def _extract(job: TracedJob, args: argparse.Namespace, rows: Any) -> None:
-    done = extract(job.ds.read_cursor.plan.data.parts, np.unique(rows), args.extract, args.out)
-    if args.json:
-        print_json({"folder": done.folder, "files": done.files, "bytes": done.bytes, "nulls": done.nulls})
-    else:
-        say(
-            f"{done.files:,} {'file' if done.files == 1 else 'files'}, {format_size(done.bytes)}, in {done.folder}"
-        )
-
-
 def _show_deliveries(job: TracedJob, args: argparse.Namespace) -> None:
     """Prints when rows come."""
     rows = [job.row(text) for text in args.row.split(",")]
@@ -330,7 +306,7 @@ def _show_deliveries(job: TracedJob, args: argparse.Namespace) -> None:
         )
     else:
         body = [[_shown(name, entry) for name in names] for entry in entries[:limit]]
-        print_table([names, *body], "<" * (len(names) - 5) + ">>>>>")
+        say(*fitted_table([names, *body], "<" * (len(names) - 5) + ">>>>>"))
         if limit < len(entries):
             say(f"… {len(entries) - limit:,} more (--limit)")
 

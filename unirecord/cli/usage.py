@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from typing import Any, NamedTuple, NoReturn
 
-from ..errors import did_you_mean
+from ..errors import SchemaError, UniRecordError, did_you_mean
 from ..sizes import parse_size
 from .terminal import escaped
 
@@ -21,12 +24,15 @@ __all__ = [
     "UsageError",
     "command",
     "count",
+    "imported",
     "names",
     "one_of",
     "pairs",
+    "refuse",
     "size",
     "target",
     "titled",
+    "wrong_call",
 ]
 
 _LISTED_NAME = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)")
@@ -39,6 +45,44 @@ _PAIR = re.compile(
 
 class UsageError(Exception):
     """The call is wrong: exit code 2."""
+
+
+def refuse(wrong: Mapping[str, object]) -> None:
+    """UsageError with the first of these sentences that holds."""
+    for said, holds in wrong.items():
+        if holds:
+            raise UsageError(said)
+
+
+@contextmanager
+def wrong_call(
+    ours: type[UniRecordError] = SchemaError, plain: tuple[type[Exception], ...] = (IndexError, ValueError)
+) -> Iterator[None]:
+    """Within, errors are of the call: of our own those of the kind ``ours``, of Python's those that are ``plain``."""
+    try:
+        yield
+    except ours as error:
+        raise UsageError(str(error)) from error
+    except UniRecordError:
+        raise
+    except plain as error:
+        raise UsageError(str(error)) from error
+
+
+def imported(option: str, named: str) -> Callable[..., Any]:
+    """The function that an option names as MODULE:NAME, found as `python -m` finds it."""
+    module, _, name = named.partition(":")
+    if not module or not name:
+        raise UsageError(f"{option} is MODULE:NAME, got {named!r}")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"{option} {named}: {error}") from error
+    if not callable(found):
+        raise UsageError(f"{option} {named}: it is {type(found).__name__}, which cannot be called")
+    return found  # type: ignore[no-any-return]
 
 
 class _Once(argparse.Action):

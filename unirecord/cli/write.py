@@ -82,7 +82,20 @@ from .arguments import (
     cache_refused,
 )
 from .terminal import ProgressBar, ProgressLines, Rates, duration, say, table, warn
-from .usage import Argument, UsageError, command, count, names, one_of, pairs, size, target, titled
+from .usage import (
+    Argument,
+    UsageError,
+    command,
+    count,
+    names,
+    one_of,
+    pairs,
+    refuse,
+    size,
+    target,
+    titled,
+    wrong_call,
+)
 
 __all__ = ["ConversionProgress", "SurveyProgress", "split_command", "write_command"]
 
@@ -223,14 +236,12 @@ def write_command(args: argparse.Namespace) -> int:
     source = _look_through(args, before, choice.wanted)
     _check_classes(source, before, args)
     looked = time.monotonic() - started
-    try:
+    with wrong_call(WrongSourceError, plain=()):
         chosen = choice.of(source)
         if before is not None:
             chosen = with_nulls(chosen, before.schema)
         if choice.order is not None:
             check_sort(choice.order, chosen.schema)
-    except WrongSourceError as error:
-        raise UsageError(str(error)) from None
     schema = chosen.schema
     if before is not None:
         source.notes += _other_media_types(schema, before.schema)
@@ -260,10 +271,8 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
         except ExistsError as error:
             raise ExistsError(_with_options(error, "--overwrite replaces it")) from None
         return None
-    try:
+    with wrong_call():
         location = location_of(check_path(args.target))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     if location.in_file_system and located_version(args.target)[1] is not None:
         raise no_directory(args.target)
     parent = os.path.dirname(os.path.abspath(args.target))
@@ -316,10 +325,8 @@ def _other_media_types(schema: Schema, before: Schema) -> list[str]:
 
 
 def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns | None) -> Source:
-    try:
+    with wrong_call():
         overrides: Mapping[str, Any] = parse_overrides(args.schema) if args.schema else {}
-    except SchemaError as error:
-        raise UsageError(str(error)) from None
     if before is not None:  # new rows take the types of those that are there
         old = {new: name for name, new in args.rename.items()}
         there = before.schema.with_annotations_of(Schema(())).to_spec()
@@ -328,7 +335,7 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
     with SurveyProgress("copying", lines) as tell:
         found = open_input(args.source, args.max_spool_bytes, tell)
     asked = options_of_sources(args)
-    try:
+    with wrong_call(WrongSourceError, plain=()):
         takes_classes = source_type(found, args.kind).takes_classes
         if args.classes_from and not takes_classes:
             raise UsageError(f"--classes-from: there are no classes to number in {found.name}")
@@ -337,8 +344,6 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
         options = Options(overrides, classes, max(args.workers, 1), leaves_out, wanted, **asked)
         with SurveyProgress("looking through", lines) as tell:
             return open_source(found, args.kind, options, tell)
-    except WrongSourceError as error:
-        raise UsageError(str(error)) from None
 
 
 def _numbered(dataset: Any) -> Sequence[str] | None:
@@ -582,10 +587,8 @@ def _scalar_codec(args: argparse.Namespace) -> ScalarCodec:
 def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], Written]:
     """Write the shares of a split; the rows of each, and of all."""
     args = asked.args
-    try:
+    with wrong_call(WrongSourceError, plain=()):
         shares = asked.choice.shares(source)
-    except WrongSourceError as error:
-        raise UsageError(str(error)) from None
     specs = {
         name: _conversion(asked, share, os.path.join(args.target, name), share_id(asked.identity, name))
         for name, share in shares.items()
@@ -666,20 +669,25 @@ def _how_fast(written: Written, seconds: float) -> str:
 
 def row_choice(args: argparse.Namespace) -> RowChoice:
     """What was asked for; `UsageError` for what excludes each other."""
-    if args.seed is not None and args.sample is None and args.split is None:
-        raise UsageError(
-            "--seed says which rows --sample draws or --split parts; there is no --sample and no --split"
-        )
-    if args.stratify is not None and args.split is None:
-        raise UsageError("--stratify says how --split is made; there is no --split")
-    if (args.split is not None or args.split_by is not None) and (args.limit is not None or args.append):
-        raise UsageError(
+    shared = args.split is not None or args.split_by is not None
+    refuse(
+        {
+            "--seed says which rows --sample draws or --split parts; there is no --sample and no --split": (
+                args.seed is not None and args.sample is None and args.split is None
+            ),
+            "--stratify says how --split is made; there is no --split": (
+                args.stratify is not None and args.split is None
+            ),
             "--split excludes --limit (--sample takes rows of all) and --append (write the new rows to another DST: "
-            "with the same --seed each row goes to the same share)"
-        )
-    if args.sample is not None and args.limit is not None:
-        raise UsageError("--sample and --limit both say how many rows; choose one")
-    try:
+            "with the same --seed each row goes to the same share)": (
+                shared and (args.limit is not None or args.append)
+            ),
+            "--sample and --limit both say how many rows; choose one": (
+                args.sample is not None and args.limit is not None
+            ),
+        }
+    )
+    with wrong_call():
         return RowChoice(
             columns=args.columns,
             rename=args.rename,
@@ -694,8 +702,6 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
             split=_split_choice(args),
             order=_order(args),
         )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def _order(args: argparse.Namespace) -> RowOrder | None:
