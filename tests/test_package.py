@@ -71,7 +71,8 @@ def test_the_wheel_is_for_every_python_from_3_11_on(built: Path) -> None:
         names = archive.namelist()
     assert "unirecord/_core.abi3.so" in names
     assert "unirecord/py.typed" in names
-    assert {str(path.relative_to(ROOT)) for path in (ROOT / "unirecord").rglob("*.py")} <= set(names)
+    sources = [*(ROOT / "unirecord").rglob("*.py"), *(ROOT / "unirecord" / "inspect" / "templates").iterdir()]
+    assert {str(path.relative_to(ROOT)) for path in sources} <= set(names)
     assert not [name for name in names if name.startswith(("tests", "csrc", "examples", "benchmarks"))]
     licenses = {name.partition(".dist-info/licenses/")[2] for name in names}
     assert {"LICENSE", *(f"LICENSES/{path.name}" for path in (ROOT / "LICENSES").iterdir())} <= licenses

@@ -4538,6 +4538,7 @@ LACKING: dict[str, tuple[str, Callable[[Path], Any] | Made, str]] = {
         lambda at: unirecord.images.Decode(4, decoder="simplejpeg") is not None, "'unirecord[images]'",
     ),
     "a checkpoint": ("torch", Made(checkpoint, traced), "torch"),
+    "a page": ("jinja2", lambda at: bool(unirecord.show([{"a": 1}]).html), "'unirecord[view]'"),
     "a bar": ("tqdm.auto", lambda at: unirecord.progress_bar() is not None, "tqdm"),
 }  # fmt: skip
 

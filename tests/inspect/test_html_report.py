@@ -11,16 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from hostile_markup import HOSTILE, NAME, SCHEMA, Parsed, checked, jpeg, row
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from unirecord import Writer
 from unirecord.cli.main import main
-from unirecord.inspect import markup
 from unirecord.inspect.cells import small_picture
-from unirecord.inspect.html_report import html_report
-from unirecord.inspect.markup import element, page
+from unirecord.inspect.reports import dataset_page
 from unirecord.inspect.statistics import column_statistics
 from unirecord.snapshot.part_set import PartSet, resolve
 
@@ -35,7 +31,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_page_shows_columns_pictures_and_rows(data: Path) -> None:
-    found = checked(html_report(str(data)))
+    found = checked(dataset_page(str(data)))
     pictures = [attributes for tag, attributes in found.tags if tag == "img"]
     assert 40 <= len(pictures) <= 90
     assert all(int(one["width"] or 0) <= 128 for one in pictures)
@@ -56,29 +52,22 @@ def test_a_page_shows_columns_pictures_and_rows(data: Path) -> None:
 
 
 def test_nothing_in_the_data_is_markup_and_nothing_unseen_is_in_the_page(data: Path) -> None:
-    content = html_report(str(data)).decode()
+    content = dataset_page(str(data)).decode()
     assert "<script" not in content
     assert "\u202e" not in content
     assert "\x1b" not in content
     assert "<script>alert(1)</script>" in Parsed(content.encode()).text
 
 
-@given(st.text(), st.text())
-def test_any_text_is_text_and_any_attribute_an_attribute(text: str, value: str) -> None:
-    parsed = Parsed(element("p", text, title=value).encode())
-    assert parsed.tags == [("p", {"title": markup.shown(value)})]
-    assert "".join(parsed.texts) == markup.shown(text)
-
-
 def test_a_dataset_without_rows_has_a_page(tmp_path: Path) -> None:
     with Writer(tmp_path / "a.urec", {"n": "int32", "b": "bytes"}):
         pass
-    assert "There are no rows." in checked(html_report(tmp_path / "a.urec")).text
+    assert "There are no rows." in checked(dataset_page(tmp_path / "a.urec")).text
 
 
 def test_without_pillow_pictures_are_described(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    found = checked(html_report(str(data)))
+    found = checked(dataset_page(str(data)))
     assert not [tag for tag, _ in found.tags if tag == "img"]
     assert "JPEG 200×100" in found.text
 
@@ -91,7 +80,7 @@ def test_values_that_are_large_or_damaged_are_said(tmp_path: Path, monkeypatch: 
     raw[raw.index(b"y" * 10)] ^= 1
     (tmp_path / "a.urec").write_bytes(raw)
     monkeypatch.setattr("unirecord.inspect.cells.MOST_BYTES", 4_096)
-    found = checked(html_report(tmp_path / "a.urec"))
+    found = checked(dataset_page(tmp_path / "a.urec"))
     assert "(5.0 KB, not shown)" in found.text
     assert "(damaged: " in found.text
 
@@ -104,7 +93,7 @@ def test_many_columns_make_no_large_page(tmp_path: Path) -> None:
         for _ in range(12):
             kinds = [noise.random(200, np.float32), "<&>" * 100, 7, camera[0], camera[1]]
             writer.write({name: kinds[i % 5] for i, name in enumerate(schema)})
-    content = html_report(tmp_path / "wide")
+    content = dataset_page(tmp_path / "wide")
     assert len(content) < 3_000_000
     found = checked(content)
     for said in (
@@ -130,11 +119,11 @@ def test_pictures_are_drawn_upright(orientation: int) -> None:
 
 
 def test_pictures_beyond_a_size_are_described(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = html_report(str(data))
-    monkeypatch.setattr("unirecord.inspect.html_report._SHEET_BYTES", 0)
-    monkeypatch.setattr("unirecord.inspect.html_report._EXAMPLE_BYTES", 1)
-    found = checked(html_report(str(data)))
-    assert "more columns are not drawn here" in found.text
+    whole = dataset_page(str(data))
+    monkeypatch.setattr("unirecord.inspect.reports._SHEET_BYTES", 0)
+    monkeypatch.setattr("unirecord.inspect.reports._EXAMPLE_BYTES", 1)
+    found = checked(dataset_page(str(data)))
+    assert "Pictures of 1 more column are not drawn here" in found.text
     assert "uint8 16×16" in found.text
     drawn = [tag for tag, _ in Parsed(whole).tags].count("img")
     assert [tag for tag, _ in found.tags].count("img") == 1 < drawn  # the first cell of the first row
@@ -240,7 +229,3 @@ def test_a_difference_says_the_shapes_of_arrays(tmp_path: Path) -> None:
     text = checked((tmp_path / "d.html").read_bytes()).text
     assert "float32[4] float32[5]" in " ".join(text.split())
     assert "other annotations" not in text
-
-
-def test_pages_have_one_beginning() -> None:
-    assert page("t", "b").startswith(markup.BEGINNING)

@@ -13,7 +13,7 @@ import unirecord
 from unirecord import UniRecordDataset
 from unirecord.cli.main import main
 from unirecord.inspect.audit import AuditedEpoch, AuditedLaunch, AuditedOrder, AuditReport
-from unirecord.inspect.run_report import run_report, saved_stats
+from unirecord.inspect.reports import run_page, saved_stats
 from unirecord.order.coverage import PositionRange
 
 
@@ -140,7 +140,7 @@ def test_nothing_in_receipts_is_markup_and_long_lists_are_cut() -> None:
     launches = tuple(AuditedLaunch(0, 1, 4, e, 0, False, 0) for e in range(502))
     order = {"shuffle": HOSTILE, "seed": HOSTILE, "remainder": HOSTILE}
     shown = AuditedOrder(order, 200, launches, epochs)
-    found = checked(run_report(AuditReport(HOSTILE, 1, 1, (shown,), (HOSTILE,) * 203, False)))
+    found = checked(run_page(AuditReport(HOSTILE, 1, 1, (shown,), (HOSTILE,) * 203, False)))
     for text in ("and 3 problems", "and 2 earlier launches", "and 3 earlier epochs", "alert(1)", "\\u202e"):
         assert text in found.text
     assert len([tag for tag, _ in found.tags if tag == "tr"]) == 3 + 501 + 1_001
@@ -167,7 +167,7 @@ def test_numbers_stand_to_the_right_and_times_in_one_line() -> None:
     launches = (AuditedLaunch(0, 1, 4, 0, 0, False, 0),)
     order = {"shuffle": "sequential", "seed": 0, "remainder": "keep"}
     shown = AuditedOrder(order, 8, launches, (AuditedEpoch(0, 8, True, 8, 0, {}, (), ()),))
-    tags = checked(run_report(AuditReport("run", 1, 0, (shown,), (), False))).tags
+    tags = checked(run_page(AuditReport("run", 1, 0, (shown,), (), False))).tags
     kinds = [(tag, dict(found).get("class")) for tag, found in tags]
     assert kinds.count(("span", "time")) == 1
     assert kinds.count(("td", "number")) == kinds.count(("th", "number")) == 5 + 3

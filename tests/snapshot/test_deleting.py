@@ -24,8 +24,8 @@ from writing import files, write
 import unirecord
 from unirecord import CorruptionError, MissingError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
-from unirecord.inspect.html_report import html_report
 from unirecord.inspect.notebook import description_html
+from unirecord.inspect.reports import dataset_page
 from unirecord.snapshot import deletions
 
 MEMORY = Path("/dev/shm")
@@ -205,8 +205,8 @@ def told_of_values(path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, 
     found = unirecord.describe(path)
     with UniRecordDataset(path) as ds:
         scalars = ds.scalars(["n", "s", "f", "q", "u", "v"])
-    page = html_report(path).decode()
-    cards = re.search('<div class="cards">.*?</article></div>', page, re.DOTALL)
+    page = dataset_page(path).decode()
+    cards = re.search(r'<div class="cards">.*?</article>\s*</div>', page, re.DOTALL)
     columns = re.search('aria-label="columns">.*?</table>', page, re.DOTALL)
     assert cards is not None
     assert columns is not None
@@ -252,9 +252,9 @@ def test_what_is_told_of_values_is_of_the_rows_that_are_left(
                 [cell for cell in told[place] if not sizes.fullmatch(cell)] for told in (deleted, plain)
             )
         assert deleted[place] == plain[place], place
-    assert "6 rows have been deleted" in html_report(tmp_path / "x").decode()
+    assert "6 rows have been deleted" in dataset_page(tmp_path / "x").decode()
     assert "6 rows have been deleted" in description_html(unirecord.describe(tmp_path / "x"))
-    assert "deleted" not in html_report(tmp_path / "y").decode()
+    assert "deleted" not in dataset_page(tmp_path / "y").decode()
 
 
 def test_what_cannot_be_deleted_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

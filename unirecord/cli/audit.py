@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
-from ..inspect.audit import AuditedEpoch, AuditedOrder, AuditReport, audit
-from ..inspect.markup import write_page
-from ..inspect.run_report import ranks_named, run_report, saved_stats
+from ..inspect.audit import AuditedEpoch, AuditedOrder, AuditReport, audit, ranks_named
+from ..inspect.markup import templates
+from ..inspect.reports import run_page, saved_stats, write_page
 from ..order.coverage import PositionRange
 from ..sizes import format_size, many
 from .arguments import JSON
@@ -171,8 +171,10 @@ def _ranges(ranges: Sequence[PositionRange]) -> str:
     Argument("page", metavar="FILE", help="the page to write; an earlier page is replaced"),
 )
 def report_command(args: argparse.Namespace) -> int:
+    # What is lacking is said before the work, not after it.
+    templates()
     found = audited(args)
-    size = write_page(run_report(found, saved_stats(args.folder)), args.page)
+    size = write_page(run_page(found, saved_stats(args.folder)), args.page)
     result = "proven" if found.ok else "NOT proven"
     say(f"{args.page}: {format_size(size)}, to be opened in a browser; it needs no network ({result})")
     return 0 if found.ok else 1

@@ -8,8 +8,9 @@ from dataclasses import asdict
 from typing import Final
 
 from ..errors import UniRecordError
-from ..inspect.diff import Diff, DiffExample, diff, diff_page
-from ..inspect.markup import write_page
+from ..inspect.diff import Diff, DiffExample, diff
+from ..inspect.markup import templates
+from ..inspect.reports import diff_page, write_page
 from ..sizes import format_size, many
 from .arguments import CACHE, CACHE_BYTES, HTML, JSON, KEY, LIMIT, PATHS, STORAGE
 from .terminal import ProgressBar, answer, say
@@ -43,6 +44,9 @@ _KINDS: Final = ("gone", "added", "changed", "moved")
 )
 def diff_command(args: argparse.Namespace) -> int:
     first, second = args.paths
+    if args.html is not None:
+        # What is lacking is said before the work, not after it.
+        templates()
     try:
         with ProgressBar("comparing", 0) as bar:
             found = diff(

@@ -15,7 +15,7 @@ from ..errors import ColumnError
 from ..format.column import SCALAR_TYPES, Column, shown_type
 from ..format.logical import shown
 from ..inspect.describe import ColumnDescription, Description, describe
-from ..inspect.html_report import write_html_report
+from ..inspect.reports import dataset_page, write_page
 from ..inspect.statistics import (
     ColumnStatistics,
     ValueCount,
@@ -156,7 +156,7 @@ def inspect_command(args: argparse.Namespace) -> int:
 def _write_page(args: argparse.Namespace) -> int:
     if args.json or args.rows is not None or _is_query(args):
         raise UsageError("--html FILE is given alone: the page is of the whole dataset")
-    size = write_html_report(args.path, args.html)
+    size = write_page(dataset_page(args.path), args.html)
     say(f"{args.html}: {format_size(size)}, to be opened in a browser; it needs no network")
     return 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from operator import index as as_integer
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, overload
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypedDict, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import UniRecordError
+from ..errors import MissingError, UniRecordError
 from ..format.schema import Schema
 from ..loading.boxes import Crop, part_of_value
 from ..loading.loader import (
@@ -86,10 +87,13 @@ _CHARTED_ROWS = 20_000
 class SampleList(list[_Item]):
     """Samples as a list, which a notebook shows as a table with small pictures and lines."""
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         from ..inspect.notebook import samples_html
 
-        return samples_html(self)
+        # Without Jinja2 the text stays.
+        with suppress(MissingError):
+            return samples_html(self)
+        return None
 
 
 class OpenOptions(TypedDict, total=False):
@@ -1021,5 +1025,8 @@ class UniRecordDataset(Generic[Given]):
     def _repr_html_(self) -> str | None:
         try:
             return self._shown()._repr_html_()
-        except (UniRecordError, OSError):  # closed, or its files are gone: the text says what it was
+        except (
+            UniRecordError,
+            OSError,
+        ):  # closed, its files are gone, or no Jinja2: the text says what it was
             return None

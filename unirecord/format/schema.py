@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from ..core import cached_property
-from ..errors import FormatError, SchemaError, did_you_mean
+from ..errors import FormatError, MissingError, SchemaError, did_you_mean
 from .column import TABLE_ENTRY, Codec, Column, column_from_wire, parse_column
 from .layout import CODEC_CHUNKED
 
@@ -173,10 +174,13 @@ class Schema:
         """Return ``Schema({…})`` with the user's form."""
         return f"Schema({self.to_spec()!r})"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         from ..inspect.notebook import schema_html
 
-        return schema_html(self)
+        # Without Jinja2 the text stays.
+        with suppress(MissingError):
+            return schema_html(self)
+        return None
 
 
 def _without_chunks(table: bytes) -> bytes:

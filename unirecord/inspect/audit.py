@@ -25,9 +25,10 @@ from .receipts import (
     rows_that_differ,
 )
 
-__all__ = ["AuditReport", "AuditedEpoch", "AuditedLaunch", "AuditedOrder", "audit"]
+__all__ = ["AuditReport", "AuditedEpoch", "AuditedLaunch", "AuditedOrder", "audit", "ranks_named"]
 
-_MOST_WITHOUT: Final = 100  # ranks of a launch that are named
+_MOST_WITHOUT: Final = 100  # ranks of a launch that are known by their numbers …
+_MOST_NAMED: Final = 8  # … and that are named in a line
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,11 @@ class AuditReport:
             for epoch, plain in zip(order.epochs, own["epochs"], strict=True):
                 plain["exact"] = epoch.exact
         return {"ok": self.ok, **found}
+
+
+def ranks_named(ranks: Sequence[int]) -> str:
+    """Ranks, the first of many; empty where there are none."""
+    return ", ".join(map(str, ranks[:_MOST_NAMED])) + (", …" if len(ranks) > _MOST_NAMED else "")
 
 
 def audit(

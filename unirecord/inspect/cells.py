@@ -8,7 +8,7 @@ import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,17 +23,19 @@ from ..query.columns import value_bytes
 from ..sizes import format_size
 from ..snapshot.part_set import PartSet
 from ..storage import local as store
-from .markup import Markup, element, join, line
 
 __all__ = [
+    "Example",
     "MOST_BYTES",
+    "Picture",
     "cells_of_row",
+    "cut",
     "described",
     "example",
     "is_drawn",
     "is_picture",
+    "short",
     "small_picture",
-    "thumbnail",
 ]
 
 
@@ -67,6 +69,8 @@ _SIDE: Final = 128  # pixels of a thumbnail's longer side
 _MOST_TEXT: Final = 400
 _MOST_PIXELS: Final = 1 << 26  # of a picture that is made smaller; a larger one is described
 _MOST_LINE: Final = 1 << 20  # elements of an array that is looked at for a line
+_LINE_POINTS: Final = 200
+_SHORT: Final = 60  # characters
 _CHANNELS: Final = (1, 3)
 _FEW_CLASSES: Final = 32
 
@@ -84,25 +88,54 @@ def is_picture(value: object) -> bool:
     return kind is not None and kind.is_picture
 
 
-def example(value: Any, drawn: bool = True) -> Markup:
+class Picture(NamedTuple):
+    """A picture that is a part of a page: its address, which holds it, and its width and height in pixels."""
+
+    source: str
+    width: int
+    height: int
+
+
+class Example(NamedTuple):
+    """A value as a page shows it: a picture, or a line through numbers, else its text.
+
+    The text is ``soft`` where it says what the value is like, and is not the value itself.
+    """
+
+    text: str
+    soft: bool = False
+    picture: Picture | None = None
+    line: list[float] | None = None
+
+
+def example(value: Any, drawn: bool = True) -> Example:
     """One value; what cannot be shown is described, and pictures and arrays unless they are to be ``drawn``."""
     if value is None:
-        return element("span", "null", class_="soft")
+        return Example("null", soft=True)
     if isinstance(value, bytes):
-        return (thumbnail(value) if drawn else None) or element("span", described(value), class_="soft")
+        return Example(described(value), True, _picture(value) if drawn else None)
     if isinstance(value, np.ndarray):
         return _array(value, drawn)
-    if isinstance(value, str):
-        return join(_cut(value))
     if isinstance(value, float | np.floating):
-        return join(f"{value:.6g}")
+        return Example(f"{value:.6g}")
     if isinstance(value, dict | list):
-        return join(_cut(object_text(value, lambda blob: format_size(len(blob)))))
-    return join(_cut(str(value)))
+        return Example(cut(object_text(value, lambda blob: format_size(len(blob)))))
+    return Example(cut(str(value)))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}… ({len(text):,} characters)"
+def short(value: object) -> str:
+    """A value of an index in a few characters; nothing for none."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}…"
+
+
+def cut(text: str, most: int = _MOST_TEXT) -> str:
+    """A text, or so many characters of it, and how many it has."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
 
 
 def described(value: bytes) -> str:
@@ -139,36 +172,29 @@ def small_picture(value: object, side: int = _SIDE) -> tuple[bytes, int, int] | 
     return _jpeg(image)
 
 
-def thumbnail(value: bytes, side: int = _SIDE) -> Markup | None:
-    """The same as an element of a page."""
-    small = small_picture(value, side)
-    return None if small is None else _picture(small, described(value))
-
-
 def _jpeg(image: Any) -> tuple[bytes, int, int]:
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=80)
     return buffer.getvalue(), image.width, image.height
 
 
-def _picture(small: tuple[bytes, int, int], says: str) -> Markup:
-    content, width, height = small
-    source = "data:image/jpeg;base64," + base64.b64encode(content).decode()
-    return element("img", src=source, alt=says, title=says, width=width, height=height)
+def _picture(value: object) -> Picture | None:
+    small = small_picture(value)
+    return small and Picture("data:image/jpeg;base64," + base64.b64encode(small[0]).decode(), *small[1:])
 
 
-def _array(value: np.ndarray[Any, Any], drawn: bool) -> Markup:
+def _array(value: np.ndarray[Any, Any], drawn: bool) -> Example:
     says = f"{value.dtype} {'×'.join(map(str, value.shape))}"
     numbers = value.dtype.kind in "biuf" and 0 < value.size <= _MOST_LINE
     if numbers and value.ndim == 1 and value.size <= 8:
-        return join(", ".join(f"{one:.6g}" for one in value.tolist()))
+        return Example(", ".join(f"{one:.6g}" for one in value.tolist()))
     if numbers and drawn and value.ndim == 1:
         finite = value[np.isfinite(value)].astype(np.float64)
-        if len(finite):
-            return join(line(finite.tolist(), says), element("span", says, class_="soft"))
-    if drawn and (small := small_picture(value)) is not None:
-        return _picture(small, says)
-    return element("span", says, class_="soft")
+        count = min(len(finite), _LINE_POINTS)
+        # of many, evenly spaced ones
+        if count:
+            return Example(says, True, None, finite[np.arange(count) * len(finite) // count].tolist())
+    return Example(says, True, _picture(value) if drawn else None)
 
 
 def _is_raster(value: np.ndarray[Any, Any]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..format import layout
-from ..format.column import Column
+from ..format.column import Column, shown_type
 from ..format.schema import Schema
 from ..query.columns import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
 from ..sizes import many
@@ -19,7 +19,7 @@ from ..snapshot.part_set import Part, PartRef, PartSet, Snapshot, resolve
 from ..storage.schemes import location_of
 from .statistics import column_statistics
 
-__all__ = ["ColumnDescription", "Description", "PartDescription", "describe"]
+__all__ = ["ColumnDescription", "Description", "PartDescription", "describe", "spelled"]
 
 # Up to so many rows of a part, lengths are summed one by one; beyond, evenly spaced blocks of rows stand for all.
 _SUMMED_ROWS: Final = 8_000_000
@@ -100,6 +100,12 @@ class ColumnDescription:
     annotations: dict[str, Any] = field(default_factory=dict)
     logical: dict[str, Any] | None = None
     chunks: list[int] | None = None
+
+
+def spelled(column: ColumnDescription) -> str:
+    """The type of a column with its shape."""
+    shape = f"[{', '.join(map(str, column.shape))}]" if column.shape else ""
+    return f"{shown_type(column.type.rstrip('?'))}{shape}{'?' if column.nullable else ''}"
 
 
 @dataclass

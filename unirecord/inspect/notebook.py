@@ -18,11 +18,10 @@ from ..format.schema import Schema
 from ..loading.batch import RaggedArray, valid_rows
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet
-from .cells import cells_of_row, example
+from .cells import cells_of_row
 from .describe import Description
-from .html_report import table_of_columns
-from .markup import Markup, element, fragment, histogram, join
-from .statistics import ColumnStatistics, column_statistics
+from .markup import render, templates
+from .statistics import column_statistics
 
 __all__ = [
     "ProgressBar",
@@ -109,7 +108,11 @@ def show(value: Any) -> Shown:
 
     Args:
         value: a batch of a loader, a sample, a list of samples, a ``Description``.
+
+    Raises:
+        MissingError: Jinja2, which makes tables, is not installed.
     """
+    templates()
     if isinstance(value, Description):
         return Shown(description_html(value))
     made = getattr(value, "_repr_html_", None)
@@ -119,7 +122,7 @@ def show(value: Any) -> Shown:
         return Shown(_batch(value) if _is_batch(value) else samples_html([value]))
     if isinstance(value, list | tuple):
         return Shown(samples_html(value))
-    return Shown(fragment(element("pre", repr(value)[:10_000])))
+    return Shown(_fragment(text=repr(value)[:10_000]))
 
 
 def _is_batch(value: Mapping[str, Any]) -> bool:
@@ -139,11 +142,10 @@ def _length(column: Any) -> int:
 def _batch(batch: Mapping[str, Any]) -> str:
     size = len(next(iter(batch.values())))
     names = list(islice(batch, _COLUMNS))
-    shown = [{name: _item(batch[name], i) for name in names} for i in range(min(size, _ROWS))]
-    kinds = [_kind(batch[name]) for name in names]
     more = [f"{len(batch) - len(names):,} more columns"] if len(batch) > len(names) else []
-    said = "; ".join([f"batch of {size:,}", *(f"{n}: {k}" for n, k in zip(names, kinds, strict=True)), *more])
-    return fragment(element("p", said, class_="soft"), _rows(names, shown), _more(size))
+    said = "; ".join([f"batch of {size:,}", *(f"{name}: {_kind(batch[name])}" for name in names), *more])
+    rows = [((), (), [_item(batch[name], i) for name in names]) for i in range(min(size, _ROWS))]
+    return _fragment(said=[said], head=names, rows=rows, left=[(size - _ROWS, "more row")])
 
 
 def _item(column: Any, i: int) -> Any:
@@ -164,63 +166,35 @@ def _kind(column: Any) -> str:
 def samples_html(samples: Sequence[Any]) -> str:
     """The first of some samples as a table."""
     if not samples:
-        return fragment(element("p", "no samples", class_="soft"))
+        return _fragment(said=["no samples"])
     dicts = all(isinstance(sample, Mapping) for sample in samples)
-    rows = [sample if dicts else {"sample": sample} for sample in samples[:_ROWS]]
-    names = list(islice(dict.fromkeys(name for row in rows for name in row), _COLUMNS))
-    return fragment(_rows(names, rows), _more(len(samples)))
-
-
-def _more(size: int) -> Markup:
-    return element("p", f"and {size - _ROWS:,} more", class_="soft") if size > _ROWS else join()
-
-
-def _rows(names: Sequence[Any], rows: Sequence[Mapping[Any, Any]]) -> Markup:
-    body = [
-        element(
-            "tr", *(element("td", example(row[name]) if name in row else "", class_="wide") for name in names)
-        )
-        for row in rows
-    ]
-    return _table(names, body)
-
-
-def _table(names: Sequence[Any], body: Sequence[Markup]) -> Markup:
-    head = element("tr", *(element("th", name, scope="col") for name in names))
-    return element("table", element("thead", head), element("tbody", *body))
+    given = [sample if dicts else {"sample": sample} for sample in samples[:_ROWS]]
+    names = list(islice(dict.fromkeys(name for row in given for name in row), _COLUMNS))
+    rows = [((), (), [row.get(name, "") for name in names]) for row in given]
+    return _fragment(head=names, rows=rows, left=[(len(samples) - _ROWS, "more sample")])
 
 
 def schema_html(schema: Schema) -> str:
     """The columns as a table."""
-    body = [
-        element(
-            "tr",
-            element("th", column.name, scope="row"),
-            element("td", str(column)),
-            element("td", "" if column.logical is None else shown(column.logical), class_="wide"),
-            element("td", example(column.annotations) if column.annotations else "", class_="wide"),
+    rows = [
+        (
+            (column.name, column),
+            (),
+            ("" if column.logical is None else shown(column.logical), column.annotations or ""),
         )
         for column in islice(schema, _COLUMNS)
     ]
-    return fragment(
-        _table(["column", "type", "logical type", "annotations"], body), _columns_left(len(schema))
-    )
-
-
-def _columns_left(columns: int) -> Markup:
-    left = columns - _COLUMNS
-    return element("p", f"and {left:,} more columns", class_="soft") if left > 0 else join()
+    head = ["column", "type", "logical type", "annotations"]
+    return _fragment(head=head, rows=rows, left=[(len(schema) - _COLUMNS, "more column")])
 
 
 def description_html(found: Description) -> str:
     """What `describe` found: the whole in a line, and the columns as a table."""
     said = (
-        f"{found.path}: {many(found.rows, 'row')}, {len(found.parts):,} "
-        f"{'part' if len(found.parts) == 1 else 'parts'}, "
+        f"{found.path}: {many(found.rows, 'row')}, {many(len(found.parts), 'part')}, "
         f"{format_size(found.data_bytes)} data, {format_size(found.index_bytes)} index"
     )
-    deleted = element("p", found.said_of_deleted) if found.deleted else join()
-    return fragment(element("p", said), deleted, table_of_columns(found))
+    return _fragment(said=[said, found.said_of_deleted][: 1 + bool(found.deleted)], description=found)
 
 
 def dataset_html(
@@ -229,28 +203,18 @@ def dataset_html(
     """A dataset: its columns with a little chart of each, from ``rows`` (ascending), and a few of its rows whole."""
     kept = list(names[:_COLUMNS])
     cells = [cells_of_row(parts, kept, row) for row in first]
-    body = []
-    for name in kept:
-        found = column_statistics(parts, name, rows)
-        body.append(
-            element(
-                "tr",
-                element("th", name, scope="row"),
-                element("td", str(parts.schema[name])),
-                element("td", _chart(found)),
-                *(element("td", example(row[name]), class_="wide") for row in cells),
-            )
-        )
+    body = [
+        ((name, parts.schema[name]), [column_statistics(parts, name, rows)], [row[name] for row in cells])
+        for name in kept
+    ]
     head = ["column", "type", "values", *(f"row {row:,}" for row in first)]
-    return Shown(fragment(element("p", about), _table(head, body), _columns_left(len(names))))
+    return Shown(_fragment(said=[about], head=head, rows=body, left=[(len(names) - _COLUMNS, "more column")]))
 
 
-def _chart(found: ColumnStatistics) -> Markup:
-    if len(found.counts) < 2:
-        return join()
-    ranges = found.ranges()
-    labels = [f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in ranges]
-    return histogram(found.counts, labels, f"{found.name}: from {ranges[0][0]:g} to {ranges[-1][1]:g}")
+def _fragment(**given: Any) -> str:
+    """A piece that stands in somebody else's page; each row is texts, statistics to draw, and values."""
+    none = {"said": (), "text": "", "description": None, "head": (), "rows": (), "left": ()}
+    return render("notebook.html", **{**none, **given})
 
 
 def plot(ds: UniRecordDataset[Any], column: str, *, ax: Any = None) -> Any:

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
 import numpy as np
@@ -22,32 +22,25 @@ from ..loading.batch import SampleReader
 from ..order.spec import Remainder, Shuffle
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet
-from .cells import cells_of_row, described, example, is_drawn, small_picture
-from .markup import Markup, element, join, page, points
+from .cells import cells_of_row, cut, described, is_drawn, small_picture
+from .markup import render
 from .statistics import sorted_rows
 
 __all__ = [
-    "PageRequest",
     "BadRequest",
     "ChosenRows",
-    "HERE",
-    "ViewedDataset",
     "PAGES",
     "POLICY",
+    "PageRequest",
+    "ViewedDataset",
     "epoch_page",
-    "failed",
-    "field",
-    "form",
-    "framed",
     "link",
     "links",
-    "picture",
+    "page",
     "picture_of",
     "pictures_page",
     "row_page",
-    "row_table",
     "rows_page",
-    "select",
 ]
 
 
@@ -155,6 +148,16 @@ class ViewedDataset:
         self._orders: OrderedDict[tuple[str, str, bool], Rows] = OrderedDict()
         self.pictures: list[int] = self._picture_columns()
 
+    @property
+    def named(self) -> str:
+        """Where it lies."""
+        return self.path if isinstance(self.path, str) else ", ".join(map(str, self.path))
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return os.path.basename(self.named.rstrip("/")) or self.named
+
     def close(self) -> None:
         """Close the dataset; nothing may be asked afterwards."""
         self.ds.close()
@@ -254,7 +257,7 @@ class ViewedDataset:
         return 0 <= row < self.parts.rows and bool(there.holds(np.array([row], np.int64))[0])
 
 
-# What all pages share: the frame with its links, forms, tables of rows.
+# What all pages share: the frame with its links, and rows in tables.
 
 
 # No script runs, and nothing is loaded but pictures, from this server or in the page.
@@ -262,16 +265,30 @@ POLICY: Final = (
     "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'"
 )
 PAGES: Final = {"rows": "Rows", "pictures": "Pictures", "epoch": "Epoch", "dataset": "Dataset"}
-HERE: Final = "here"  # where a page begins for whoever comes by one of its links, and goes on by the Tab key
+_HERE: Final = "#here"  # where a page begins for whoever comes by a link of it, and goes on by the Tab key
 _NAMED: Final = 80  # characters of a condition in a title
-_SHARED: Final = ("where", "sort", "down")  # fields that go from page to page
+_CHOSEN: Final = (
+    "where",
+    "sort",
+    "down",
+)  # fields that say which rows, in which order; they go from page to page
+
+Link = tuple[str, str | None, str | None]
 
 
-def framed(viewed: ViewedDataset, here: str, asked: PageRequest, *content: object) -> bytes:
-    """A whole page."""
-    main = element("main", *content, id="main")
-    title = f"{_named(here, asked)}, {_title(viewed)}: UniRecord"
-    return page(title, *_top(viewed, here, asked), main, policy=POLICY)
+def page(
+    viewed: ViewedDataset,
+    here: str,
+    asked: PageRequest,
+    template: str = "view.html",
+    error: str = "",
+    **given: Any,
+) -> bytes:
+    """A whole page; with an ``error`` it says what cannot be done."""
+    return render(
+        template, policy=POLICY, viewed=viewed, here=here, asked=asked, links=links(here, asked, viewed),
+        named=_named(here, asked), error=error, **given,
+    ).encode()  # fmt: skip
 
 
 def _named(here: str, asked: PageRequest) -> str:
@@ -282,122 +299,40 @@ def _named(here: str, asked: PageRequest) -> str:
     return f"{PAGES[here]} where {where}" if where else PAGES[here]
 
 
-def _top(viewed: ViewedDataset, here: str, asked: PageRequest) -> list[Markup]:
-    return [
-        element("a", "Skip to the content", href="#main", class_="skip"),
-        element("header", element("h1", _title(viewed)), element("p", _where(viewed), class_="soft")),
-        links(here, asked, viewed),
-    ]
-
-
-def links(here: str, asked: PageRequest, viewed: ViewedDataset) -> Markup:
-    """Links to the pages; a condition and an order go with them."""
+def links(here: str, asked: PageRequest, viewed: ViewedDataset) -> list[tuple[str, str, bool]]:
+    """Links to the pages, with the condition and the order, and whether each is this one."""
+    chosen = {name: asked.text(name) for name in _CHOSEN}
     names = [name for name in PAGES if name != "pictures" or viewed.pictures]
-    shared = {name: asked.text(name) for name in _SHARED}
-    found = [
-        element("a", PAGES[name], href=link(name, **shared), aria_current="page" if name == here else None)
-        for name in names
-    ]
-    return element("nav", *found, aria_label="pages")
+    return [(PAGES[name], link(name, **chosen), name == here) for name in names]
 
 
-def _where(viewed: ViewedDataset) -> str:
-    return viewed.path if isinstance(viewed.path, str) else ", ".join(map(str, viewed.path))
-
-
-def _title(viewed: ViewedDataset) -> str:
-    path = _where(viewed)
-    return os.path.basename(path.rstrip("/")) or path
-
-
-def failed(viewed: ViewedDataset, here: str, asked: PageRequest, why: str, *before: object) -> bytes:
-    """A page that says what cannot be done."""
-    return framed(viewed, here, asked, *before, element("pre", why, class_="warn", role="alert"))
-
-
-def form(page_name: str, *fields: object, button: str = "Show") -> Markup:
-    """Fields that are sent as the address of a page."""
-    return element("form", *fields, element("button", button, type="submit"), action=page_name, method="get")
-
-
-def field(says: str, name: str, value: object, wide: bool = False, **attributes: object) -> Markup:
-    """A field for text or a number, under what it says."""
-    entry = element(
-        "input", name=name, value=value, autocomplete="off", spellcheck="false",
-        class_=None if wide else "short", **attributes,
+def _stepping(asked: PageRequest, here: str, field: str, at: int, by: int, last: int) -> list[Link]:
+    """Links to the first, the previous, the next and the last place that a field of a page names."""
+    targets = (
+        ("First", 0, at > 0, None), ("Previous", max(0, at - by), at > 0, "prev"),
+        ("Next", at + by, at < last, "next"), ("Last", last, at < last, None),
     )  # fmt: skip
-    return element("label", says, entry, class_="wide" if wide else None)
-
-
-def select(says: str, name: str, options: Mapping[str, str], chosen: str) -> Markup:
-    """A choice of one."""
-    entries = [
-        element("option", text, value=value, selected="" if value == chosen else None)
-        for value, text in options.items()
+    return [
+        (name, asked.link(here, **{field: place}) + _HERE if possible else None, kind)
+        for name, place, possible, kind in targets
     ]
-    return element("label", says, element("select", *entries, name=name))
 
 
-def picture(row: int, ordinal: int, column: Column, side: int) -> Markup:
-    """A picture of a row, which is made when it comes into sight."""
-    says = f"{column.name} of row {row:,}"
-    return element(
-        "img", src=link("picture", row=row, column=ordinal, side=side), alt=says, title=says, loading="lazy"
-    )
-
-
-def row_table(
-    viewed: ViewedDataset,
-    rows: Rows,
-    places: Sequence[Sequence[object]] = (),
-    place_names: Sequence[str] = (),
-    heads: Sequence[Markup] | None = None,
-    links: Sequence[str] | None = None,
-) -> Markup:
-    """Rows by their scalar columns, pictures small, and the beginnings of texts.
-
-    ``places`` says more of each, ``heads`` are other column heads, ``links`` other addresses of the rows' pages.
-    """
-    numbers, values, texts = rows.tolist(), viewed.values(rows), viewed.beginnings(rows)
-    shown = [(ordinal, viewed.schema[ordinal]) for ordinal in viewed.pictures[:1]]
-    if links is None:
-        links = [link("row", row=row) for row in numbers]
-    if heads is None:
-        heads = [
-            element("th", column.name, scope="col", class_=_kind(column)) for _, column in viewed.scalars
-        ]
-    head = element(
-        "tr",
-        *(element("th", name, scope="col", class_="number") for name in place_names),
-        element("th", "row", scope="col", class_="number"),
-        *(element("th", column.name, scope="col") for _, column in shown),
-        *heads,
-        *(element("th", column.name, scope="col") for column in viewed.texts),
-    )
-    body = [
-        element(
-            "tr",
-            *(element("td", text, class_="number") for text in (places[at] if places else ())),
-            element("th", element("a", f"{row:,}", href=links[at]), scope="row", class_="number"),
-            *(element("td", picture(row, ordinal, column, 128), class_="small") for ordinal, column in shown),
-            *(
-                element("td", example(sample[column.name]), class_=_kind(column) or "wide")
-                for _, column in viewed.scalars
-            ),
-            *(element("td", example(texts[at][column.name]), class_="wide") for column in viewed.texts),
+def _table(
+    viewed: ViewedDataset, rows: Rows, links: Sequence[str], places: Sequence[Sequence[int]] = ()
+) -> list[tuple[Any, ...]]:
+    """Each row: its number, the address of its page, its scalar columns, its texts, and what ``places`` say of it."""
+    values, texts = viewed.values(rows), viewed.beginnings(rows)
+    return [
+        (
+            row,
+            links[at],
+            [values[at][column.name] for _, column in viewed.scalars],
+            [texts[at][column.name] for column in viewed.texts],
+            places[at] if places else (),
         )
-        for at, (row, sample) in enumerate(zip(numbers, values, strict=True))
+        for at, row in enumerate(rows.tolist())
     ]
-    table = element("table", element("thead", head), element("tbody", *body))
-    more = f"and {viewed.more_scalars:,} more columns: open a row to see them"
-    return join(
-        element("div", table, class_="scroll", tabindex="0", role="region", aria_label="rows"),
-        element("p", more, class_="soft") if viewed.more_scalars else "",
-    )
-
-
-def _kind(column: Column) -> str | None:
-    return None if column.is_string else "number"
 
 
 # One row in full.
@@ -409,34 +344,28 @@ _MOST_ELEMENTS: Final = 1_000  # of an array, as numbers
 _FEW: Final = 8  # of a list, which stand in a line
 _UNFOLDED: Final = 64
 _SIDES: Final = (128, 1024)
-_CHOSEN: Final = ("where", "sort", "down")  # what says which rows, and in which order, a row was opened from
+
+
+class _Whole(NamedTuple):
+    """A value as whole as a page may hold it: a picture, or its text, or else an example of it and its numbers."""
+
+    text: str | None = None
+    said: str = ""
+    picture: bool = False
+    numbers: str = ""
+    unfolded: bool = False
 
 
 def row_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
     """A row: each column, its type and its value."""
     row = _row(viewed, asked)
     part, place = viewed.parts.locate(row)
-    cells = cells_of_row(viewed.parts, viewed.schema.names, row)
-    listed = [
-        element(
-            "tr",
-            element("th", column.name, scope="row"),
-            element("td", str(column), class_="soft"),
-            element("td", _in_full(row, ordinal, column, cells[column.name]), class_="any large"),
-        )
-        for ordinal, column in enumerate(viewed.schema)
-    ]
-    head = element("tr", *(element("th", name, scope="col") for name in ("column", "type", "value")))
-    table = element("table", element("thead", head), element("tbody", *listed))
-    return 200, framed(
-        viewed,
-        "row",
-        asked,
-        element("h2", f"Row {row:,}", id=HERE),
-        element("p", f"row {place:,} of {part}", class_="soft"),
-        _neighbours(viewed, asked, row),
-        element("div", table, class_="scroll", tabindex="0", role="region", aria_label="values"),
-    )
+    found = cells_of_row(viewed.parts, viewed.schema.names, row)
+    cells = [(column, found[column.name], _in_full(found[column.name])) for column in viewed.schema]
+    return 200, page(
+        viewed, "row", asked, "row.html", row=row, part=part, place=place, cells=cells,
+        targets=_neighbours(viewed, asked, row),
+    )  # fmt: skip
 
 
 def picture_of(viewed: ViewedDataset, asked: PageRequest) -> bytes | None:
@@ -456,22 +385,19 @@ def _row(viewed: ViewedDataset, asked: PageRequest) -> int:
     return row
 
 
-def _neighbours(viewed: ViewedDataset, asked: PageRequest, row: int) -> Markup:
+def _neighbours(viewed: ViewedDataset, asked: PageRequest, row: int) -> list[Link]:
     """Links to the rows before and after it, of those and in the order that it was opened from; to when it comes."""
-    links = [
-        element("span", name, class_="soft")
-        if place is None
-        else element("a", name, href=asked.link("row", row=place[0], at=place[1]) + f"#{HERE}", rel=kind)
+    found: list[Link] = [
+        (name, None if place is None else asked.link("row", row=place[0], at=place[1]) + _HERE, kind)
         for name, kind, place in zip(
             ("Previous", "Next"), ("prev", "next"), _beside(viewed, asked, row), strict=True
         )
     ]
-    when = element("a", "When it comes in an epoch", href=link("epoch", row=row))
-    back = []
+    found.append(("When it comes in an epoch", link("epoch", row=row), None))
     if any(asked.text(name) for name in _CHOSEN):
         chosen = {name: asked.text(name) for name in _CHOSEN}
-        back = [element("a", "The rows that it is among", href=link("rows", **chosen) + f"#{HERE}")]
-    return element("nav", *links, when, *back, class_="pager", aria_label="other rows")
+        found.append(("The rows that it is among", link("rows", **chosen) + _HERE, None))
+    return found
 
 
 def _beside(viewed: ViewedDataset, asked: PageRequest, row: int) -> list[tuple[int, int | None] | None]:
@@ -494,40 +420,23 @@ def _beside(viewed: ViewedDataset, asked: PageRequest, row: int) -> list[tuple[i
     return [(other, None) if viewed.is_there(other) else None for other in (row - 1, row + 1)]
 
 
-def _in_full(row: int, ordinal: int, column: Column, value: Any) -> Markup:
-    """A value as whole as a page may hold it."""
+def _in_full(value: Any) -> _Whole:
     if isinstance(value, str):
-        return element("pre", _cut(value))
+        return _Whole(cut(value, _MOST_TEXT))
+    if isinstance(value, bytes) and small_picture(value, _SIDES[0]) is not None:
+        return _Whole(said=described(value), picture=True)
     if isinstance(value, bytes):
-        return _bytes(row, ordinal, column, value)
+        more = "" if len(value) <= _MOST_BYTES else " …"
+        return _Whole(value[:_MOST_BYTES].hex(" ") + more, described(value))
     if isinstance(value, dict | list):
-        return element("pre", _cut(object_text(value, lambda blob: format_size(len(blob)))))
+        return _Whole(cut(object_text(value, lambda blob: format_size(len(blob))), _MOST_TEXT))
     if isinstance(value, np.ndarray) and value.size and (value.ndim > 1 or value.size > _FEW):
-        return join(example(value), _numbers(value))
-    return example(value)
-
-
-def _numbers(value: np.ndarray[Any, Any]) -> Markup:
-    """The elements of an array, unfolded where they are few."""
-    whole = value.size <= _MOST_ELEMENTS
-    listed = np.array2string(value if whole else value.reshape(-1)[:_MOST_ELEMENTS], threshold=_MOST_ELEMENTS)
-    says = element("summary", "its values" if whole else f"its first {_MOST_ELEMENTS:,} values")
-    return element("details", says, element("pre", listed), open="" if value.size <= _UNFOLDED else None)
-
-
-def _bytes(row: int, ordinal: int, column: Column, value: bytes) -> Markup:
-    if small_picture(value, _SIDES[0]) is not None:
-        says = element("div", described(value), class_="soft")
-        return join(picture(row, ordinal, column, _SIDES[1]), says)
-    more = "" if len(value) <= _MOST_BYTES else " …"
-    return join(
-        element("div", described(value), class_="soft"), element("pre", value[:_MOST_BYTES].hex(" ") + more)
-    )
-
-
-def _cut(text: str) -> str:
-    more = f"… ({len(text):,} characters)"
-    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + more
+        whole = value.size <= _MOST_ELEMENTS
+        few = value if whole else value.reshape(-1)[:_MOST_ELEMENTS]
+        said = "its values" if whole else f"its first {_MOST_ELEMENTS:,} values"
+        numbers = np.array2string(few, threshold=_MOST_ELEMENTS)
+        return _Whole(said=said, numbers=numbers, unfolded=value.size <= _UNFOLDED)
+    return _Whole()
 
 
 # Rows in pages: those that meet a condition, in the order of a column, as a table or as pictures.
@@ -535,7 +444,6 @@ def _cut(text: str) -> str:
 
 _ON_A_PAGE: Final = 50
 _PICTURES: Final = 120
-_SIDE: Final = 128
 
 
 def rows_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
@@ -550,98 +458,34 @@ def pictures_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes
 
 def _page(viewed: ViewedDataset, asked: PageRequest, here: str, count: int) -> tuple[int, bytes]:
     where, sort, down = asked.text("where"), asked.text("sort"), asked.text("down") == "1"
-    fields = _fields(viewed, asked, here, sort, down)
+    names = [(str(ordinal), viewed.schema[ordinal].name) for ordinal in viewed.pictures]
+    given: dict[str, Any] = {
+        "where": where, "sort": sort, "down": down, "picture_names": names,
+        "orders": [("", "row number"), *((column.name, column.name) for _, column in viewed.schema.scalars)],
+    }  # fmt: skip
     try:
         chosen = viewed.chosen(where, sort, down, asked.number("from") // count * count, count)
+        ordinal = (
+            int(asked.one_of("column", [name for name, _ in names])) if here == "pictures" and names else 0
+        )
     except (BadRequest, QueryError, SchemaError) as error:
-        return 400, failed(viewed, here, asked, str(error), fields)
-    says = f"{chosen.count:,} {'row' if chosen.count == 1 else 'rows'}"
-    if where:
-        says += f" of {len(viewed.ds.read_cursor.plan.order.selection):,} meet the condition"
-    pager = _pager(asked, here, chosen, count)
-    shown = _sheet(viewed, asked, chosen) if here == "pictures" else _table(viewed, asked, chosen, sort, down)
-    content = [element("p", says, role="status", id=HERE), pager, shown if len(chosen.rows) else "", pager]
-    return 200, framed(viewed, here, asked, fields, *content)
-
-
-def _fields(viewed: ViewedDataset, asked: PageRequest, here: str, sort: str, down: bool) -> Markup:
-    columns = {"": "row number"} | {column.name: column.name for _, column in viewed.schema.scalars}
-    more = []
-    if here == "pictures" and len(viewed.pictures) > 1:
-        names = {str(ordinal): viewed.schema[ordinal].name for ordinal in viewed.pictures}
-        more.append(select("Pictures of", "column", names, asked.text("column")))
-    return form(
-        here,
-        field("Rows that meet a condition, such as label == 3", "where", asked.text("where"), wide=True),
-        select("In the order of", "sort", columns, sort),
-        select("Direction", "down", {"": "least first", "1": "greatest first"}, "1" if down else ""),
-        field("From the", "from", asked.text("from"), inputmode="numeric", placeholder="0"),
-        *more,
-    )
-
-
-def _pager(asked: PageRequest, here: str, chosen: ChosenRows, count: int) -> Markup:
-    if chosen.count <= count:
-        return join()
-    last = (chosen.count - 1) // count * count
-    before, after = max(0, chosen.first - count), chosen.first + count
-    targets = [
-        ("First", 0, chosen.first > 0, None),
-        ("Previous", before, chosen.first > 0, "prev"),
-        ("Next", after, after <= last, "next"),
-        ("Last", last, chosen.first < last, None),
-    ]
-    links = [
-        element("a", name, href=asked.link(here, **{"from": at}) + f"#{HERE}", rel=kind)
-        if possible
-        else element("span", name, class_="soft")
-        for name, at, possible, kind in targets
-    ]
-    says = f"{chosen.first:,} to {chosen.first + len(chosen.rows) - 1:,} of {chosen.count:,}, counted from 0"
-    return element(
-        "nav", *links, element("span", says, class_="soft"), class_="pager", aria_label="pages of rows"
-    )
-
-
-def _table(viewed: ViewedDataset, asked: PageRequest, chosen: ChosenRows, sort: str, down: bool) -> Markup:
-    heads = []
-    for _, column in viewed.scalars:
-        by_this = column.name == sort
-        turned = "1" if by_this and not down else None
-        mark = (" ▼" if down else " ▲") if by_this else ""
-        target = asked.link("rows", sort=column.name, down=turned, **{"from": None}) + f"#{HERE}"
-        order = ("descending" if down else "ascending") if by_this else None
-        heads.append(
-            element(
-                "th", element("a", column.name + mark, href=target), scope="col", aria_sort=order,
-                class_=None if column.is_string else "number",
-            )
-        )  # fmt: skip
-    return row_table(viewed, chosen.rows, heads=heads, links=_links(asked, chosen))
+        return 400, page(viewed, here, asked, "rows.html", str(error), **given)
+    links, last = _links(asked, chosen), max(0, chosen.count - 1) // count * count
+    return 200, page(
+        viewed, here, asked, "rows.html", **given, chosen=chosen, ordinal=ordinal,
+        total=len(viewed.ds.read_cursor.plan.order.selection),
+        targets=_stepping(asked, here, "from", chosen.first, count, last) if last else [],
+        table=_table(viewed, chosen.rows, links) if here == "rows" else [],
+        sheet=list(zip(chosen.rows.tolist(), links, strict=True)),
+    )  # fmt: skip
 
 
 def _links(asked: PageRequest, chosen: ChosenRows) -> list[str]:
     """The addresses of the rows' pages, which know what the rows were chosen by."""
-    given = {name: asked.text(name) for name in ("where", "sort", "down")}
+    given = {name: asked.text(name) for name in _CHOSEN}
     if not (given["where"] or given["sort"]):
         return [link("row", row=row) for row in chosen.rows.tolist()]
     return [link("row", row=row, at=at, **given) for at, row in enumerate(chosen.rows.tolist(), chosen.first)]
-
-
-def _sheet(viewed: ViewedDataset, asked: PageRequest, chosen: ChosenRows) -> Markup:
-    if not viewed.pictures:
-        return element("p", "No column of this dataset holds pictures.", class_="soft")
-    names = [str(ordinal) for ordinal in viewed.pictures]
-    ordinal = int(asked.one_of("column", names))
-    figures = [
-        element(
-            "figure",
-            element("a", picture(row, ordinal, viewed.schema[ordinal], _SIDE), href=target),
-            element("figcaption", f"row {row:,}"),
-        )
-        for row, target in zip(chosen.rows.tolist(), _links(asked, chosen), strict=True)
-    ]
-    return element("div", *figures, class_="sheet")
 
 
 # The order of an epoch, what one of its steps contains, and when a row comes.
@@ -692,124 +536,60 @@ class _Job:
 
 def epoch_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
     """An epoch as a job has it, one of its steps, and when a row comes if one is asked for."""
-    fields = _epoch_fields(asked)
+    given: dict[str, Any] = {
+        "batch": _BATCH, "shuffles": [(name, name) for name in _SHUFFLES],
+        "remainders": [(name, name) for name in _REMAINDERS],
+    }  # fmt: skip
     try:
-        return 200, framed(viewed, "epoch", asked, fields, *_content(viewed, asked))
+        return 200, page(viewed, "epoch", asked, "epoch.html", **given, **_content(viewed, asked))
     except (BadRequest, QueryError) as error:
-        return 400, failed(viewed, "epoch", asked, str(error), fields)
+        return 400, page(viewed, "epoch", asked, "epoch.html", str(error), **given)
 
 
-def _content(viewed: ViewedDataset, asked: PageRequest) -> list[Markup]:
+def _content(viewed: ViewedDataset, asked: PageRequest) -> dict[str, Any]:
     job = _Job.of(asked)
     ds = viewed.view(job.where).view(
         shuffle=_SHUFFLES[job.shuffle], seed=job.seed, remainder=_REMAINDERS[job.remainder],
     )  # fmt: skip
     steps = ds.order.steps_in_epoch(job.batch, num_shards=job.ranks)
-    says = f"Epoch {job.epoch:,}: {many(len(ds), 'sample')} in {many(steps, 'step')}"
-    content = [element("p", says, role="status")]
+    found: dict[str, Any] = {"job": job, "samples": len(ds), "steps": steps, "asked_row": None}
     if asked.text("row"):
-        content.append(_when(viewed, ds, job, asked))
+        row = _row(viewed, asked)
+        when = ds.order.steps_of([row], job.batch, epochs=[job.epoch], num_shards=job.ranks)
+        places = zip(*(when[name].tolist() for name in ("step", "rank", "slot")), strict=True)
+        found |= {"asked_row": row, "comes": [place for place in places if place[0] >= 0]}
     if steps:
         if job.step >= steps:
             raise BadRequest(f"step: the epoch has the steps 0 to {steps - 1:,}")
-        content += [_step(viewed, ds, job, asked, steps), _order(viewed, ds, job)]
-    return content
+        found |= {
+            **_step(viewed, ds, job), "places": _places(viewed, ds, job),
+            "targets": _stepping(asked, "epoch", "step", job.step, 1, steps - 1),
+        }  # fmt: skip
+    return found
 
 
-def _epoch_fields(asked: PageRequest) -> Markup:
-    """The fields as they were filled in, so that what is wrong can be corrected."""
-
-    def number(says: str, name: str, default: object = 0) -> Markup:
-        return field(says, name, asked.text(name) or default, inputmode="numeric")
-
-    return form(
-        "epoch",
-        field("Rows that meet a condition", "where", asked.text("where"), wide=True),
-        select("Shuffle", "shuffle", {name: name for name in _SHUFFLES}, asked.text("shuffle")),
-        number("Seed", "seed"),
-        number("Samples in a rank's batch", "batch", _BATCH),
-        number("Ranks", "ranks", 1),
-        select("Remainder", "remainder", {name: name for name in _REMAINDERS}, asked.text("remainder")),
-        number("Epoch", "epoch"),
-        number("Step", "step"),
-        number("When does this row come", "row", ""),
-    )
-
-
-def _when(viewed: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: PageRequest) -> Markup:
-    row = asked.number("row")
-    if not viewed.is_there(row):
-        raise BadRequest(f"there is no row {row:,}: rows are numbered from 0 to {viewed.parts.rows - 1:,}")
-    found = ds.order.steps_of([row], job.batch, epochs=[job.epoch], num_shards=job.ranks)
-    places = zip(found["step"].tolist(), found["rank"].tolist(), found["slot"].tolist(), strict=True)
-    comes = [
-        element(
-            "li",
-            element("a", f"step {step:,}", href=asked.link("epoch", step=step) + f"#{HERE}"),
-            f", rank {rank:,}, place {slot:,} of its batch",
-        )
-        for step, rank, slot in places
-        if step >= 0
-    ]
-    named = element("a", f"Row {row:,}", href=link("row", row=row))
-    if not comes:
-        return element("p", named, " is not delivered in this epoch.")
-    return join(element("p", named, " comes at:"), element("ul", *comes))
-
-
-def _step(
-    viewed: ViewedDataset, ds: UniRecordDataset[Any], job: _Job, asked: PageRequest, steps: int
-) -> Markup:
-    """The rows of a step, rank by rank."""
-    ranks: list[int] = []
-    slots: list[int] = []
+def _step(viewed: ViewedDataset, ds: UniRecordDataset[Any], job: _Job) -> dict[str, Any]:
+    """The rows of a step, rank by rank, and whether there are more than are shown."""
     rows: list[Rows] = []
+    places: list[tuple[int, int]] = []
     total = 0
     for rank in range(job.ranks):
         batch = ds.order.rows_of(job.step, job.batch, epoch=job.epoch, rank=rank, num_shards=job.ranks)
-        shown = batch[: max(0, _ROWS - total)]
+        rows.append(batch[: max(0, _ROWS - total)])
+        places += [(rank, slot) for slot in range(len(rows[-1]))]
         total += len(batch)
-        rows.append(shown)
-        ranks += [rank] * len(shown)
-        slots += range(len(shown))
         if total > _ROWS:  # the others are not shown
             break
     numbers = np.concatenate(rows)
-    places = [(f"{rank:,}", f"{slot:,}") for rank, slot in zip(ranks, slots, strict=True)]
-    targets = [
-        ("First", 0, job.step > 0), ("Previous", job.step - 1, job.step > 0),
-        ("Next", job.step + 1, job.step + 1 < steps), ("Last", steps - 1, job.step + 1 < steps),
-    ]  # fmt: skip
-    links = [
-        element("a", name, href=asked.link("epoch", step=step) + f"#{HERE}")
-        if possible
-        else element("span", name, class_="soft")
-        for name, step, possible in targets
-    ]
-    more = (
-        ""
-        if total <= _ROWS
-        else element("p", f"The first {_ROWS:,} rows of the step are shown.", class_="soft")
-    )
-    return join(
-        element("h2", f"Step {job.step:,} of {steps:,}", id=HERE),
-        element("nav", *links, class_="pager", aria_label="steps"),
-        row_table(viewed, numbers, places, ("rank", "place")),
-        more,
-    )
+    links = [link("row", row=row) for row in numbers.tolist()]
+    return {"table": _table(viewed, numbers, links, places), "cut": total > _ROWS}
 
 
-def _order(viewed: ViewedDataset, ds: UniRecordDataset[Any], job: _Job) -> Markup:
+def _places(viewed: ViewedDataset, ds: UniRecordDataset[Any], job: _Job) -> list[tuple[float, float]]:
     """Which row comes where, as points: evenly spaced positions of the epoch."""
     order = ds.read_cursor.plan.order
     count = min(len(ds), _POINTS)
     positions = np.array([place * len(ds) // count for place in range(count)], np.int64)
     rows = order.selection.row_ids(order.order(job.epoch).at(positions))
     across, up = max(1, len(ds) - 1), max(1, viewed.parts.rows - 1)
-    places = [(p / across, row / up) for p, row in zip(positions.tolist(), rows.tolist(), strict=True)]
-    says = (
-        f"{many(count, 'position')} of the epoch, from left to right, and their rows, the first row "
-        f"at the bottom"
-    )
-    chart = element("div", points(places, says), element("p", says, class_="soft"), class_="card")
-    return join(element("h2", "Order"), element("div", chart, class_="cards"))
+    return [(p / across, row / up) for p, row in zip(positions.tolist(), rows.tolist(), strict=True)]

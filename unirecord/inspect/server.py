@@ -13,20 +13,21 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from ..errors import UniRecordError
-from .html_report import html_report
+from .markup import templates
 from .pages import (
     POLICY,
     BadRequest,
     PageRequest,
     ViewedDataset,
     epoch_page,
-    failed,
     links,
+    page,
     picture_of,
     pictures_page,
     row_page,
     rows_page,
 )
+from .reports import dataset_page
 
 __all__ = [
     "ViewServer",
@@ -56,6 +57,7 @@ class ViewServer(ThreadingHTTPServer):
     request_queue_size = 32
 
     def __init__(self, path: Any, port: int = 0) -> None:
+        templates()
         self.viewed: ViewedDataset = ViewedDataset(path)
         self.token: str = secrets.token_urlsafe(24)
         self._context = copy_context()  # how object stores are reached
@@ -79,7 +81,7 @@ class ViewServer(ThreadingHTTPServer):
         """The page of the whole dataset; made once."""
         with self._making:
             if self._page_of_dataset is None:
-                self._page_of_dataset = html_report(
+                self._page_of_dataset = dataset_page(
                     self.viewed.path, links("dataset", PageRequest({}), self.viewed)
                 )
             return self._page_of_dataset
@@ -187,13 +189,13 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._send(404, b"there is no such page\n")
         except BadRequest as error:
-            self._send(400, failed(viewed, here, asked, str(error)), "text/html; charset=utf-8")
+            self._send(400, page(viewed, here, asked, error=str(error)), "text/html; charset=utf-8")
         except ConnectionError:
             raise  # nobody is there to be told
         except Exception as error:  # whatever is wrong with a page, whoever asked for it gets an answer
             said = str(error) if isinstance(error, (UniRecordError, ValueError, OSError)) else ""
             why = said or f"this page cannot be made: {type(error).__name__}"
-            self._send(500, failed(viewed, here, asked, why), "text/html; charset=utf-8")
+            self._send(500, page(viewed, here, asked, error=why), "text/html; charset=utf-8")
 
     def _picture(self, content: bytes | None) -> None:
         if content is None:
