@@ -187,7 +187,7 @@ class Tuned:
     def __init__(self, found_after: int) -> None:
         self.now, self.made, self.counted_from = 0.0, 0, -1
         self.found_after = found_after
-        self._passes = SimpleNamespace(forget_figures=self.forget)
+        self._passes = SimpleNamespace(recorder=SimpleNamespace(forget=self.forget))
 
     def forget(self) -> None:
         self.counted_from = self.made

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unirecord.dataset.batch_loader import on_threads
+from unirecord.dataset.batch_loader import changed
 from unirecord.loading.loader import TrackedBatch
 from unirecord.loading.stats import Recorder
 from unirecord.pipeline import scheduler
@@ -29,7 +29,7 @@ def doubled(delivered: TrackedBatch[Any]) -> TrackedBatch[Any]:
 
 
 def given(change: Callable[[Any], Any], workers: int, read: list[int] | None = None) -> Iterator[Any]:
-    return on_threads(batches([] if read is None else read), change, workers, Recorder())
+    return changed(batches([] if read is None else read), change, workers, Recorder())
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_no_batch_is_begun_when_the_pass_has_been_left(together: list[int]) -> N
 
 def test_large_batches_are_under_way_one_by_one(together: list[int]) -> None:
     read: list[int] = []
-    results = on_threads(batches(read, 2 << 20, 40), doubled_to_2_mib, 2, Recorder())
+    results = changed(batches(read, 2 << 20, 40), doubled_to_2_mib, 2, Recorder())
     for taken, _ in enumerate(results):
         assert (
             len(read) <= taken + 6
@@ -122,6 +122,6 @@ def test_waiting_for_functions_is_told_from_waiting_for_the_reader(workers: int)
             pass
         return delivered
 
-    for _ in on_threads(batches([], count=20), change, workers, recorder):
-        pass
-    assert recorder.wait_transform_ns > 0
+    for _ in changed(batches([], count=20), change, workers, recorder):
+        recorder.waited(1_000_000)
+    assert recorder.of_loader(1, workers, 0).bound == "transform"

@@ -33,7 +33,7 @@ def test_reading_counts_where_more_than_the_budget_would_compute(
     reads: float, whole: bool, counts: bool
 ) -> None:
     machine, tuner = Machine(0.0, 1.0, 1), Tuner(Budget(1, 1 << 30, whole=whole), waited_for_cores=lambda: 0)
-    source = SimpleNamespace(upstream=None, fixed=0, tasks=0, elements=0, busy_ns=0, cpu_ns=0)
+    source = SimpleNamespace(reads=True, shared=False, tasks=0, elements=0, busy_ns=0, cpu_ns=0)
     look = tuner.look
     for _ in range(40):
         source.cpu_ns += int(reads * STEP)

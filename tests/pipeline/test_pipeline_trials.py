@@ -41,9 +41,7 @@ class Curve:
         self.rates, self.cores = CURVES[name]
         self.best = max(self.rates.values())
         self.noise, self.others, self.now, self.left, self.wander = noise, Random(seed), 1, 1.0, 0.0
-        self.stage_queue = SimpleNamespace(
-            upstream=object(), fixed=0, tasks=0, elements=0, busy_ns=0, cpu_ns=0
-        )
+        self.stage_queue = SimpleNamespace(reads=False, shared=True, tasks=0, elements=0, busy_ns=0, cpu_ns=0)
 
     def rate(self, workers: int) -> float:
         """Between two that are known, on a line of logarithms."""

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from timed_machine import MS, Machine
 
 from unirecord import PipelinePlan, UniRecordDataset, Writer
-from unirecord.loading.stats import StageStats
+from unirecord.loading.stats import StageStats, pace
 from unirecord.pipeline.budget import Budget
-from unirecord.pipeline.pipeline import _pace
 from unirecord.pipeline.scheduler import StageQueue
 from unirecord.pipeline.stage import Stage
 from unirecord.pipeline.tuner import Tuner as _Tuner
@@ -165,7 +164,7 @@ def test_a_stage_that_waits_gets_more_threads_than_cores(path: Path) -> None:
         UniRecordDataset(path).pipeline(plan=4)  # type: ignore[arg-type]
 
 
-def test_stats_name_what_sets_the_pace(path: Path) -> None:
+def test_stats_name_what_sets_thepace(path: Path) -> None:
     def slow(sample: Any) -> Any:
         time.sleep(0.003)
         return sample
@@ -196,7 +195,7 @@ def test_stats_name_what_sets_the_pace(path: Path) -> None:
 
     results = iter(loader)
     next(results)
-    loader._passes.forget_figures()
+    loader._passes.recorder.forget()
     list(results)
     assert loader.stats().results == 99
     assert [stage.elements for stage in loader.stats().stages][-1] < 100
@@ -220,7 +219,7 @@ def test_one_more_core_helps_where_cores_are_what_is_short(
     read = StageStats("read", "1", 10, 0.1, 0.1, 1.0, 0.1, 0.1)
     slow = StageStats("slow", "auto", 10, 0.9, workers, 1.0, 0.9, cores)
     threads = max(2, round(workers))
-    found = _pace([read, slow], [1, limit], (threads, 2), 100.0)
+    found = pace([read, slow], [1, limit], (threads, 2), 100.0)
     assert found == ("slow", pytest.approx(more))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unirecord.loading.stats import Recorder, Stats
+from unirecord.loading.stats import Recorder, StageTimes, Stats
 
 MS = 1_000_000
 
@@ -15,7 +15,10 @@ def summary(waits_ms: list[float], *, consumer_ms: float = 0, transform_ms: floa
         recorder.waited(int(wait * MS))
         recorder.delivered(1, 8, 800)
     recorder.consumer_ns = int(consumer_ms * MS)
-    recorder.wait_transform_ns = int(transform_ms * MS)
+    waiting, transforming = StageTimes(reads=True), StageTimes()
+    waiting.busy_ns = int((sum(waits_ms) - transform_ms) * MS)
+    transforming.busy_ns = int(2 * transform_ms * MS)  # of two threads
+    recorder.begin([waiting, transforming])
     return recorder.of_loader(2, 2, 3)
 
 

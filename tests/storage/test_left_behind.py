@@ -22,7 +22,7 @@ from writing import write
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer, append, write_dataset
 from unirecord.convert import task as task_module
 from unirecord.core import xxh3_128
-from unirecord.dataset.batch_loader import on_threads
+from unirecord.dataset.batch_loader import changed
 from unirecord.loading.loader import TrackedBatch
 from unirecord.loading.stats import Recorder
 from unirecord.pipeline.workers import Channel
@@ -153,7 +153,7 @@ def test_a_stage_ends_at_an_error_and_begins_no_batch_after_it_has_been_left(wor
         return delivered
 
     batches = (TrackedBatch(number, 0, number + 1, (), 1, 0, 0, None) for number in range(1000))
-    stage = on_threads(batches, change, workers, Recorder())
+    stage = changed(batches, change, workers, Recorder())
     given = []
     taken = (delivered.batch for delivered in stage)
     with pytest.raises(KeyError, match="two"):

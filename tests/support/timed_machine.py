@@ -27,9 +27,7 @@ class Machine:
         self.others: Any = Random(7)
         self.noise = noise
         self.now = 1
-        self.stage_queue = SimpleNamespace(
-            upstream=object(), fixed=0, tasks=0, elements=0, busy_ns=0, cpu_ns=0
-        )
+        self.stage_queue = SimpleNamespace(reads=False, shared=True, tasks=0, elements=0, busy_ns=0, cpu_ns=0)
 
     def rate(self, workers: int) -> float:
         """Elements in a nanosecond."""

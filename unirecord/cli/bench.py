@@ -468,5 +468,5 @@ def _timed(pipeline: Pipeline, seconds: float) -> tuple[int, float]:
                 look = now + _LOOK_S
                 if now - asked >= most or pipeline.stats().settled:
                     begun = now
-                    pipeline._passes.forget_figures()
+                    pipeline._passes.recorder.forget()
     return 0, 1.0

@@ -28,11 +28,12 @@ from ..loading.stats import Recorder, Stats
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.spec import JobSteps, check_integer
-from ..pipeline.budget import bytes_of
+from ..pipeline.budget import Budget
 from ..pipeline.chunk import Chunk
 from ..pipeline.operators import Operator
 from ..pipeline.scheduler import Running, StageQueue
 from ..pipeline.stage import Stage
+from ..pipeline.tuner import Tuner
 from .cursor import Cursor
 from .receipts import PassReceipts, Receipts
 from .row_numbers import by_steps, named_rows
@@ -45,7 +46,7 @@ __all__ = [
     "BatchLoader",
     "Batchable",
     "batch_options",
-    "on_threads",
+    "changed",
 ]
 
 
@@ -125,7 +126,7 @@ def batch_options(
 _UNBOUNDED = 1 << 62  # the number of batches under way is what bounds memory
 
 
-def on_threads(
+def changed(
     batches: Iterator[TrackedBatch[Any]],
     change: Callable[[TrackedBatch[Any]], TrackedBatch[Any]],
     workers: int,
@@ -134,70 +135,38 @@ def on_threads(
     """What ``change`` makes of the batches, in their order, on ``workers`` threads; 0: the thread that asks.
 
     At most ``workers`` + 1 tasks are under way or not taken, and one more has been read: a batch each, or several of
-    1 MiB and 1 ms together.
+    1 MiB and 1 ms together. Once the pass has been left, no other batch is begun.
     """
-    if not workers:
-        yield from _here(batches, change, recorder)
-        return
-    changing = _Changing(change)
-    operator = Operator("map_batch", "transform", threads=workers)
-    reading = StageQueue(Stage((), under_way=1), changing, None)
-    stage_queues = [reading, StageQueue(Stage((operator,), under_way=workers + 1), changing, reading)]
-    results = iter(
-        Running(_chunks(batches), stage_queues, _UNBOUNDED, _Waits(stage_queues[1], recorder), workers)
-    )
-    with changing, close_after(results):
+    left = False
+
+    def call(chunk: Chunk, slots: Sequence[Any]) -> Chunk:
+        made: list[Any] = []
+        try:
+            for delivered in chunk.values:
+                if left:
+                    break
+                made.append(change(delivered))
+        except BaseException as error:  # those before it are handed out first, whatever it is
+            return chunk.only(range(len(made)), made).until(len(made), error)
+        return chunk.with_values(made)
+
+    reading = StageQueue(Stage((), under_way=1))
+    stage = Stage((Operator("map_batch", "transform", threads=max(1, workers)),), under_way=workers + 1)
+    tuner = Tuner(Budget(max(1, workers), _UNBOUNDED), frozen=True)
+    stage_queues = [reading, StageQueue(stage, call, reading)]
+    results = iter(Running(_chunks(batches), stage_queues, _UNBOUNDED, tuner, recorder, workers))
+    try:
         for chunk in results:
-            values, error = chunk.values[::-1], chunk.error
+            values, error = chunk.values, chunk.error
+            values.reverse()
             del chunk
             while values:
                 yield values.pop()  # the user alone holds it
             if error is not None:
                 raise error
-
-
-def _here(
-    batches: Iterator[TrackedBatch[Any]],
-    change: Callable[[TrackedBatch[Any]], TrackedBatch[Any]],
-    recorder: Recorder,
-) -> Iterator[TrackedBatch[Any]]:
-    with close_after(batches):
-        for delivered in batches:
-            start = perf_counter_ns()
-            changed = change(delivered)
-            recorder.waited_for_transform(perf_counter_ns() - start)
-            del delivered
-            yield changed
-            del changed
-
-
-class _Changing:
-    """Applies a function to the batches of a chunk; once the pass has been left, to no more."""
-
-    def __init__(self, change: Callable[[TrackedBatch[Any]], TrackedBatch[Any]]) -> None:
-        self._change = change
-        self._left = False
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        self._left = True
-
-    def __call__(self, chunk: Chunk, slots: Sequence[Any]) -> Chunk:
-        change, made = self._change, []
-        size = 0
-        for delivered in chunk.values:
-            if self._left:
-                break
-            try:
-                made.append(change(delivered))
-            except BaseException as error:  # those before it are handed out first, whatever it is
-                return chunk.only(range(len(made)), made).until(len(made), error)
-            size += bytes_of(made[-1].batch)
-        changed = chunk.with_values(made)
-        changed.size = size
-        return changed
+    finally:
+        left = True
+        results.close()
 
 
 def _chunks(batches: Iterator[TrackedBatch[Any]]) -> Iterator[Chunk]:
@@ -209,25 +178,6 @@ def _chunks(batches: Iterator[TrackedBatch[Any]]) -> Iterator[Chunk]:
             del delivered
             yield chunk
             del chunk
-
-
-class _Waits:
-    """In place of a tuner: changes nothing, and tells for how long the functions were waited for, not the reader."""
-
-    workers = 0
-    counts_reading = False
-
-    def __init__(self, stage_queue: StageQueue, recorder: Recorder) -> None:
-        self._stage_queue, self._recorder = stage_queue, recorder
-        self._seen = 0
-
-    def waited(self, start: int, end: int) -> None:
-        """Notes when the consumer waited."""
-        for_reading, self._seen = self._stage_queue.wait_in_ns - self._seen, self._stage_queue.wait_in_ns
-        self._recorder.waited_for_transform(max(0, end - start - for_reading))
-
-    def look(self, stage_queues: Sequence[StageQueue], now: int) -> None:
-        """Nothing is tuned."""
 
 
 Batch = TypeVar("Batch")
@@ -451,8 +401,8 @@ class BatchLoader(Generic[Batch]):
     ) -> Iterator[TrackedBatch[Any]]:
         open_stages.enter_context(close_after(batches))
         if self._options.changes_batches:
-            change = Transforming(plan, run, self._options, self._recorder)
-            batches = on_threads(batches, change, self._options.workers(), self._recorder)
+            change = Transforming(plan, run, self._options)
+            batches = changed(batches, change, self._options.workers(), self._recorder)
             open_stages.enter_context(close_after(batches))
         for stage in self._stages:
             batches = stage(batches)

@@ -27,6 +27,7 @@ __all__ = [
     "RaggedArray",
     "SampleReader",
     "WhereFrom",
+    "bytes_of",
     "collate",
     "column_value",
     "items_of",
@@ -379,6 +380,24 @@ def collate(samples: Sequence[Any]) -> Any:
     if isinstance(first, (bool, int, float, np.generic)) and all(item is not None for item in samples):
         return np.asarray(samples)
     return list(samples)
+
+
+def bytes_of(value: Any, depth: int = 3) -> int:
+    """Bytes of the arrays and strings of one element, about."""
+    size = getattr(value, "nbytes", None)
+    if isinstance(size, int):
+        return size
+    if isinstance(value, (bytes, str)):
+        return len(value)
+    data = getattr(value, "data", None)  # of a RaggedArray
+    if data is not None:
+        return bytes_of(data, 0)
+    if depth:
+        if isinstance(value, Mapping):
+            return sum(bytes_of(item, depth - 1) for item in value.values())
+        if isinstance(value, (list, tuple)) and value:
+            return bytes_of(value[0], depth - 1) * len(value)
+    return 8
 
 
 # Rows of parts as samples: dicts of Python and numpy values, one, many, or a batch of arrays.

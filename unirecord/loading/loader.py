@@ -12,7 +12,6 @@ from functools import wraps
 from itertools import repeat
 from os import PathLike
 from threading import current_thread, main_thread
-from time import perf_counter_ns
 from typing import Any, Final, Generic, Literal, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
@@ -26,10 +25,10 @@ from ..order.randomness import generator, sample_keys
 from ..order.sampling import SampledOrder
 from ..order.spec import check_integer
 from ..snapshot.prefetch import MOST_AHEAD_BYTES, MOST_WINDOW_BYTES
-from .batch import BatchBuilder, collate, split_batch
+from .batch import BatchBuilder, bytes_of, collate, split_batch
 from .boxes import Crop
 from .plan import Batches, Plan
-from .stats import PartTimes, Recorder
+from .stats import PartTimes
 
 __all__ = [
     "BatchMemory",
@@ -260,6 +259,11 @@ class TrackedBatch(Generic[T]):
         self.rows: NDArray[np.int64] | None = rows
         self.draws: NDArray[np.int64] | None = draws
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the batch as it is now, about."""
+        return bytes_of(self.batch)
+
     def map(self, change: Callable[[T], New]) -> TrackedBatch[New]:
         """The same place with what ``change`` makes of the batch."""
         return self.with_batch(change(self.batch))
@@ -299,13 +303,11 @@ def close_after(batches: Iterator[Any]) -> Iterator[None]:
 class Transforming:
     """The functions of one pass, called with a batch that was read, by any thread."""
 
-    def __init__(self, plan: Plan, run: EpochRun, options: LoaderOptions, recorder: Recorder) -> None:
+    def __init__(self, plan: Plan, run: EpochRun, options: LoaderOptions) -> None:
         self._plan, self._run = plan, run
         self._options = options
-        self._recorder = recorder
 
     def __call__(self, delivered: TrackedBatch[dict[str, Any]]) -> TrackedBatch[Any]:
-        start = perf_counter_ns()
         options = self._options
         result: Any = delivered.batch
         if options.transform is not None or options.collate_fn is not None:
@@ -323,7 +325,6 @@ class Transforming:
                 raise TransformError(
                     f"batch_transform failed on {self._named(delivered)}: {error!r}"
                 ) from error
-        self._recorder.transformed(perf_counter_ns() - start)
         return delivered.with_batch(result)
 
     def _split(self, batch: dict[str, Any], delivered: TrackedBatch[dict[str, Any]]) -> list[Any]:

@@ -6,7 +6,9 @@ import json
 import os
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import zip_longest
+from time import perf_counter_ns
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
@@ -16,7 +18,7 @@ from ..core import Locked
 from ..figures import Figures, MetricName
 from ..storage.staged import StagedFile
 
-__all__ = ["STATS_SUFFIX", "PartTime", "PartTimes", "Recorder", "StageStats", "Stats", "stage_stats"]
+__all__ = ["STATS_SUFFIX", "PartTime", "PartTimes", "Recorder", "StageStats", "Stats", "StageTimes", "pace"]
 
 
 # How long reading took of each part: the slowest ones by name, of any number of passes and parts.
@@ -139,7 +141,7 @@ class StageStats(Figures):
     wait_out: float | None = None
 
 
-def stage_stats(
+def _stage_stats(
     name: str, limit: int, elements: int, busy_ns: int, elapsed_ns: int, all_ns: int
 ) -> StageStats:
     """A stage that was busy so long of all stages' ``all_ns``; ``limit`` 0: "auto"."""
@@ -342,11 +344,98 @@ _ITEMS: Final[Mapping[str, Any]] = {
 }
 
 
+# Where the time of one stage in a pass goes: what its tasks take, of a processor too, and what it waits for.
+
+
+_CPU_SAMPLE_NS = 2_000_000  # of work between two looks at the processor's time
+_FEW = 8  # tasks, of which each counts much for what an element takes
+_MUCH_LONGER = 4.0  # times what was known; more is believed when it comes again
+
+
+class StageTimes:
+    """Nanoseconds, and counts of tasks and elements; changed under the lock of the pass.
+
+    ``reads``: it is the one that reads. ``shared``: it has no number of workers of its own.
+    """
+
+    _SUMMED: ClassVar[tuple[str, ...]] = ("busy_ns", "cpu_ns", "elements", "wait_in_ns", "wait_out_ns")
+
+    reads: bool
+    shared: bool
+    busy_ns: int
+    cpu_ns: int
+    elements: int
+    tasks: int
+    wait_in_ns: int
+    wait_out_ns: int
+    cpu_share: float
+
+    def __init__(self, reads: bool = False, shared: bool = False) -> None:
+        self.reads, self.shared = reads, shared
+        self.element_ns: float = 0.0  # what an element takes, about
+        self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
+        self.wait_in_ns = self.wait_out_ns = 0
+        self.cpu_share, self._sampled_at = 1.0, -_CPU_SAMPLE_NS
+        self._state, self._since = "in", perf_counter_ns()
+
+    def plus(self, other: StageTimes, sign: int = 1) -> StageTimes:
+        """Both together, or what this one has more than the other."""
+        both = StageTimes()
+        for name in self._SUMMED:
+            setattr(both, name, getattr(self, name) + sign * getattr(other, name))
+        return both
+
+    @property
+    def samples_cpu(self) -> bool:
+        """Whether the processor's time of the next task is to be looked at."""
+        return self.busy_ns - self._sampled_at >= _CPU_SAMPLE_NS
+
+    def note_cpu(self, cpu_ns: int, wall_ns: int) -> None:
+        """Notes how much of a task's time was a processor's: about that much of the next ones' will be."""
+        self._sampled_at = self.busy_ns
+        self.cpu_share += 0.3 * (min(1.0, cpu_ns / max(1, wall_ns)) - self.cpu_share)
+
+    def note_task(self, took_ns: int, worked_on: int, elements: int) -> None:
+        """Notes a task that worked on so many elements; ``elements``: those that are counted as the stage's work."""
+        self.busy_ns += took_ns
+        self.cpu_ns += int(took_ns * self.cpu_share)
+        self.elements += elements
+        self.tasks += 1
+        self._note_each(took_ns / worked_on)
+
+    def passed(self, count: int, begun: int, now: int) -> None:
+        """Notes that ``count`` elements went through the stage without a task, while the clock went on."""
+        self._account(begun)
+        self._since = now
+        self.note_task(now - begun, count, count)
+
+    def turn(self, state: str, now: int) -> None:
+        """Notes what the stage does from now on: "work", or waits for what comes "in" or goes "out"."""
+        if state != self._state:
+            self._account(now)
+            self._state = state
+
+    def _account(self, now: int) -> None:
+        now = max(now, self._since)  # a thread that has waited for the lock comes with a time that is over
+        spent, self._since = now - self._since, now
+        if self._state == "in":
+            self.wait_in_ns += spent
+        elif self._state == "out":
+            self.wait_out_ns += spent
+
+    def _note_each(self, each: float) -> None:
+        if self.tasks < _FEW:
+            self.element_ns += (each - self.element_ns) * (1.0 if self.tasks == 1 else 0.5)
+        else:  # a thread may be held up by others: one task that took long says little
+            self.element_ns += 0.1 * (min(each, _MUCH_LONGER * self.element_ns) - self.element_ns)
+
+
 # What collects the figures.
 
 
 _KEPT: Final = 4096  # waits kept for the percentiles: the latest ones
 _WAITING_SHARE: Final = 0.05  # below this share of waiting, the consumer is what limits the rate
+_FULL: Final = 0.8  # of the cores; in what is left, threads change places
 
 
 class Recorder(Locked):
@@ -355,6 +444,7 @@ class Recorder(Locked):
     def __init__(self) -> None:
         super().__init__()
         self.part_times: PartTimes = PartTimes()
+        self._stages: Sequence[StageTimes] = ()  # of the latest pass, as long as it lasts
         self.forget()
 
     def forget(self) -> None:
@@ -368,10 +458,8 @@ class Recorder(Locked):
         self.bytes: int = 0
         self.wait_ns: int = 0
         self.consumer_ns: int = 0
-        # A loader's two stages, and the waits for the second one.
-        self.read_ns: int = 0
-        self.transform_ns: int = 0
-        self.wait_transform_ns: int = 0
+        self.read_ns: int = 0  # of a loader's reading threads
+        self._ended: list[StageTimes] = [StageTimes().plus(stage, -1) for stage in self._stages]
         self.part_times = PartTimes()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -404,15 +492,20 @@ class Recorder(Locked):
             self.read_ns += ns
         self.part_times.merge(part_times)
 
-    def transformed(self, ns: int) -> None:
-        """Counts the time of a thread that transformed a batch."""
-        with self.lock:
-            self.transform_ns += ns
+    def begin(self, stages: Sequence[StageTimes]) -> None:
+        """A pass of these stages begins."""
+        self.end(self._stages)
+        self._stages = stages
 
-    def waited_for_transform(self, ns: int) -> None:
-        """Counts the time in which a transform had to be waited for."""
-        with self.lock:
-            self.wait_transform_ns += ns
+    def end(self, stages: Sequence[StageTimes]) -> None:
+        """Their pass has ended: only its figures are kept."""
+        if self._stages is stages:
+            self._ended, self._stages = self.stage_times(), ()
+
+    def stage_times(self) -> list[StageTimes]:
+        """What each stage has done, all passes together; of a loader, whose first one waits for the reading threads."""
+        each = zip_longest(self._ended, self._stages, fillvalue=StageTimes())
+        return [before.plus(now) for before, now in each]
 
     @property
     def elapsed_ns(self) -> int:
@@ -426,17 +519,57 @@ class Recorder(Locked):
 
     def of_loader(self, threads: int, workers: int | None, buffers: int) -> Stats:
         """The figures of a loader with so many reading and transforming threads; None: nothing is transformed."""
-        work = [("read", threads, self.read_ns)]
+        work, bound = [("read", threads, self.read_ns)], "read"
         if workers is not None:
-            work.append(("transform", workers, self.transform_ns))
+            # Its own first stage is the wait for the reading threads.
+            waiting, transforming = self.stage_times() or (StageTimes(), StageTimes())
+            work.append(("transform", workers, transforming.busy_ns))
+            if transforming.busy_ns > waiting.busy_ns * max(1, workers):
+                bound = "transform"
         all_ns = sum(ns for *_, ns in work)
         stages = tuple(
-            stage_stats(name, limit, self.results, ns, self.elapsed_ns, all_ns) for name, limit, ns in work
+            _stage_stats(name, limit, self.results, ns, self.elapsed_ns, all_ns) for name, limit, ns in work
         )
-        bound = "consumer"
-        if self.is_waited_for:
-            bound = "transform" if self.wait_transform_ns * 2 > self.wait_ns else "read"
+        bound = bound if self.is_waited_for else "consumer"
         return self.summary(stages, bound, threads=threads, buffers=buffers)
+
+    def of_pipeline(
+        self,
+        names: Sequence[tuple[str, int]],
+        cpus: int,
+        buffers: int,
+        *,
+        threads: int,
+        reasons: tuple[str, ...] = (),
+        settled: bool = False,
+    ) -> Stats:
+        """The figures of stages with these names and numbers of workers (0: shared), on so many cores."""
+        elapsed, limits = max(1, self.elapsed_ns), [limit for _, limit in names]
+        work = self.stage_times() or [StageTimes() for _ in names]
+        all_ns = sum(one.busy_ns for one in work)
+        stages = tuple(
+            replace(
+                _stage_stats(name, limit, one.elements, one.busy_ns, elapsed, all_ns),
+                cores=one.cpu_ns / elapsed,
+                wait_in=min(1.0, one.wait_in_ns / elapsed),
+                wait_out=min(1.0, one.wait_out_ns / elapsed),
+            )
+            for (name, limit), one in zip(names, work, strict=True)
+        )
+        rate = self.results / (elapsed / 1e9)
+        bound, more = "consumer", rate
+        if self.is_waited_for and rate:
+            bound, more = pace(stages, limits, (threads, cpus), rate)
+        settled = settled or (bool(reasons) and all(limits))
+        return self.summary(
+            stages,
+            bound,
+            threads=threads,
+            buffers=buffers,
+            one_more_core=more,
+            reasons=reasons,
+            settled=settled,
+        )
 
     def summary(
         self,
@@ -477,3 +610,27 @@ class Recorder(Locked):
             settled=settled,
             **self.part_times.slowest(),
         )
+
+
+def pace(
+    stages: Sequence[StageStats],
+    limits: Sequence[int],
+    pool: tuple[int, int],
+    rate: float,
+) -> tuple[str, float]:
+    """The stage that sets the pace, and the rate with one more core; ``pool``: shared threads, and cores for them."""
+    own = {
+        n: stage.workers / limit for n, (stage, limit) in enumerate(zip(stages, limits, strict=True)) if limit
+    }
+    shared = [n for n, limit in enumerate(limits) if not limit]
+    threads, cpus = pool
+    in_use = sum(stages[n].workers for n in shared) / max(1, threads)
+    fullest = max(own, key=lambda n: own[n])
+    if own[fullest] >= in_use:
+        return stages[fullest].name, rate
+    slowest = max(shared, key=lambda n: stages[n].workers)
+    cores = sum(stages[n].cores or 0.0 for n in shared)
+    computing = min(threads, cpus)
+    if cores < _FULL * computing:
+        return stages[slowest].name, rate  # they wait, for a lock or for others: a core would not help
+    return stages[slowest].name, min(rate * (computing + 1) / computing, rate / max(own[fullest], 1e-9))

@@ -295,7 +295,7 @@ def stage_queues_of(
     Batches that operators write into lie in ``memory``. ``key``: of the pass, for the global random generators of
     worker processes. ``skipped``: there may be skipped slots among the elements.
     """
-    stage_queues = [StageQueue(Stage((), prefetch=1 if graph.prefetch else 0), _no_call, None)]
+    stage_queues = [StageQueue(Stage((), prefetch=1 if graph.prefetch else 0))]
     multiplying = 0
     for number, stage in enumerate(graph.stages):
         following = graph.stages[number + 1] if number + 1 < len(graph.stages) else None
@@ -334,10 +334,6 @@ class _StageCall:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _StageCall, (self._names, self._recipes)
-
-
-def _no_call(chunk: Any, slots: Any) -> Any:
-    raise AssertionError("the source is not called")
 
 
 def _slotted(before: Stage, stage: Stage) -> frozenset[str]:

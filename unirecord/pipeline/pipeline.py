@@ -8,11 +8,11 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..loading.loader import BatchTransform, TrackedBatch, check_callable, close_after, closed_at_exit
 from ..loading.loader import BatchTransform as BatchStage
-from ..loading.stats import Recorder, StageStats, Stats, stage_stats
+from ..loading.stats import Recorder, Stats
 from ..order.spec import check_integer
 from ..sizes import many
 from .budget import Budget
@@ -38,7 +38,7 @@ from .operators import (
     check_workers,
     function_name,
 )
-from .scheduler import Running, StageQueue, run_alone
+from .scheduler import Running
 from .source import DatasetOrigin, Lend, Origin, OriginPass, ResultReceipts
 from .stage import Named, SlotMemory
 from .tuner import PipelinePlan, Tuner
@@ -91,114 +91,6 @@ def _delivered(chunks: Iterator[Chunk], trailing: list[Note]) -> Iterator[Tracke
             raise error
 
 
-# Where the time of a pipeline goes: the work and the waits of each stage, and what sets the pace.
-
-
-_FULL = 0.8  # of the cores; in what is left, threads change places
-
-
-class _Work(NamedTuple):
-    """What a stage has done in some passes: nanoseconds, and elements."""
-
-    busy_ns: int = 0
-    cpu_ns: int = 0
-    elements: int = 0
-    wait_in_ns: int = 0
-    wait_out_ns: int = 0
-
-    @classmethod
-    def of(cls, stage_queue: StageQueue) -> _Work:
-        """In the pass of the queue so far."""
-        return cls(*(getattr(stage_queue, name) for name in cls._fields))
-
-    def plus(self, other: _Work, sign: int = 1) -> _Work:
-        """Both together, or what the other one has less."""
-        return _Work(*(a + sign * b for a, b in zip(self, other, strict=True)))
-
-
-class StageFigures:
-    """Collects what the stages of a pipeline do in its passes, beside what its recorder counts."""
-
-    def __init__(self) -> None:
-        self._ended: dict[int, _Work] = {}
-        self._stage_queues: Sequence[StageQueue] = ()
-        self._tuner: Tuner | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return StageFigures, ()  # figures of other passes are no figures of a copy's
-
-    def begin(self, stage_queues: Sequence[StageQueue], tuner: Tuner) -> None:
-        """A pass begins."""
-        self.end()
-        self._stage_queues, self._tuner = stage_queues, tuner
-
-    def end(self) -> None:
-        """The pass has ended: only its figures are kept."""
-        self._ended.update(enumerate(self._so_far()))
-        self._stage_queues = ()
-
-    def forget(self) -> None:
-        """From now on only what comes is counted, in the middle of a pass too."""
-        self._ended = {n: _Work().plus(_Work.of(one), -1) for n, one in enumerate(self._stage_queues)}
-
-    def _so_far(self) -> list[_Work]:
-        return [self._ended.get(n, _Work()).plus(_Work.of(one)) for n, one in enumerate(self._stage_queues)]
-
-    def summary(self, recorder: Recorder, names: Sequence[tuple[str, int]], cpus: int, buffers: int) -> Stats:
-        """The figures so far, of stages with these names and numbers of workers (0: shared), on so many cores."""
-        work = self._so_far() or [self._ended.get(n, _Work()) for n in range(len(names))]
-        elapsed, all_ns = max(1, recorder.elapsed_ns), sum(one.busy_ns for one in work)
-        stages = tuple(
-            replace(
-                stage_stats(name, limit, one.elements, one.busy_ns, elapsed, all_ns),
-                cores=one.cpu_ns / elapsed,
-                wait_in=min(1.0, one.wait_in_ns / elapsed),
-                wait_out=min(1.0, one.wait_out_ns / elapsed),
-            )
-            for (name, limit), one in zip(names, work, strict=True)
-        )
-        tuner = self._tuner
-        threads = cpus if tuner is None else tuner.workers
-        limits = [limit for _, limit in names]
-        rate = recorder.results / (elapsed / 1e9)
-        bound, more = "consumer", rate
-        if recorder.is_waited_for and rate:
-            bound, more = _pace(stages, limits, (threads, cpus), rate)
-        return recorder.summary(
-            stages,
-            bound,
-            threads=threads,
-            buffers=buffers,
-            one_more_core=more,
-            reasons=tuple(tuner.reasons) if tuner is not None else (),
-            settled=tuner is not None and (tuner.settled or all(limits)),
-        )
-
-
-def _pace(
-    stages: Sequence[StageStats],
-    limits: Sequence[int],
-    pool: tuple[int, int],
-    rate: float,
-) -> tuple[str, float]:
-    """The stage that sets the pace, and the rate with one more core; ``pool``: shared threads, and cores for them."""
-    own = {
-        n: stage.workers / limit for n, (stage, limit) in enumerate(zip(stages, limits, strict=True)) if limit
-    }
-    shared = [n for n, limit in enumerate(limits) if not limit]
-    threads, cpus = pool
-    in_use = sum(stages[n].workers for n in shared) / max(1, threads)
-    fullest = max(own, key=lambda n: own[n])
-    if own[fullest] >= in_use:
-        return stages[fullest].name, rate
-    slowest = max(shared, key=lambda n: stages[n].workers)
-    cores = sum(stages[n].cores or 0.0 for n in shared)
-    computing = min(threads, cpus)
-    if cores < _FULL * computing:
-        return stages[slowest].name, rate  # they wait, for a lock or for others: a core would not help
-    return stages[slowest].name, min(rate * (computing + 1) / computing, rate / max(own[fullest], 1e-9))
-
-
 # The passes over one pipeline: where the latest stands, what has been found out, and the figures of all.
 
 
@@ -240,7 +132,6 @@ class Passes:
         self._resumed: tuple[int, int, list[int]] | None = None
         self._receipts: ResultReceipts | None = None
         self.recorder: Recorder = Recorder()
-        self.stage_figures: StageFigures = StageFigures()
         self._tuned: PipelinePlan | None = None
         self.tuner: Tuner | None = None
         self.memory: SlotMemory = SlotMemory(design.lend)
@@ -275,13 +166,15 @@ class Passes:
 
     def stats(self) -> Stats:
         """The figures of all passes together."""
-        names, cpus = self._graph().names, self._design.budget.cpus
-        return self.stage_figures.summary(self.recorder, names, cpus, self.memory.allocations)
-
-    def forget_figures(self) -> None:
-        """From now on only what comes is counted, in the middle of a pass too; of parts, passes that begin."""
-        self.recorder.forget()
-        self.stage_figures.forget()
+        cpus, tuner = self._design.budget.cpus, self.tuner
+        return self.recorder.of_pipeline(
+            self._graph().names,
+            cpus,
+            self.memory.allocations,
+            threads=cpus if tuner is None else tuner.workers,
+            reasons=() if tuner is None else tuple(tuner.reasons),
+            settled=tuner is not None and tuner.settled,
+        )
 
     def plan(self) -> PipelinePlan:
         """The number of threads that has been chosen so far, and the stages that it is for."""
@@ -304,7 +197,7 @@ class Passes:
         self, graph: Graph, at: OriginPass, inner: Sequence[int]
     ) -> Generator[Any, None, ElementPlace | None]:
         """A pass, or what is left of one; the place where it stands when rows are excluded, None when it is over."""
-        recorder, figures, clock = self.recorder, self.stage_figures, perf_counter_ns
+        recorder, clock = self.recorder, perf_counter_ns
         plan = self._plan_for(graph)
         self._receipts = receipts = at.receipts(graph)
         left_out: dict[int, str | None] = {}
@@ -314,18 +207,13 @@ class Passes:
         stage_queues[0].processes, stage_queues[0].calls_user = at.processes, at.calls_user
         frozen = self._design.plan is not None
         self.tuner = tuner = Tuner(self._design.budget, plan, frozen=frozen, before=self.tuner)
-        figures.begin(stage_queues, tuner)
         source = at.chunks(graph, self._design.budget, recorder.part_times, self._design.lend)
         mark, asked = at.mark, clock()
-        running: Any = run_alone(source, stage_queues[0])
-        if len(stage_queues) > 1 or at.processes is not None:
-            running = iter(Running(source, stage_queues, self._design.budget.memory, tuner))
+        running: Any = iter(Running(source, stage_queues, self._design.budget.memory, tuner, recorder))
         if self._design.batch_stages:
             running = through(running, self._design.batch_stages)
-        with ExitStack() as open_pass:
-            open_pass.callback(figures.end)
-            open_pass.callback(lambda: tuner.end(stage_queues, clock()))
-            for chunk in open_pass.enter_context(closing(running)):
+        with closing(running):
+            for chunk in running:
                 got = clock()
                 recorder.waited(got - asked)
                 filled = sum(note.kept for note in chunk.notes)

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from ..core import SIGNAL_SECONDS, has_gil, leave_at_work
 from ..errors import TransformError
 from ..format.column import Column
+from ..loading.batch import bytes_of
 from ..loading.stats import PartTimes
 from ..order.randomness import child_key, pass_key, sample_keys
 from ..order.spec import check_integer
-from .budget import Budget, bytes_of
+from .budget import Budget
 from .chunk import Chunk
 from .graph import Graph
 from .operators import function_name

@@ -6,17 +6,19 @@ import atexit
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from time import perf_counter_ns, thread_time_ns
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from ..core import SIGNAL_SECONDS, leave_at_work
+from ..loading.stats import Recorder, StageTimes
 from .budget import size_of
 from .chunk import Chunk, Note, joined
 from .operators import Operator
 from .stage import Slots, Stage
+from .tuner import Tuner
 
 __all__ = [
     "Dispatch",
@@ -24,99 +26,16 @@ __all__ = [
     "Job",
     "Running",
     "StageQueue",
-    "StageTimes",
-    "Straight",
     "Task",
-    "Tuning",
-    "Upstream",
     "Worker",
     "WorkerPool",
     "do",
     "goes_with_the_batch",
     "make_ahead",
-    "run_alone",
 ]
 
 
-# Where the time of one stage in a pass goes: what its tasks take, of a processor too, and what it waits for.
-
-
-_CPU_SAMPLE_NS = 2_000_000  # of work between two looks at the processor's time
-_FEW = 8  # tasks, of which each counts much for what an element takes
-_MUCH_LONGER = 4.0  # times what was known; more is believed when it comes again
-
-
-class StageTimes:
-    """Nanoseconds, and counts of tasks and elements; changed under the lock of the pass."""
-
-    busy_ns: int
-    cpu_ns: int
-    elements: int
-    tasks: int
-    wait_in_ns: int
-    wait_out_ns: int
-    cpu_share: float
-
-    def __init__(self) -> None:
-        self.element_ns: float = 0.0  # what an element takes, about
-        self.busy_ns = self.cpu_ns = self.elements = self.tasks = 0
-        self.wait_in_ns = self.wait_out_ns = 0
-        self.cpu_share, self._sampled_at = 1.0, -_CPU_SAMPLE_NS
-        self._state, self._since = "in", perf_counter_ns()
-
-    @property
-    def samples_cpu(self) -> bool:
-        """Whether the processor's time of the next task is to be looked at."""
-        return self.busy_ns - self._sampled_at >= _CPU_SAMPLE_NS
-
-    def note_cpu(self, cpu_ns: int, wall_ns: int) -> None:
-        """Notes how much of a task's time was a processor's: about that much of the next ones' will be."""
-        self._sampled_at = self.busy_ns
-        self.cpu_share += 0.3 * (min(1.0, cpu_ns / max(1, wall_ns)) - self.cpu_share)
-
-    def note_task(self, took_ns: int, worked_on: int, elements: int) -> None:
-        """Notes a task that worked on so many elements; ``elements``: those that are counted as the stage's work."""
-        self.busy_ns += took_ns
-        self.cpu_ns += int(took_ns * self.cpu_share)
-        self.elements += elements
-        self.tasks += 1
-        self._note_each(took_ns / worked_on)
-
-    def passed(self, count: int, begun: int, now: int) -> None:
-        """Notes that ``count`` elements went through the stage without a task, while the clock went on."""
-        self._account(begun)
-        self._since = now
-        self.note_task(now - begun, count, count)
-
-    def turn(self, state: str, now: int) -> None:
-        """Notes what the stage does from now on: "work", or waits for what comes "in" or goes "out"."""
-        if state != self._state:
-            self._account(now)
-            self._state = state
-
-    def _account(self, now: int) -> None:
-        now = max(now, self._since)  # a thread that has waited for the lock comes with a time that is over
-        spent, self._since = now - self._since, now
-        if self._state == "in":
-            self.wait_in_ns += spent
-        elif self._state == "out":
-            self.wait_out_ns += spent
-
-    def _note_each(self, each: float) -> None:
-        if self.tasks < _FEW:
-            self.element_ns += (each - self.element_ns) * (1.0 if self.tasks == 1 else 0.5)
-        else:  # a thread may be held up by others: one task that took long says little
-            self.element_ns += 0.1 * (min(each, _MUCH_LONGER * self.element_ns) - self.element_ns)
-
-
 # What a stage takes from the one before it: pieces of what is ready there, and groups that are put together.
-
-
-class Upstream(Protocol):
-    """The stage before: what is ready there, in order, and whether more will come."""
-
-    ready: deque[Chunk]
-    ended: bool
 
 
 class InputBuffer:
@@ -124,7 +43,7 @@ class InputBuffer:
 
     __slots__ = ("_at", "_group", "_grouped", "_held", "_notes", "_upstream")
 
-    def __init__(self, upstream: Upstream) -> None:
+    def __init__(self, upstream: StageQueue) -> None:
         self._upstream = upstream
         self._held: Chunk | None = None
         self._at = 0
@@ -336,13 +255,15 @@ class StageQueue(StageTimes):
     def __init__(
         self,
         stage: Stage,
-        call: Callable[[Chunk, Sequence[Any]], Chunk],
-        upstream: StageQueue | None,
+        call: Callable[[Chunk, Sequence[Any]], Chunk] | None = None,
+        upstream: StageQueue | None = None,
         slots: Sequence[Slots | None] = (),
     ) -> None:
-        super().__init__()
+        """Of the source without ``call`` and ``upstream``: nothing is made of what it reads."""
+        fixed = stage.processes or stage.threads
+        super().__init__(upstream is None, upstream is not None and not fixed)
         self.stage = stage
-        self.call = call
+        self.call: Any = call
         self.processes: Any = call if stage.processes else None
         self.upstream = upstream
         self._input_buffer = None if upstream is None else InputBuffer(upstream)
@@ -350,9 +271,7 @@ class StageQueue(StageTimes):
         self.slots = slots
         self.ahead: StageQueue | None = None  # a stage of groups, whose work is done in the tasks of this one
         self._formed = 0
-        self.fixed: int = (
-            stage.processes or stage.threads
-        )  # at most so many tasks at a time; 0: the shared threads
+        self.fixed: int = fixed  # at most so many tasks at a time; 0: the shared threads
         self.inflight: deque[Task] = deque()
         self.ready: deque[Chunk] = deque()
         self.running: int = 0
@@ -654,19 +573,6 @@ _LARGE_RESULT = 64 << 20
 Job = tuple[StageQueue, Task]
 
 
-class Tuning(Protocol):
-    """What decides how many tasks of the stages without a number of their own run at a time (tuning.py)."""
-
-    workers: int
-    counts_reading: bool  # whether reading is one of so many tasks, too
-
-    def waited(self, start: int, end: int) -> None:
-        """Notes when the consumer waited."""
-
-    def look(self, stage_queues: Sequence[StageQueue], now: int) -> None:
-        """Looks at how it goes, after each task; ``now``: the clock."""
-
-
 class Dispatch:
     """The stage queues of a pass, within ``memory`` bytes of what is made ahead; results come to ``out``, then None.
 
@@ -675,7 +581,7 @@ class Dispatch:
 
     stage_queues: list[StageQueue]
 
-    def __init__(self, stage_queues: Sequence[StageQueue], memory: int, tuner: Tuning) -> None:
+    def __init__(self, stage_queues: Sequence[StageQueue], memory: int, tuner: Tuner) -> None:
         self.stage_queues, self._backwards = list(stage_queues), list(stage_queues)[::-1]
         self.out: SimpleQueue[list[Chunk] | None] = SimpleQueue()
         self.taken = self.taken_bytes = 0
@@ -707,7 +613,7 @@ class Dispatch:
         return self._fits(stage_queue)
 
     def _is_shared(self, stage_queue: StageQueue) -> bool:
-        return not stage_queue.fixed and (stage_queue.upstream is not None or self._tuner.counts_reading)
+        return stage_queue.shared or (stage_queue.reads and self._tuner.counts_reading)
 
     def _fits(self, stage_queue: StageQueue) -> bool:
         """Whether another result has room; one may always be made where nothing behind it is under way."""
@@ -834,15 +740,16 @@ _KNOWN = 4  # tasks after which it is known what they take
 
 
 class Straight:
-    """The way for what is known to be cheap, where no stage gathers elements or writes into slots."""
+    """The way for what is known to be cheap, or is never to be done elsewhere, where no stage gathers or has slots."""
 
-    def __init__(self, source: Iterator[Chunk], stage_queues: Sequence[StageQueue]) -> None:
+    def __init__(self, source: Iterator[Chunk], stage_queues: Sequence[StageQueue], always: bool) -> None:
         self._source = source
         self._reading, *self._stages = stage_queues
         apart = any(stage_queue.processes for stage_queue in stage_queues)
         self._is_there = not apart and not any(
             stage_queue.stage.group or stage_queue.slots for stage_queue in self._stages
         )
+        self._always = always and self._is_there
 
     def is_open(self) -> bool:
         """Whether the next chunk may take it: what is known is cheap, and nothing is on the way through the queues."""
@@ -853,63 +760,63 @@ class Straight:
                 return False
         return True
 
-    def next(self, start: int) -> Chunk | None:
-        """What is made of the next chunk; ``start``: the clock.
+    def results(self, check: Callable[[], None], waited: Callable[[int, int], None]) -> Iterator[Chunk]:
+        """What is made of the next chunks; where threads may come, ``check`` is called before each, ``waited`` behind.
 
-        None where that has been left to the queues: it would take long, or it is the end, or an error.
+        What would take long, an error of the source and its end are left to the queues.
         """
-        reading = self._reading
-        try:
-            chunk = next(self._source, None)
-        except Exception as error:
-            chunk = Chunk.failed(error)
-        read = perf_counter_ns()
-        reading.busy_ns += read - start
-        if chunk is None or chunk.error is not None:
-            reading.ended = True
-        if chunk is None:
-            return None
-        count = len(chunk.values)
-        reading.elements += count
+        source, reading, stages, clock = self._source, self._reading, self._stages, perf_counter_ns
+        always = self._always
+        while always or self.is_open():
+            if not always:
+                check()
+            start = clock()
+            try:
+                chunk = next(source, None)
+            except Exception as error:
+                chunk = Chunk.failed(error)
+            now = clock()
+            reading.busy_ns += now - start
+            if chunk is None:
+                reading.ended = True
+                break
+            count = len(chunk.values)
+            reading.elements += count
+            reading.ended = chunk.error is not None
+            if not always:
+                chunk.size = 0  # nothing of it is kept ready
+            if reading.ended or (not always and self._is_long(count)):
+                waited(start, now)
+                reading.ready.append(chunk)
+                break
+            for stage_queue in stages:
+                count = len(chunk.values)
+                if not count:
+                    break
+                try:
+                    chunk = stage_queue.call(chunk, ())
+                except Exception as error:
+                    chunk = Chunk.failed(error)
+                begun, now = now, clock()
+                if always:
+                    stage_queue.busy_ns += now - begun
+                else:
+                    stage_queue.passed(count, begun, now)
+            if not always:
+                chunk.size = 0
+                waited(start, now)
+            failed = chunk.error is not None
+            yield chunk
+            del chunk
+            if failed:
+                stages[-1].ended = True
+                break
+
+    def _is_long(self, count: int) -> bool:
         takes = 0.0
         for stage_queue in self._stages:
             takes += stage_queue.element_ns
-        chunk.size = 0  # nothing of it is kept ready
-        if not count or chunk.error is not None or count * takes > _MOST_NS:
-            reading.ready.append(chunk)
-            return None
-        return self._through(chunk, read)
-
-    def _through(self, chunk: Chunk, now: int) -> Chunk:
-        for stage_queue in self._stages:
-            count = len(chunk.values)
-            if not count:
-                break
-            try:
-                chunk = stage_queue.call(chunk, ())
-            except Exception as error:
-                chunk = Chunk.failed(error)
-            begun, now = now, perf_counter_ns()
-            stage_queue.passed(count, begun, now)
-        chunk.size = 0
-        return chunk
-
-
-def run_alone(source: Iterator[Chunk], reading: StageQueue) -> Iterator[Chunk]:
-    """A pass without stages: nothing is gained by threads, for the source reads ahead itself."""
-    try:
-        while True:
-            start = perf_counter_ns()
-            chunk = next(source, None)
-            reading.busy_ns += perf_counter_ns() - start
-            if chunk is None:
-                return
-            reading.elements += len(chunk)
-            yield chunk
-            del chunk
-    finally:
-        if hasattr(source, "close"):
-            source.close()
+        return not count or count * takes > _MOST_NS
 
 
 _SHORT_NS = 30_000  # what it takes to wake a thread, about
@@ -933,10 +840,14 @@ class Running:
         source: Iterator[Chunk],
         stage_queues: Sequence[StageQueue],
         memory: int,
-        tuner: Tuning,
+        tuner: Tuner,
+        recorder: Recorder,
         threads: int | None = None,
     ) -> None:
         """``memory``: bytes of what is made ahead. ``threads``: at most so many; None: as many as stage queues need."""
+        if len(stage_queues) == 1 and not stage_queues[0].processes:
+            threads = 0  # nothing is gained by threads, for the source reads ahead itself
+        self._recorder = recorder
         self._source = source
         self._held = [source]  # until it has been closed
         self.stage_queues: list[StageQueue] = list(stage_queues)
@@ -958,14 +869,15 @@ class Running:
         )
         self._alone = threads == 0
         self._here = self._alone or not asked
-        self._straight = Straight(source, self.stage_queues)
+        self._straight = Straight(source, self.stage_queues, self._alone)
         self._process = os.getpid()
 
     # ---- the consumer's side -----------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Chunk]:
+    def __iter__(self) -> Generator[Chunk, None, None]:
         """The results in order; the last may carry an error."""
         self._open.add(self)
+        self._recorder.begin(self.stage_queues)
         try:
             for stage_queue in self.stage_queues:
                 stage_queue.start()  # processes, while there are no threads of this pass
@@ -973,13 +885,16 @@ class Running:
                 self._begin_threads()
             while True:
                 if self._here and not self._got:
-                    yield from self._gone_straight()
+                    yield from self._straight.results(self._check, self._tuner.waited)
+                    self._dispatch.move_results()
                 chunk = self._next()
                 if chunk is None:
                     return
                 yield chunk
                 del chunk
         finally:
+            self._tuner.end(self.stage_queues, perf_counter_ns())
+            self._recorder.end(self.stage_queues)
             self.close()
 
     def _check(self) -> None:
@@ -987,22 +902,6 @@ class Running:
             raise ValueError("an iterator made before fork() cannot be used in the child: make a new one")
         if self._closed:
             raise ValueError("this iteration has been ended, as the interpreter ends")
-
-    def _gone_straight(self) -> Iterator[Chunk]:
-        """Results that are made without tasks and queues, as long as that may be."""
-        straight, waited = self._straight, self._tuner.waited
-        while straight.is_open():
-            self._check()
-            start = perf_counter_ns()
-            chunk = straight.next(start)
-            waited(start, perf_counter_ns())
-            if chunk is None:
-                break
-            if chunk.error is not None:
-                self.stage_queues[-1].ended = True
-            yield chunk
-            del chunk
-        self._dispatch.move_results()
 
     def _next(self) -> Chunk | None:
         self._check()
@@ -1050,7 +949,9 @@ class Running:
                     longer = self._longer + (1 if wall > _HANDED_OVER_NS * results else -1)
                     self._longer = max(-_MOST_SHORTER, longer)
             if self._alone:
-                assert job is not None, "nothing is under way, and nothing can be begun"
+                assert job is not None or not self._out.empty(), (
+                    "nothing is under way, and nothing can be begun"
+                )
             elif (job is None and self._out.empty()) or self._longer > _MOST_LONGER:
                 self._begin_threads()
                 if not self._here:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..loading.stats import StageTimes
 from ..order.spec import check_integer
 from ..sizes import many
 from .budget import Budget, waited_for_cores
-from .scheduler import StageQueue
 
 __all__ = [
     "PipelinePlan",
@@ -207,53 +207,48 @@ class Tuner:
         """Notes when the consumer waited."""
         self.wait_ns += end - start
 
-    def look(self, stage_queues: Sequence[StageQueue], now: int) -> None:
+    def look(self, stages: Sequence[StageTimes], now: int) -> None:
         """Looks at how it goes, after each task; ``now``: the clock."""
         if now < self._due:
             return
-        if self._frozen or not any(map(_is_shared, stage_queues)):
+        if self._frozen or not any(stage.shared for stage in stages):
             self._due = _NEVER
             return
         if self._due:
-            self._see(stage_queues, now)
+            self._see(stages, now)
             look = self._seen
             if look.tasks >= 2 * self.workers or look.spent >= _MOST_LOOK_NS:
                 self._seen = _Look()
                 self._judge(look, now)
-        self._begin(stage_queues, now)
+        self._begin(stages, now)
 
-    def end(self, stage_queues: Sequence[StageQueue], now: int) -> None:
+    def end(self, stages: Sequence[StageTimes], now: int) -> None:
         """The pass has ended: what has been seen of it counts for the next one."""
         if 0 < self._due < _NEVER:
-            self._see(stage_queues, now)
+            self._see(stages, now)
         self._due = _NEVER
 
-    def _begin(self, stage_queues: Sequence[StageQueue], now: int) -> None:
+    def _begin(self, stages: Sequence[StageTimes], now: int) -> None:
         if not self._seen.spent:
             self._seen_delay = self._waited_for_cores()
         self._since, self._seen_wait = now, self.wait_ns
         self._due = now + max(_LEAST_LOOK_NS, _LOOK_NS - self._seen.spent)
-        self._before = [
-            (stage_queue.tasks, stage_queue.cpu_ns, stage_queue.busy_ns, stage_queue.elements)
-            for stage_queue in stage_queues
-        ]
+        self._before = [(stage.tasks, stage.cpu_ns, stage.busy_ns, stage.elements) for stage in stages]
 
-    def _see(self, stage_queues: Sequence[StageQueue], now: int) -> None:
+    def _see(self, stages: Sequence[StageTimes], now: int) -> None:
         look = self._seen
-        for number, (stage_queue, before) in enumerate(zip(stage_queues, self._before, strict=True)):
+        for number, (stage, before) in enumerate(zip(stages, self._before, strict=True)):
             tasks, cpu, busy, elements = before
-            if stage_queue.upstream is None and not self._whole:
-                look.cpu += stage_queue.cpu_ns - cpu
-            if not _is_shared(stage_queue):
+            if stage.reads and not self._whole:
+                look.cpu += stage.cpu_ns - cpu
+            if not stage.shared:
                 continue
-            if stage_queue.elements and number not in self._weights:
-                self._weights[number] = (
-                    stage_queue.busy_ns / stage_queue.elements
-                )  # it stays what it was at first
-            look.tasks += stage_queue.tasks - tasks
-            look.cpu += stage_queue.cpu_ns - cpu
-            look.busy += stage_queue.busy_ns - busy
-            look.work += (stage_queue.elements - elements) * self._weights.get(number, 0.0)
+            if stage.elements and number not in self._weights:
+                self._weights[number] = stage.busy_ns / stage.elements  # it stays what it was at first
+            look.tasks += stage.tasks - tasks
+            look.cpu += stage.cpu_ns - cpu
+            look.busy += stage.busy_ns - busy
+            look.work += (stage.elements - elements) * self._weights.get(number, 0.0)
         look.spent += now - self._since
         look.wait += self.wait_ns - self._seen_wait
 
@@ -325,7 +320,3 @@ class Tuner:
             if 1 <= number != self.workers and self._refused.get(known, (0, 0))[0] <= now:
                 return number
         return None
-
-
-def _is_shared(stage_queue: StageQueue) -> bool:
-    return stage_queue.upstream is not None and not stage_queue.fixed
