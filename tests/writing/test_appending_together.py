@@ -18,7 +18,7 @@ import unirecord
 from unirecord import BusyError, ExistsError, MissingError, StaleError, UniRecordDataset
 from unirecord.storage import system as store
 from unirecord.writing import append_claim
-from unirecord.writing.manifest_changes import held
+from unirecord.writing.append_claim import hold
 
 STRIDE = 1 if "UNIRECORD_STEPS" in os.environ else 9  # of system calls
 SCHEMA = {"n": "int64", "b": "bytes"}
@@ -132,7 +132,8 @@ def test_an_append_that_fails_at_any_call_leaves_nothing_behind(tmp_path: Path) 
 def test_who_appends_waits_for_who_holds_the_directory(tmp_path: Path) -> None:
     path = make(tmp_path / "d")
     waits = threading.Event()
-    with faults.unsynced(), held(str(path)) as claim:
+    with faults.unsynced():
+        claim = hold(str(path))
         pause = append_claim.time.sleep
 
         def seen_waiting(seconds: float) -> None:
@@ -152,11 +153,13 @@ def test_who_appends_waits_for_who_holds_the_directory(tmp_path: Path) -> None:
 
 def test_who_would_wait_for_itself_is_told(tmp_path: Path) -> None:
     path = make(tmp_path / "d")
-    with held(str(path)):
-        writer = unirecord.append(path)
-        writer.write(row(5))
-        with pytest.raises(BusyError, match="this process is writing it"):
-            writer.close()
+    claim = hold(str(path))
+    claim.keep()
+    writer = unirecord.append(path)
+    writer.write(row(5))
+    with pytest.raises(BusyError, match="this process is writing it"):
+        writer.close()
+    claim.suspend()
     assert seen(path) == [0, 1]
     assert len(files(path)) == 3
 

@@ -271,8 +271,6 @@ def test_what_is_asked_wrongly_is_refused(tmp_path: Path, capsys: pytest.Capture
             unirecord.reshard(path, parts)  # type: ignore[arg-type]
     with pytest.raises(MissingError, match="no such file or directory"):
         unirecord.compact(tmp_path / "y")
-    with pytest.raises(UniRecordError, match="on a disk only"):
-        unirecord.compact("s3://bucket/x")
     other = unirecord.Writer(path, {"n": "int64"}, overwrite=True)
     with pytest.raises(unirecord.BusyError):
         unirecord.compact(path)

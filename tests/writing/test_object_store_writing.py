@@ -85,6 +85,8 @@ WORKLOADS: dict[str, tuple[bool, Work, list[int]]] = {
     "new": (False, lambda: write(range(3, 9)), list(range(3, 9))),
     "overwrite": (True, lambda: write(range(3, 9), overwrite=True), list(range(3, 9))),
     "append": (True, lambda: append_rows(range(3, 9)), list(range(9))),
+    "reshard": (True, lambda: unirecord.reshard(URL, 2) and None, BEFORE),
+    "sort": (True, lambda: unirecord.sort(URL, "n", descending=True) and None, BEFORE[::-1]),
 }
 FAULTS = {
     "error": Fault(status=500),
@@ -98,6 +100,8 @@ TRIED = [
     *(("append", kind) for kind in FAULTS),
     *(("new", kind) for kind in ("error", "answer lost", "late")),
     *(("overwrite", kind) for kind in ("refused", "done twice", "late")),
+    *(("sort", kind) for kind in ("error", "answer lost", "late")),
+    ("reshard", "done twice"),
 ]
 
 

@@ -155,8 +155,6 @@ def test_what_is_asked_wrongly_is_refused(tmp_path: Path, capsys: pytest.Capture
             unirecord.sort(path, name)
     with pytest.raises(MissingError, match="no such file or directory"):
         unirecord.sort(tmp_path / "y", "n")
-    with pytest.raises(UniRecordError, match="on a disk only"):
-        unirecord.sort("s3://bucket/x", "n")
     other = unirecord.Writer(path, {"n": "int64"}, overwrite=True)
     with pytest.raises(unirecord.BusyError):
         unirecord.sort(path, "n")

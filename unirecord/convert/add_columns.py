@@ -31,12 +31,13 @@ from ..snapshot.manifest import Manifest, PartEntry, rearranged, state_of_entry
 from ..snapshot.part_set import PartSet, Snapshot, resolve
 from ..snapshot.readable import check_readable
 from ..snapshot.snapshot import classes_of, state_of_part
+from ..snapshot.versions import files_of
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from ..writing.journal import entry_from_json, entry_to_json
 from ..writing.manifest_changes import as_columns_change
 from ..writing.part_writer import PartContent, PartSequence
-from ..writing.publisher import Publisher, open_publisher
+from ..writing.publisher import Publisher, check_columns, open_publisher
 from ..writing.row_groups import shape_without_rows
 from ..writing.target import check_indexable, storage_to_write_to
 from .conversion import say_kept
@@ -777,12 +778,14 @@ class _Run:
         begun = False
         try:
             claim.keep()
+            seen = claim.before
+            assert seen is not None
             plan = self._begin(claim, made, own, resume=resume)
             begun = True
             while True:
                 self._write(claim, plan, made)
                 try:
-                    added = self._publish(claim, made)
+                    added = self._publish(claim, seen, made)
                     self.left_out = made.left_out
                     return added
                 except _More:
@@ -895,13 +898,14 @@ class _Run:
 
     # ---- publishing ----------------------------------------------------------------------------------------
 
-    def _publish(self, claim: Publisher, made: MadeColumns) -> ColumnsAdded:
+    def _publish(self, claim: Publisher, seen: Manifest, made: MadeColumns) -> ColumnsAdded:
         schema, folder = made.schema, self._spec.folder
         after: Manifest | None = None
 
         def with_columns(before: Manifest | None) -> Manifest:
             nonlocal after
             assert before is not None
+            check_columns(folder, before, seen)
             entries = {part.id: self._made.get(state_of_entry(before, part)) for part in before.parts}
             files = {
                 part: ColumnFile(entry.name, entry.id, entry.bytes, entry.index_bytes, entry.content)
@@ -934,8 +938,12 @@ class _Run:
         claim.clear([self._made.pop(state).name for state in gone])
         check_readable(claim.place, schema, claim.not_opened(list(self._made.values())))
         claim.publish(with_columns)
-        claim.release()
         assert after is not None
+        named = files_of(after)
+        claim.clear(
+            entry.name for entry in self._made.values() if entry.name not in named
+        )  # of parts that have gone
+        claim.release()
         return ColumnsAdded(
             after.generation,
             after.schema.names,

@@ -1,4 +1,4 @@
-"""A directory on a disk that is appended to: parts are written aside, and the directory is held to publish them."""
+"""A change of a directory on a disk: files are written aside, and the directory is held to publish them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ..errors import BusyError, ExistsError, StaleError, UniRecordError
+from ..errors import BusyError, ExistsError, StaleError
 from ..snapshot import manifest
+from ..snapshot.deletions import deletion_name
 from ..snapshot.manifest import Manifest, PartEntry, files_with_rows
 from ..snapshot.part import is_whole
-from ..snapshot.versions import kept_name, kept_versions, read_newest
+from ..snapshot.versions import files_of, kept_name, kept_versions, read_newest
 from ..storage import local as store
 from ..storage.claim import HeldHereError
 from ..storage.local import temporary_name
 from ..storage.schemes import location_of
-from ..storage.staged import StagedFolder, is_being_written
+from ..storage.staged import StagedFolder, is_being_written, write_staged
 from .directory_claim import (
     DirectoryClaim,
     check_directory_free,
@@ -35,7 +36,7 @@ from .directory_claim import (
 from .journal import Journal
 from .part_writer import Delivery, stays
 
-__all__ = ["AppendClaim"]
+__all__ = ["AppendClaim", "hold"]
 
 _LOCKLESS_SECONDS = 60.0  # to wait for a file that may be a dead writer's
 _SAY_SECONDS = 10.0  # of waiting before that is said
@@ -43,10 +44,10 @@ _PAUSE_SECONDS = 0.02  # at most, between two looks
 
 
 class AppendClaim:
-    """Who has it writes parts into a folder of its own within the directory; any number of processes may.
+    """Who has it writes files into a folder of its own within the directory; any number of processes may.
 
-    To publish, each holds the directory for a moment, gives its parts their names there, and puts them after those that
-    the newest manifest names. A folder whose writer is dead is removed by the next one. That of a conversion that was
+    To publish, each holds the directory for a moment, and gives its files their names there and what follows from the
+    newest manifest its name. A folder whose writer is dead is removed by the next one. That of a conversion that was
     stopped stays, for the run that ``resumes`` it; one that begins it anew drops it: ``dropped`` is how many parts.
     """
 
@@ -180,13 +181,14 @@ class AppendClaim:
 
     def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
         """Waits until no other writer holds the directory, and publishes what ``after`` makes of its manifest then."""
-        claim = self._held()
+        claim = hold(self.path, None if self._aside.has_locks else _LOCKLESS_SECONDS)
         moved: list[str] = []
         try:
             claim.keep()
             self._take_newer(claim)
-            self._move(moved)
-            claim.publish(after)
+            found = after(self.before)
+            self._move(files_of(found), moved)
+            claim.publish(lambda _: found)
             if self._is_kept:
                 self._say_published()
         finally:
@@ -203,48 +205,28 @@ class AppendClaim:
         except OSError:  # such as a full disk: without a plan nothing is gone on with
             store.clear(os.path.join(self.folder, self.journal.plan_name))
 
-    def _held(self) -> DirectoryClaim:
-        began, is_said = time.monotonic(), False
-        while True:
-            try:
-                return DirectoryClaim(self.path, append=True, unfinished="resume")
-            except HeldHereError:
-                raise  # by this thread, which would wait for itself
-            except BusyError:
-                waited = time.monotonic() - began
-                if waited > _LOCKLESS_SECONDS and not self._aside.has_locks:
-                    raise
-                if waited > _SAY_SECONDS and not is_said and sys.stderr is not None:
-                    is_said = True
-                    print(
-                        f"unirecord: {self.path}: waiting for another writer to publish the appended rows",
-                        file=sys.stderr,
-                    )
-            time.sleep(random.uniform(0, _PAUSE_SECONDS))
-
     def _take_newer(self, claim: DirectoryClaim) -> None:
-        """Goes on from what others have published meanwhile, where that is the dataset that is appended to."""
-        if _what(claim.before) != _what(self.before):
+        """Goes on from what others have published meanwhile, where that is the same dataset."""
+        if claim.before is None or self.before is None or claim.before.id != self.before.id:
             raise StaleError(
-                f"{self.path}: another writer has published another dataset here, or other columns, while this one was "
-                "writing; nothing of this one was published"
+                f"{self.path}: another writer has published another dataset here while this one was at work; nothing "
+                "of this one was published"
             )
         self.before, self.last_kept = claim.before, claim.last_kept
 
-    def _move(self, moved: list[str]) -> None:
-        """The parts get their names in the directory, their indexes first; that is durable when this returns."""
-        names = sorted(
-            name for name in location_of(self.folder).names(self.folder) if manifest.PART_NAME.fullmatch(name)
-        )
-        for name in names:
+    def _move(self, named: set[str], moved: list[str]) -> None:
+        """The files that are ``named`` get their names in the directory, indexes first; durable when this returns."""
+        names = set(location_of(self.folder).names(self.folder))
+        for name in sorted(names & named):
+            files = [file for file in (name + ".idx", name) if file in names]
             target = os.path.join(self.path, name)
-            if any(location_of(target).is_taken(file) for file in (target, target + ".idx")):
+            if any(location_of(target).is_taken(os.path.join(self.path, file)) for file in files):
                 raise ExistsError(
                     f"{target}: another writer has given a part this name, with the same id=; leave id out, or append "
                     "again; nothing was published"
                 )
             moved.append(name)
-            for file in (name + ".idx", name):
+            for file in files:
                 there, new = os.path.join(self.folder, file), os.path.join(self.path, file)
                 if not (self._is_kept and store.give_second_name(there, new)):
                     store.give_name(there, new, durable=False)
@@ -271,15 +253,19 @@ class AppendClaim:
                 store.clear(os.path.join(self.folder, file))
 
     def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
-        """Nothing is deleted."""
-        raise UniRecordError(f"{self.path}: who appends deletes no rows")
+        """Writes which rows of a part have been deleted; the file's name, of that number."""
+        name = deletion_name(part, number)
+        made.append(name)
+        write_staged(os.path.join(self.folder, name), os.path.join(self.path, manifest.NAME), content)
+        return name
 
     def clear_files(self, names: Iterable[str]) -> None:
-        """There are none such."""
+        """Removes such files again, unless they have been published."""
+        for name in names:
+            store.clear(os.path.join(self.folder, name))
 
     def clear_replaced(self, named: set[str]) -> None:
         """Nothing is replaced."""
-        raise UniRecordError(f"{self.path}: who appends replaces nothing")
 
     def abort(self, parts: Iterable[str]) -> None:
         """Gives all up that is not published."""
@@ -303,6 +289,22 @@ class AppendClaim:
         self._aside.discard()
 
 
-def _what(found: Manifest | None) -> object:
-    """What stays the same of a dataset as long as it is appended to."""
-    return None if found is None else (found.id, found.schema, found.index)
+def hold(path: str, patience: float | None = None) -> DirectoryClaim:
+    """The directory, once no other writer holds it: what a stopped conversion has left stays as it is.
+
+    BusyError where this thread is the one that holds it, and after ``patience``, in seconds.
+    """
+    began, is_said = time.monotonic(), False
+    while True:
+        try:
+            return DirectoryClaim(path, append=True, unfinished="resume")
+        except HeldHereError:
+            raise  # by this thread, which would wait for itself
+        except BusyError:
+            waited = time.monotonic() - began
+            if patience is not None and waited > patience:
+                raise
+            if waited > _SAY_SECONDS and not is_said and sys.stderr is not None:
+                is_said = True
+                print(f"unirecord: {path}: waiting for another writer, which holds it", file=sys.stderr)
+        time.sleep(random.uniform(0, _PAUSE_SECONDS))

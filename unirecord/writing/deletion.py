@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_128
-from ..errors import BusyError, CorruptionError, UniRecordError
+from ..errors import BusyError, CorruptionError, StaleError, UniRecordError
 from ..format.column import Column
 from ..format.page import cell_lengths, chunk_digests_by_row, padded
 from ..order.selection import Selection, each_once, row_numbers
@@ -31,14 +31,14 @@ from ..snapshot.versions import (
     publication_of,
     published_as,
     read_newest,
+    read_version,
 )
 from ..storage import local as store
 from ..storage.claim import is_leased
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .garbage import Collected, gc
-from .manifest_changes import OvertakenError, held
-from .publisher import Publisher
+from .publisher import OvertakenError, Publisher, changing, opened
 from .rewrite import bare_deletions, deleted_rows, joined_small, rewrite_parts
 from .target import storage_to_write_to
 from .verified_rows import row_ends
@@ -63,6 +63,10 @@ __all__ = [
 
 
 Numbers = NDArray[np.int64]
+# After these, each row has the number that it had.
+_KEEP_NUMBERS: Final = frozenset(
+    ("append", "delete", "compact", "reshard", "purge", "add-columns", "drop-columns", "rename-columns")
+)
 
 
 @dataclass(frozen=True)
@@ -100,8 +104,7 @@ def delete(
         MissingError: there is no directory of parts.
         IndexError: there is no row of that number, or no more.
         QueryError: the condition is wrong.
-        BusyError: a live writer is at work there.
-        StaleError: in an object store, another writer has replaced the dataset meanwhile.
+        StaleError: another writer has replaced the dataset meanwhile, or rows have other numbers than they had.
         UniRecordError: the directory is in storage that is only read.
         ValueError: not exactly one of ``where`` and ``rows`` is given, or ``storage_options`` for a disk.
     """
@@ -114,48 +117,82 @@ def delete(
                 folder,
                 ", and only of those can rows be deleted; write a single part again without them",
             )
+        seen: Manifest | None = None
         while True:
-            with suppress(OvertakenError), held(folder) as claim:
-                return _delete(folder, claim, where, rows)
+            with suppress(OvertakenError), changing(folder) as change:
+                if rows is not None and seen is not None:
+                    _check_numbers(folder, change.before, seen)
+                seen = seen or change.before
+                return _delete(folder, change, where, rows)
 
 
-def _delete(folder: str, claim: Publisher, where: str | None, rows: Any) -> Deleted:
-    before = claim.before
+def _check_numbers(folder: str, now: Manifest | None, seen: Manifest) -> None:
+    """StaleError where rows may have other numbers than when the manifest was ``seen``."""
+    assert now is not None
+    for number in range(seen.generation + 1, now.generation + 1):
+        listing = now if number == now.generation else read_version(folder, number)
+        command = publication_of(listing, os.path.join(folder, manifest.NAME)).command
+        if command not in _KEEP_NUMBERS:
+            raise StaleError(
+                f"{folder}: rows have got other numbers meanwhile, by version {number} ({command}), so these cannot be "
+                "deleted by the numbers that they had; nothing was deleted"
+            )
+
+
+def _delete(folder: str, change: Publisher, where: str | None, rows: Any) -> Deleted:
+    before = change.before
     assert before is not None
-    found = rows_that_go(folder, where, rows)
+    with opened(folder, change) as parts:
+        found = rows_that_go(parts, where, rows)
     if not len(found):
         return Deleted(0, before.generation)
     after = before
 
     def without_them(now: Manifest | None) -> Manifest:
         nonlocal after
-        if now is not before:
-            raise OvertakenError
-        after = published_as(replace(before, parts=entries), before, "delete", folder)
+        assert now is not None
+        parts = _replaced(now, changed) if now is not before else entries
+        after = published_as(replace(now, parts=parts), now, "delete", folder)
         return after
 
     made: list[str] = []
     try:
-        entries = _without(folder, claim, found, made)
-        claim.publish(without_them)
+        entries = _without(folder, change, found, made)
+        changed = {
+            old.name: (old, new) for old, new in zip(before.parts, entries, strict=True) if old is not new
+        }
+        change.publish(without_them)
     finally:
-        if not claim.published:
-            claim.clear_files(made)
+        if not change.published:
+            change.clear_files(made)
     return Deleted(len(found), after.generation)
 
 
-def rows_that_go(folder: str, where: str | None, rows: Any) -> Numbers:
-    """The rows that are there and are to go, ascending."""
-    parts = PartSet(resolve(folder), knows_deletions=True)
-    try:
-        from ..query import compile_query
-        from ..query.query import live_rows, live_rows_that_meet
+def _replaced(now: Manifest, changed: Mapping[str, tuple[PartEntry, PartEntry]]) -> tuple[PartEntry, ...]:
+    """The parts that are there now, without the same rows; OvertakenError where others have deleted of these parts.
 
-        if where is not None:
-            return live_rows_that_meet(parts, compile_query(where, parts.schema))
-        return _asked(live_rows(parts), rows)
-    finally:
-        parts.close()
+    Or have laid them out anew: then the change is made of what is there now.
+    """
+    parts, found = [], 0
+    for part in now.parts:
+        old, new = changed.get(part.name, (part, part))
+        found += new is not part
+        if old.deleted != part.deleted:
+            raise OvertakenError
+        parts.append(part._replace(deleted=new.deleted))
+    if found < len(changed):
+        raise OvertakenError
+    return tuple(parts)
+
+
+def rows_that_go(parts: PartSet, where: str | None, rows: Any) -> Numbers:
+    """The rows that are there and are to go, ascending."""
+    from ..query import compile_query
+    from ..query.query import live_rows, live_rows_that_meet
+
+    if where is not None:
+        return live_rows_that_meet(parts, compile_query(where, parts.schema))
+    return _asked(live_rows(parts), rows)
 
 
 def _asked(live: Selection, rows: Any) -> Numbers:
@@ -167,9 +204,9 @@ def _asked(live: Selection, rows: Any) -> Numbers:
     return wanted
 
 
-def _without(folder: str, claim: Publisher, found: Numbers, made: list[str]) -> tuple[PartEntry, ...]:
+def _without(folder: str, change: Publisher, found: Numbers, made: list[str]) -> tuple[PartEntry, ...]:
     """The parts with their deletion files, which are written; ``made`` gets the names of these."""
-    before = claim.before
+    before = change.before
     assert before is not None
     entries: list[PartEntry] = []
     start = 0
@@ -183,7 +220,7 @@ def _without(folder: str, claim: Publisher, found: Numbers, made: list[str]) -> 
         before_it = rows_deleted(deletion_of(folder, entry), entry.id, entry.rows)
         deleted = np.sort(np.concatenate([before_it, new]))  # no row is in both
         content = encode_deletion(entry.id, entry.rows, deleted)
-        name = claim.put_file(entry.name, before.generation + 1, content, made)
+        name = change.put_file(entry.name, before.generation + 1, content, made)
         gone = DeletedRows(name, len(deleted), len(content), xxh3_128(content).hex())
         entries.append(entry._replace(deleted=gone))
     return tuple(entries)
@@ -216,7 +253,12 @@ class Evicted:
 
 
 def evict(
-    path: str | os.PathLike[str], max_bytes: int | str, *, collect: bool = False, dry_run: bool = False
+    path: str | os.PathLike[str],
+    max_bytes: int | str,
+    *,
+    collect: bool = False,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Evicted:
     """Removes the oldest parts of the directory at ``path`` until the others are within a limit (docs/growing.md).
 
@@ -224,32 +266,41 @@ def evict(
     gone. One part always stays.
 
     Args:
-        path: a directory of parts on a disk.
+        path: a directory of parts, also in an object store.
         max_bytes: of data files, indexes and files of deleted rows: a number, or text like ``"200GB"``.
-        collect: remove all earlier versions as well (`gc` with ``keep=1``): until then they keep the bytes on disk.
+        collect: on a disk, remove all earlier versions as well (`gc` with ``keep=1``): until then they keep the bytes.
         dry_run: change nothing, and say what would be done.
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Raises:
         MissingError: there is no directory of parts.
-        BusyError: a live writer is at work there.
-        UniRecordError: the directory is in an object store, or its last part alone is larger than the limit.
-        ValueError: ``max_bytes`` is no size.
+        StaleError: another writer has replaced the dataset meanwhile.
+        UniRecordError: the last part alone is larger than the limit, or the directory is in storage that is only read.
+        ValueError: ``max_bytes`` is no size, ``collect`` in an object store, or ``storage_options`` for a disk.
     """
-    folder, limit = os.fspath(path), parse_size(max_bytes)
-    if not location_of(folder).in_file_system:
-        raise UniRecordError(f"{folder}: parts are evicted on a disk only, not in an object store")
-    if not location_of(folder).is_directory(folder):
-        raise no_directory(folder)
-    if dry_run:
-        return _planned_eviction(folder, read_newest(folder), limit)[0]
-    with held(folder) as claim:
-        before = claim.before
-        assert before is not None
-        found, parts = _planned_eviction(folder, before, limit)
-        if found.parts:
-            after = published_as(replace(before, parts=parts), before, "evict", folder)
-            claim.publish(lambda _: after)
-    return replace(found, collected=gc(folder, keep=1)) if collect else found
+    folder, limit = path_of_dataset(os.fspath(path)), parse_size(max_bytes)
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise no_directory(folder)
+        if collect and not location_of(folder).in_file_system:
+            raise ValueError(
+                f"{folder}: collect=True is of a disk; in an object store run unirecord.gc with older_than, which says "
+                "how long readers may live"
+            )
+        found, _ = _planned_eviction(folder, read_newest(folder), limit)
+        if found.parts and not dry_run:
+            with suppress(OvertakenError), changing(folder) as change:
+
+                def without_oldest(now: Manifest | None) -> Manifest:
+                    nonlocal found
+                    assert now is not None
+                    found, parts = _planned_eviction(folder, now, limit)
+                    if not found.parts:
+                        raise OvertakenError  # by another one that has evicted them
+                    return published_as(replace(now, parts=parts), now, "evict", folder)
+
+                change.publish(without_oldest)
+    return replace(found, collected=gc(folder, keep=1)) if collect and not dry_run else found
 
 
 def _planned_eviction(folder: str, before: Manifest, limit: int) -> tuple[Evicted, Sequence[PartEntry]]:
@@ -685,13 +736,19 @@ def _not_yet(folder: str, newest: Manifest, rows: Any) -> Any:
 
 
 def _planned(folder: str, newest: Manifest, where: str | None, asked: Any) -> Purged:
-    more = rows_that_go(folder, where, asked) if where is not None or asked is not None else np.empty(0)
+    more = _NONE
+    if where is not None or asked is not None:
+        opened = PartSet(resolve(folder), knows_deletions=True)
+        try:
+            more = rows_that_go(opened, where, asked)
+        finally:
+            opened.close()
     start, parts, known = 0, 0, bare_deletions(newest)
     for entry in newest.parts:
         first, last = np.searchsorted(more, [start, start + entry.rows])
         parts += bool(first < last) or (entry.deleted is not None and entry.deleted.digest not in known)
         start += entry.rows
-    gone = _count(folder, newest, np.asarray(more, np.int64))
+    gone = _count(folder, newest, more)
     lost = kept_versions(location_of(folder).names(folder))
     lost += [newest.generation] if parts else []
     return Purged(gone, newest.generation + bool(len(more)) + bool(parts), parts, tuple(lost))

@@ -21,7 +21,7 @@ from ..snapshot.versions import published_as
 from .directory_claim import Unfinished
 from .journal import Journal, begins_anew
 from .part_writer import Delivery, PartContent, PartSequence, ScalarCodec
-from .publisher import open_publisher
+from .publisher import check_columns, open_publisher
 from .verified_rows import compressed_as
 
 
@@ -44,6 +44,7 @@ class DirectoryWriter:
         self._claim = open_publisher(
             path, dataset_id, overwrite=overwrite, append=append, unfinished=unfinished
         )
+        self._seen = self._claim.before
         if self._claim.dropped and unfinished == "refuse":
             warnings.warn(f"{path} {begins_anew(self._claim.dropped)}", stacklevel=2)
         numbers = [int(name.split("-")[1]) for name in self._claim.parts if name.startswith("part-")]
@@ -131,6 +132,8 @@ class DirectoryWriter:
         generation = max(self._claim.last_kept, before.generation if before else 0) + 1
         after = Manifest(self.id, generation, next_part, content.schema, content.index, user, tuple(entries))
         if self._append and before is not None:
+            assert self._seen is not None
+            check_columns(self.path, before, self._seen)
             after = replace(
                 before, generation=generation, next_part=next_part, created_by=after.created_by,
                 parts=appended(before.parts, entries),

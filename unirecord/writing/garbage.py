@@ -31,9 +31,9 @@ from ..storage.claim import is_leased, unless_leased
 from ..storage.object_store import Listed, ObjectWrites, Outrun, Versioned
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import current_storage, use_storage
+from .append_claim import hold
 from .directory_claim import clear_old_appends
 from .journal import Journal
-from .manifest_changes import held
 from .object_journal import Plans, is_of
 from .target import storage_to_write_to
 
@@ -210,6 +210,9 @@ def _ended(folder: str, versions: Mapping[int, Manifest], there: Mapping[str, Li
 # Removes versions that are not to be kept any longer, with the parts that no other version names.
 
 
+_PATIENCE_SECONDS: Final = (
+    60.0  # to wait for who holds the directory, which is a moment but for who replaces it
+)
 _STOPPED_SECONDS: Final = 7 * 86_400.0  # for which a conversion that was stopped can be gone on with at least
 
 
@@ -272,9 +275,13 @@ def _on_disk(folder: str, keep: int, before: float, stopped_before: float, *, is
     if is_dry:
         found = _collected(folder, read_newest(folder), keep, before, is_dry=True)
     else:
-        with held(folder) as claim:
+        claim = hold(folder, _PATIENCE_SECONDS)
+        try:
+            claim.keep()
             assert claim.before is not None
             found = _collected(folder, claim.before, keep, before, is_dry=False)
+        finally:
+            claim.suspend()
     parts, size = clear_old_appends(folder, stopped_before, is_dry=is_dry)
     return replace(found, parts=found.parts + parts, bytes=found.bytes + size)
 

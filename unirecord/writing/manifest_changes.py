@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,48 +24,17 @@ from ..snapshot.versions import (
 )
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from .directory_claim import DirectoryClaim
-from .publisher import Publisher, open_publisher
-from .single_writer import check_target_folder
+from .publisher import changing
 from .target import storage_to_write_to
 
 __all__ = [
     "ColumnsChanged",
-    "OvertakenError",
     "as_columns_change",
     "drop_columns",
-    "held",
     "rename_columns",
     "restore",
     "with_same_blocks",
 ]
-
-
-# A dataset that is there, held for a change of what it names: what a stopped conversion has left stays as
-# it is.
-
-
-class OvertakenError(Exception):
-    """Another writer has published since the dataset was looked at; only in an object store can one."""
-
-
-@contextmanager
-def held(path: str) -> Iterator[Publisher]:
-    """The directory at ``path``, whose manifest can be read, held by this writer within."""
-    on_disk = location_of(path).in_file_system
-    claim: Publisher
-    if on_disk:
-        check_target_folder(path)
-        claim = DirectoryClaim(path, append=True, unfinished="resume")
-    else:
-        claim = open_publisher(
-            path, secrets.token_bytes(16), overwrite=False, append=True, unfinished="refuse"
-        )
-    try:
-        claim.keep()
-        yield claim
-    finally:
-        (claim.suspend if on_disk else claim.release)()
 
 
 def with_same_blocks(after: Manifest, before: Manifest, folder: str) -> Manifest:
@@ -117,17 +84,18 @@ def _restore(folder: str, version: int) -> int:
     def again(before: Manifest | None) -> Manifest:
         nonlocal published
         assert before is not None
+        _check_there(folder, listing, version)
         after = published_as(listing, before, "restore", folder, of=version)
         published = after.generation
         return after
 
-    with held(folder) as claim:
-        assert claim.before is not None
-        if version == claim.before.generation:
+    with changing(folder) as change:
+        assert change.before is not None
+        if version == change.before.generation:
             raise ValueError(f"{folder}: version {version} is the newest; there is nothing to restore")
         listing = read_version(folder, version)
         _check_there(folder, listing, version)
-        claim.publish(again)
+        change.publish(again)
     return published
 
 
@@ -262,21 +230,20 @@ def _change(
                 ", and only of those can columns change; write a single "
                 "part again: unirecord write --columns, --rename",
             )
-        while True:
-            with suppress(OvertakenError), held(folder) as claim:
-                before = claim.before
-                assert before is not None
-                after = as_columns_change(change(before), before, command, folder)
+        after: Manifest | None = None
 
-                def publish(
-                    now: Manifest | None, before: Manifest = before, after: Manifest = after
-                ) -> Manifest:
-                    if now is not before:
-                        raise OvertakenError
-                    return after
+        def changed(before: Manifest | None) -> Manifest:
+            nonlocal after
+            assert before is not None
+            after = as_columns_change(change(before), before, command, folder)
+            return after
 
-                claim.publish(publish)
-                return ColumnsChanged(after.generation, after.schema.names)
+        with changing(folder) as claim:
+            assert claim.before is not None
+            change(claim.before)  # errors before anything is held
+            claim.publish(changed)
+        assert after is not None
+        return ColumnsChanged(after.generation, after.schema.names)
 
 
 def as_columns_change(changed: Manifest, before: Manifest, command: str, folder: str) -> Manifest:

@@ -288,7 +288,7 @@ class ObjectClaim:
         if before is not None and newer is not None and same_version(newer, before):
             self.before = newer  # a gc has been there
             return
-        if not self._append or _what(newer) != _what(before):
+        if not self._append or newer is None or before is None or newer.id != before.id:
             what = "has removed the dataset" if newer is None else "has published another dataset here"
             raise StaleError(
                 f"{self.path}: another writer {what} while this one was writing; nothing of this one was published"
@@ -425,8 +425,3 @@ class ObjectClaim:
 def _without(parts: set[str], named: Sequence[str]) -> list[str]:
     there = set(named)
     return sorted(name for name in parts if name.removesuffix(".idx") not in there)
-
-
-def _what(found: Manifest | None) -> object:
-    """What stays the same of a dataset as long as it is appended to."""
-    return None if found is None else (found.id, found.schema, found.index)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
+from ..errors import StaleError
+from ..snapshot.dataset_path import resolve
 from ..snapshot.manifest import Manifest, PartEntry
+from ..snapshot.part_set import PartSet, Verify
+from ..snapshot.versions import files_identity
 from ..storage.schemes import location_of
 from .append_claim import AppendClaim
 from .directory_claim import DirectoryClaim, Unfinished
@@ -13,7 +19,7 @@ from .journal import Journal
 from .part_writer import Delivery
 from .single_writer import check_target_folder
 
-__all__ = ["Publisher", "open_publisher"]
+__all__ = ["OvertakenError", "Publisher", "changing", "check_columns", "open_publisher", "opened"]
 
 
 class Publisher(Protocol):
@@ -69,7 +75,9 @@ class Publisher(Protocol):
     def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
         """Publishes the manifest that ``after`` makes of the one that is there, durably and at once, its pieces first.
 
-        Where the dataset is not replaced, the manifest that was there is kept as a version.
+        ``after`` is called with what is there when this publishes, which may not be ``before``: it makes the change of
+        that, or raises StaleError; in an object store again, when another one was faster. Where the dataset is not
+        replaced, the manifest that was there is kept as a version.
         """
 
     def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
@@ -109,8 +117,8 @@ def open_publisher(
 ) -> Publisher:
     """What publishes at ``path``.
 
-    On a disk a DirectoryClaim holds the lock of the directory from then on; an AppendClaim, of who appends, holds it
-    while it publishes.
+    On a disk a DirectoryClaim holds the lock of the directory from then on; an AppendClaim, of who changes what is
+    there (``append``), holds it while it publishes.
     """
     if location_of(path).in_file_system:
         check_target_folder(path)
@@ -120,3 +128,42 @@ def open_publisher(
     from .object_claim import ObjectClaim  # with the event loop of requests, which few need
 
     return ObjectClaim(path, dataset_id, overwrite=overwrite, append=append, resumes=unfinished == "resume")
+
+
+# A dataset that is there, and what others may do to it while it is being changed.
+
+
+class OvertakenError(Exception):
+    """Another writer has published since the dataset was looked at, and the change does not follow from what it was."""
+
+
+@contextmanager
+def changing(path: str) -> Iterator[Publisher]:
+    """A change of the dataset at ``path``, given up behind the block where that has not published it."""
+    change = open_publisher(path, secrets.token_bytes(16), overwrite=False, append=True, unfinished="refuse")
+    try:
+        change.keep()
+        yield change
+    finally:
+        change.release()
+
+
+@contextmanager
+def opened(folder: str, change: Publisher, *, verify: Verify = "first") -> Iterator[PartSet]:
+    """The parts of what is changed, opened, so that `gc` leaves them; OvertakenError where others have published."""
+    parts = PartSet(resolve(folder), verify=verify, knows_deletions=True)
+    try:
+        if change.before is None or parts.snapshot.identity != files_identity(change.before):
+            raise OvertakenError
+        yield parts
+    finally:
+        parts.close()
+
+
+def check_columns(path: str, now: Manifest, seen: Manifest) -> None:
+    """StaleError where others have changed the columns of the dataset since it was ``seen``."""
+    if (now.schema, now.index) != (seen.schema, seen.index):
+        raise StaleError(
+            f"{path}: another writer has published other columns while this one was at work; nothing of this one was "
+            "published"
+        )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_128
-from ..errors import ExistsError, SchemaError, UniRecordError
+from ..errors import ExistsError, SchemaError, StaleError, UniRecordError
 from ..format.layout import Shape
 from ..format.metadata import pack_user, say_the_same
 from ..format.page import StoredRows
@@ -25,16 +25,17 @@ from ..sizes import many, parse_size
 from ..snapshot import manifest
 from ..snapshot.data_file import DataFile, DataHead
 from ..snapshot.dataset_path import deletion_of, no_directory
-from ..snapshot.deletions import deletion_name, encode_deletion, rows_deleted
+from ..snapshot.deletions import encode_deletion, rows_deleted
 from ..snapshot.layouts import ColumnFile, Layout, PartColumns
 from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, pruned
 from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
 from ..snapshot.snapshot import join_snapshots
 from ..snapshot.versions import begun_by, published_as
 from ..storage import local as store
-from ..storage.schemes import location_of
-from ..storage.staged import give_again, write_staged
-from .manifest_changes import held, with_same_blocks
+from ..storage.schemes import location_of, path_of_dataset
+from ..storage.staged import give_again
+from ..storage.storage_options import use_storage
+from .manifest_changes import with_same_blocks
 from .part_writer import (
     Compressor,
     Dictionaries,
@@ -46,9 +47,9 @@ from .part_writer import (
     stored_as,
     values_of_part,
 )
-from .publisher import open_publisher
+from .publisher import OvertakenError, Publisher, changing, open_publisher, opened
 from .row_groups import TARGET_BYTES, StoredGrouper, shape_without_rows, stored_shape
-from .target import PART_BYTES, BatchWriter, check_path
+from .target import PART_BYTES, BatchWriter, check_path, storage_to_write_to
 from .verified_rows import compressed_as, open_verified, verified_rows
 
 __all__ = [
@@ -152,32 +153,28 @@ class Rewrite:
     def __init__(
         self,
         folder: str,
+        parts: PartSequence,
+        snapshot: Snapshot,
         before: Manifest,
-        new_id: bytes,
         advance: Callable[[int], None] = lambda _: None,
         dropped: Callable[[PartEntry], Numbers] = lambda _: np.empty(0, np.int64),
         bare: Collection[str] = (),
     ) -> None:
-        """``dropped``: the rows of a part in whose place blank ones are written.
+        """``parts`` takes the new ones; the rows are those of the ``snapshot``, of the version ``before``.
+
+        ``dropped``: the rows of a part in whose place blank ones are written.
 
         ``bare``: names of parts whose dictionaries stay behind as well.
         """
-        self._folder, self._before, self._advance = folder, before, advance
+        self._folder, self._parts, self._before, self._advance = folder, parts, before, advance
         self._dropped, self._without_dictionaries = dropped, bare
-        like = os.path.join(folder, manifest.NAME)
-        self._parts = PartSequence(folder, new_id, lambda i: before.next_part + i, 1 << 62, like)
+        self._snapshot = snapshot
         self._source: _Source | None = None
-        self._snapshot: Snapshot | None = None
 
     @property
     def made(self) -> list[PartEntry]:
         """The parts that are complete."""
         return self._parts.entries
-
-    @property
-    def named(self) -> list[str]:
-        """The names that may have been given."""
-        return self._parts.named
 
     def write(self, new: NewPart) -> PartEntry:
         """Writes one part; those of a dataset in its order."""
@@ -249,8 +246,6 @@ class Rewrite:
 
     def _snapshot_of(self, entry: PartEntry) -> Snapshot:
         """The dataset as if it were this part alone, with all of its rows."""
-        if self._snapshot is None:
-            self._snapshot = resolve(self._folder)
         [ref] = [ref for ref in self._snapshot.parts if ref.id == entry.id]
         return replace(self._snapshot, parts=(replace(ref, deletion=None),), listings=())
 
@@ -364,6 +359,7 @@ def compact(
     join_columns: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Rewritten:
     """Puts small parts of the directory at ``path`` together, as the next version (docs/growing.md).
 
@@ -371,7 +367,7 @@ def compact(
     on the way. What was there stays, for the versions before, until `unirecord.gc`.
 
     Args:
-        path: a directory of parts on a disk.
+        path: a directory of parts, also in an object store.
         part_bytes: neighbours are put together up to this size: a number, or text like ``"2GiB"``; 20 GB by default.
         rows_per_part: in place of it: parts of so many rows each, the last one of what is left.
         drop_deleted: leave out the bytes of rows that have been deleted: blank rows keep their numbers, deleted. Parts
@@ -380,13 +376,14 @@ def compact(
             whatever their size, with all columns in one file; without it those that are written anyway are.
         dry_run: change nothing, and say what would be done.
         progress: called with (bytes done, bytes in all).
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Raises:
         CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
         MissingError: there is no directory of parts.
-        BusyError: a live writer is at work there.
-        UniRecordError: the directory is in an object store.
-        ValueError: a wrong argument.
+        StaleError: another writer has changed columns, or laid out the parts anew, meanwhile; nothing is published.
+        UniRecordError: the directory is in storage that is only read.
+        ValueError: a wrong argument, or ``storage_options`` for a disk.
     """
     if part_bytes is not None and rows_per_part is not None:
         raise ValueError("give part_bytes or rows_per_part, not both")
@@ -400,6 +397,7 @@ def compact(
             progress,
             drop_deleted,
             join_columns=join_columns,
+            storage_options=storage_options,
         )
     size = PART_BYTES if part_bytes is None else parse_size(part_bytes)
     if size < 1:
@@ -412,6 +410,7 @@ def compact(
         progress,
         drop_deleted,
         join_columns=join_columns,
+        storage_options=storage_options,
     )
 
 
@@ -422,6 +421,7 @@ def reshard(
     drop_deleted: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Rewritten:
     """Lays the rows of the directory at ``path`` out in so many parts, of equal numbers of rows to within one.
 
@@ -430,7 +430,7 @@ def reshard(
     Args:
         path: as for `compact`.
         parts: how many; no more than there are rows.
-        drop_deleted, dry_run, progress: as for `compact`.
+        drop_deleted, dry_run, progress, storage_options: as for `compact`.
     """
     wanted = _count("parts", parts)
 
@@ -440,7 +440,9 @@ def reshard(
             raise ValueError(f"{many(wanted, 'part')} of {many(rows, 'row')}: a part has one row at least")
         return cut_evenly(entries, [rows * (i + 1) // wanted for i in range(wanted)])
 
-    return rewrite_parts(path, layout, "reshard", dry_run, progress, drop_deleted)
+    return rewrite_parts(
+        path, layout, "reshard", dry_run, progress, drop_deleted, storage_options=storage_options
+    )
 
 
 def _count(name: str, value: object) -> int:
@@ -463,59 +465,134 @@ def rewrite_parts(
     drop: bool = False,
     without_dictionaries: Collection[str] = (),
     join_columns: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Rewritten:
     """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there.
 
     With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named; with
     ``join_columns``, all parts with a layout are written anew.
     """
-    folder = os.fspath(path)
-    if not location_of(folder).in_file_system:
-        raise UniRecordError(f"{folder}: parts are laid out anew on a disk only, not in an object store")
-    if not location_of(folder).is_directory(folder):
-        raise no_directory(folder, ", and only of those can parts be put together")
-    with held(folder) as claim:
-        before = claim.before
-        assert before is not None
-        plan = layout(before.parts)
-        bare = bare_deletions(before)
-        layered = [entry.name for entry in before.parts if entry.columns is not None and join_columns]
-        staying = [_stays(new, bare, drop, [*without_dictionaries, *layered]) for new in plan]
-        moving = [new for new, entry in zip(plan, staying, strict=True) if entry is None]
-        spans = [span for new in moving for span in new.spans]
-        rows = sum(new.rows for new in moving)
-        size = sum(span.entry.bytes * (span.stop - span.first) // span.entry.rows for span in spans)
-        parts = len(before.parts)
-        if not moving:
-            return Rewritten(before.generation, parts, parts, 0, 0, 0)
-        counts = (parts, len(plan), len(moving), rows, size)
-        if dry_run:
-            return Rewritten(before.generation + 1, *counts)
-        dropped = (lambda entry: deleted_rows(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
-        work = Rewrite(
-            folder, before, secrets.token_bytes(16), Tracker(size, progress).advance, dropped,
-            without_dictionaries,
-        )  # fmt: skip
-        made: list[str] = []
-        try:
-            entries = [
-                entry or _with_deleted(folder, before, new, work.write(new), made)
-                for new, entry in zip(plan, staying, strict=True)
-            ]
-            after = replace(before, parts=tuple(entries), next_part=before.next_part + len(moving))
-            after = published_as(after, before, command, folder)
-            after = with_same_blocks(after, before, folder)
-            after = _marked(
-                after, [entry for entry, new in zip(entries, plan, strict=True) if _is_bare(new, bare, drop)]
-            )
-            claim.publish(lambda _: after)
-        finally:
-            work.close()
-            if not claim.published:
-                claim.clear(work.named)
-                for name in made:
-                    store.clear(os.path.join(folder, name))
+    folder = path_of_dataset(os.fspath(path))
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise no_directory(folder, ", and only of those can parts be put together")
+        while True:
+            with suppress(OvertakenError), changing(folder) as change, opened(folder, change) as parts:
+                return _laid_out(
+                    folder,
+                    change,
+                    parts,
+                    layout,
+                    command,
+                    dry_run,
+                    progress,
+                    drop,
+                    without_dictionaries,
+                    join_columns,
+                )
+
+
+def _laid_out(
+    folder: str,
+    change: Publisher,
+    parts: PartSet,
+    layout: NewLayout,
+    command: str,
+    dry_run: bool,
+    progress: Progress | None,
+    drop: bool,
+    without_dictionaries: Collection[str],
+    join_columns: bool,
+) -> Rewritten:
+    before = change.before
+    assert before is not None
+    plan = layout(before.parts)
+    bare = bare_deletions(before)
+    layered = [entry.name for entry in before.parts if entry.columns is not None and join_columns]
+    staying = [_stays(new, bare, drop, [*without_dictionaries, *layered]) for new in plan]
+    moving = [new for new, entry in zip(plan, staying, strict=True) if entry is None]
+    spans = [span for new in moving for span in new.spans]
+    rows = sum(new.rows for new in moving)
+    size = sum(span.entry.bytes * (span.stop - span.first) // span.entry.rows for span in spans)
+    if not moving:
+        return Rewritten(before.generation, len(before.parts), len(before.parts), 0, 0, 0)
+    counts = (len(before.parts), len(plan), len(moving), rows, size)
+    if dry_run:
+        return Rewritten(before.generation + 1, *counts)
+    dropped = (lambda entry: deleted_rows(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
+    sequence = new_parts(folder, change, 1 << 62)
+    work = Rewrite(
+        folder,
+        sequence,
+        parts.snapshot,
+        before,
+        Tracker(size, progress).advance,
+        dropped,
+        without_dictionaries,
+    )
+    made: list[str] = []
+    after = before
+
+    def laid_out(now: Manifest | None) -> Manifest:
+        nonlocal after
+        assert now is not None
+        here = {entry.name: entry for entry in seen_parts(folder, now, before)}
+        entries, blank = [], []
+        for new, stays, entry in zip(plan, staying, written, strict=True):
+            old = [here[span.entry.name] for span in new.spans]
+            gone = old[0] if stays else _with_deleted(folder, change, now, new, old, entry, made)
+            entries.append(gone)
+            if old == [span.entry for span in new.spans] and _is_bare(new, bare, drop):
+                blank.append(gone)
+        rest = now.parts[len(before.parts) :]
+        known = bare_deletions(now)
+        blank += [entry for entry in rest if entry.deleted is not None and entry.deleted.digest in known]
+        next_part = max(now.next_part, before.next_part + len(moving))
+        after = published_as(replace(now, parts=(*entries, *rest), next_part=next_part), now, command, folder)
+        after = _marked(with_same_blocks(after, now, folder), blank)
+        return after
+
+    try:
+        written = [entry or work.write(new) for new, entry in zip(plan, staying, strict=True)]
+        change.publish(laid_out)
+    finally:
+        work.close()
+        if not change.published:
+            change.clear(sequence.named)
+            change.clear_files(made)
     return Rewritten(after.generation, *counts)
+
+
+def new_parts(folder: str, change: Publisher, part_bytes: int) -> PartSequence:
+    """What takes the rows of new parts, of at most so many bytes each, under names that nobody else has."""
+    assert change.before is not None
+    first = change.before.next_part
+    like = os.path.join(folder, manifest.NAME)
+    return PartSequence(
+        change.folder, secrets.token_bytes(16), lambda i: first + i, part_bytes, like, change.deliver
+    )
+
+
+def seen_parts(folder: str, now: Manifest, seen: Manifest) -> Sequence[PartEntry]:
+    """Those parts that were ``seen``, as they are now, be it without some more rows: others may follow them.
+
+    StaleError where others have changed columns, or have laid the parts out anew, meanwhile.
+    """
+    parts = now.parts[: len(seen.parts)]
+    same = (now.schema, now.index, now.layouts, now.metadata) == (
+        seen.schema,
+        seen.index,
+        seen.layouts,
+        seen.metadata,
+    )
+    if not same or [(part.name, part.columns) for part in parts] != [
+        (part.name, part.columns) for part in seen.parts
+    ]:
+        raise StaleError(
+            f"{folder}: another writer has changed columns, or has laid out anew or removed parts, while this one was "
+            "at work; nothing of this one was published: run it again"
+        )
+    return parts
 
 
 def deleted_rows(folder: str, entry: PartEntry) -> NDArray[np.int64]:
@@ -549,12 +626,17 @@ def without_bare(after: Manifest) -> Manifest:
 
 
 def _with_deleted(
-    folder: str, before: Manifest, new: NewPart, entry: PartEntry, made: list[str]
+    folder: str,
+    change: Publisher,
+    now: Manifest,
+    new: NewPart,
+    parts: Sequence[PartEntry],
+    entry: PartEntry,
+    made: list[str],
 ) -> PartEntry:
-    """The new part, of which the same rows have been deleted."""
+    """The new part, of which the same rows have been deleted as are now of the ``parts`` that its spans are of."""
     found, start = [], 0
-    for span in new.spans:
-        old = span.entry
+    for span, old in zip(new.spans, parts, strict=True):
         rows = deleted_rows(folder, old)
         found.append(rows[(rows >= span.first) & (rows < span.stop)] - span.first + start)
         start += span.stop - span.first
@@ -562,9 +644,7 @@ def _with_deleted(
     if not len(gone):
         return entry
     content = encode_deletion(entry.id, entry.rows, gone)
-    name = deletion_name(entry.name, before.generation + 1)
-    made.append(name)
-    write_staged(os.path.join(folder, name), os.path.join(folder, manifest.NAME), content)
+    name = change.put_file(entry.name, now.generation + 1, content, made)
     return entry._replace(deleted=DeletedRows(name, len(gone), len(content), xxh3_128(content).hex()))
 
 
@@ -586,6 +666,7 @@ def sort(
     part_bytes: int | str | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Rewritten:
     """Brings the rows of the directory at ``path`` into the order of a column, as the next version (docs/growing.md).
 
@@ -595,13 +676,14 @@ def sort(
     the column; cells are compressed anew.
 
     Args:
-        path: a directory of parts on a disk.
+        path: a directory of parts, also in an object store.
         by: a scalar column: numbers, NaN after them, null last; equal ones in their order.
         descending: the greatest first; NaN and null are last all the same.
         cluster: rows with the same value side by side, and the values in the order in which they first come.
         part_bytes: greatest size of a part: a number, or text like ``"2GiB"``; 20 GB by default.
         dry_run: change nothing, and say what would be done.
         progress: called with (bytes done, bytes in all).
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Returns:
         What was done; nothing is ``written`` where the rows lie so already and none is deleted. With ``dry_run``,
@@ -611,45 +693,75 @@ def sort(
         CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
         SchemaError: there is no such column, or it is not scalar.
         MissingError: there is no directory of parts.
-        BusyError: a live writer is at work there.
-        UniRecordError: the directory is in an object store.
-        ValueError: a wrong argument.
+        StaleError: another writer has deleted rows, changed columns or laid out the parts anew, meanwhile; nothing is
+            published.
+        UniRecordError: the directory is in storage that is only read.
+        ValueError: a wrong argument, or ``storage_options`` for a disk.
     """
-    folder, most = os.fspath(path), PART_BYTES if part_bytes is None else parse_size(part_bytes)
+    folder, most = (
+        path_of_dataset(os.fspath(path)),
+        PART_BYTES if part_bytes is None else parse_size(part_bytes),
+    )
     if most < 1:
         raise ValueError(f"part_bytes is at least 1, got {part_bytes!r}")
     if descending and cluster:
         raise ValueError("descending and cluster exclude each other: clusters come as their first rows do")
-    if not location_of(folder).in_file_system:
-        raise UniRecordError(f"{folder}: rows are sorted on a disk only, not in an object store")
-    if not location_of(folder).is_directory(folder):
-        raise no_directory(folder, ", and only those have versions")
-    with held(folder) as claim:
-        before = claim.before
-        assert before is not None
-        parts = PartSet(resolve(folder), verify="always", knows_deletions=True)
-        try:
-            order = _order(parts, by, descending=descending, cluster=cluster)
-            count, size = len(before.parts), sum(entry.bytes for entry in before.parts)
-            if len(order) == parts.rows and (np.diff(order) == 1).all():
-                return Rewritten(before.generation, count, count, 0, 0, 0)
-            if dry_run:
-                made = max(-(-size // most), 1)
-                return Rewritten(before.generation + 1, count, made, made, len(order), size)
-            entries: list[PartEntry] = []
-            writing = _Writing(folder, before, parts, most)
-            try:
-                entries = writing.write(order, Tracker(size, progress).advance)
-                after = replace(before, parts=tuple(entries), next_part=before.next_part + len(entries))
-                after = without_bare(published_as(after, before, "sort", folder))
-                claim.publish(lambda _: after)
-            finally:
-                writing.close()
-                if not claim.published:
-                    claim.clear(writing.named)
-        finally:
-            parts.close()
-    return Rewritten(after.generation, count, len(entries), len(entries), len(order), size)
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise no_directory(folder, ", and only those have versions")
+        while True:
+            with (
+                suppress(OvertakenError),
+                changing(folder) as change,
+                opened(folder, change, verify="always") as parts,
+            ):
+                order = _order(parts, by, descending=descending, cluster=cluster)
+                return _sorted(folder, change, parts, order, most, dry_run, progress)
+
+
+def _sorted(
+    folder: str,
+    change: Publisher,
+    parts: PartSet,
+    order: Rows,
+    part_bytes: int,
+    dry_run: bool,
+    progress: Progress | None,
+) -> Rewritten:
+    before = change.before
+    assert before is not None
+    count, size = len(before.parts), sum(entry.bytes for entry in before.parts)
+    if len(order) == parts.rows and (np.diff(order) == 1).all():
+        return Rewritten(before.generation, count, count, 0, 0, 0)
+    if dry_run:
+        made = max(-(-size // part_bytes), 1)
+        return Rewritten(before.generation + 1, count, made, made, len(order), size)
+    sequence, after = new_parts(folder, change, part_bytes), before
+
+    def in_order(now: Manifest | None) -> Manifest:
+        nonlocal after
+        assert now is not None
+        if list(seen_parts(folder, now, before)) != list(before.parts):
+            raise StaleError(
+                f"{folder}: another writer has deleted rows while this one was at work; nothing of this one was "
+                "published: run it again"
+            )
+        parts = (*sequence.entries, *now.parts[count:])
+        next_part = max(now.next_part, before.next_part + len(sequence.entries))
+        after = without_bare(
+            published_as(replace(now, parts=parts, next_part=next_part), now, "sort", folder)
+        )
+        return after
+
+    try:
+        _write_in_order(folder, before, parts, sequence, order, Tracker(size, progress).advance)
+        change.publish(in_order)
+    finally:
+        sequence.discard()
+        if not change.published:
+            change.clear(sequence.named)
+    made = len(sequence.entries)
+    return Rewritten(after.generation, count, made, made, len(order), size)
 
 
 def _order(parts: PartSet, by: str, *, descending: bool, cluster: bool) -> Rows:
@@ -658,52 +770,36 @@ def _order(parts: PartSet, by: str, *, descending: bool, cluster: bool) -> Rows:
     return rows_in_order(parts, by, descending=descending, cluster=cluster, among=among)
 
 
-class _Writing:
-    """Writes rows of opened parts into new ones."""
-
-    def __init__(self, folder: str, before: Manifest, parts: PartSet, part_bytes: int) -> None:
-        self._before, self._rows = before, parts
-        self._scalars: ScalarCodec = None  # as the part with the most rows has them
-        most = max((entry.rows for entry in before.parts), default=0)
-        for entry in reversed(before.parts):
-            with DataFile(os.path.join(folder, entry.name)) as data:
-                head = open_verified(data, entry)
-                if entry.rows == most:
-                    self._scalars = "none" if data.has_plain_scalars(head) else None
-        like = os.path.join(folder, manifest.NAME)
-        first = before.next_part
-        self._parts = PartSequence(folder, secrets.token_bytes(16), lambda i: first + i, part_bytes, like)
-
-    @property
-    def named(self) -> list[str]:
-        """The names that may have been given."""
-        return self._parts.named
-
-    def write(self, order: Rows, advance: Callable[[int], None]) -> list[PartEntry]:
-        """The parts, complete."""
-        user = self._before.metadata or b"\xc0"
-        content = PartContent(self._schema(), self._before.index, user, scalar_codec=self._scalars)
-        writer = BatchWriter(self._parts, content)
-        row_bytes = sum(entry.bytes for entry in self._before.parts) / max(len(order), 1)
-        step = min(max(int(_AT_ONCE / max(self._rows.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
-        for start in range(0, len(order), step):
-            some = order[start : start + step]
-            writer.add(rows_as_batch(self._rows, some), owned=True)
-            advance(int(row_bytes * len(some)))
-        writer.finish()
-        if not self._parts.entries:
-            self._parts.write_empty(writer.content, shape_without_rows(content.schema))
-        return self._parts.entries
-
-    def _schema(self) -> Schema:
-        """Compressed as the part with the most rows is."""
-        sizes = [entry.rows for entry in self._before.parts]
-        stored = self._rows.part(int(np.argmax(sizes))).stored_schema
-        return Schema(replace(column, codec=stored[column.name].codec) for column in self._before.schema)
-
-    def close(self) -> None:
-        """Removes the part that is not complete."""
-        self._parts.discard()
+def _write_in_order(
+    folder: str,
+    before: Manifest,
+    rows: PartSet,
+    sequence: PartSequence,
+    order: Rows,
+    advance: Callable[[int], None],
+) -> None:
+    """Writes rows of opened parts into new ones, as the part with the most rows stores them."""
+    sizes = [entry.rows for entry in before.parts]
+    largest = int(np.argmax(sizes))
+    scalars: ScalarCodec = None
+    for number, entry in enumerate(before.parts):
+        with DataFile(os.path.join(folder, entry.name)) as data:
+            head = open_verified(data, entry)
+            if number == largest:
+                scalars = "none" if data.has_plain_scalars(head) else None
+    stored = rows.part(largest).stored_schema
+    schema = Schema(replace(column, codec=stored[column.name].codec) for column in before.schema)
+    content = PartContent(schema, before.index, before.metadata or b"\xc0", scalar_codec=scalars)
+    writer = BatchWriter(sequence, content)
+    row_bytes = sum(entry.bytes for entry in before.parts) / max(len(order), 1)
+    step = min(max(int(_AT_ONCE / max(rows.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
+    for start in range(0, len(order), step):
+        some = order[start : start + step]
+        writer.add(rows_as_batch(rows, some), owned=True)
+        advance(int(row_bytes * len(some)))
+    writer.finish()
+    if not sequence.entries:
+        sequence.write_empty(writer.content, shape_without_rows(content.schema))
 
 
 # Several datasets as one: their parts under one manifest, by link where the file system can, so that

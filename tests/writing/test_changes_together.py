@@ -1,0 +1,185 @@
+"""Any two changes of a dataset at once: both are there, as if one came after the other, or one is refused by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from objectstore import Server
+from written_store import URL, served
+
+import unirecord
+from unirecord import SchemaError, StaleError, UniRecordDataset, UniRecordError
+from unirecord.writing.append_claim import AppendClaim
+from unirecord.writing.object_claim import ObjectClaim
+
+server = pytest.fixture(served)
+SCHEMA = {"n": "int64", "b": "bytes", "k": "int16"}
+
+
+def row(n: int) -> dict[str, object]:
+    return {"n": n, "b": bytes([n % 251]) * 50, "k": n % 3}
+
+
+def append(path: str, *numbers: int) -> None:
+    with unirecord.append(path) as writer:
+        for n in numbers:
+            writer.write({key: value for key, value in row(n).items() if key in writer.schema})
+
+
+def make(path: str) -> None:
+    """Three versions, of three parts of four rows."""
+    with unirecord.Writer(path, SCHEMA) as writer:
+        for n in range(4):
+            writer.write(row(n))
+    append(path, *range(4, 8))
+    append(path, *range(8, 12))
+
+
+def two_parts(path: str) -> int:
+    """Bytes that two of the parts as they are made have, and three do not."""
+    first = unirecord.snapshot.versions.read_version(path, 1).parts[0]
+    return (first.bytes + first.index_bytes) * 5 // 2
+
+
+def doubled(rows: dict[str, Any]) -> dict[str, Any]:
+    return {"m": rows["n"] * 2}
+
+
+CHANGES: dict[str, Callable[[str], object]] = {
+    "append": lambda path: append(path, 20, 21),
+    "delete": lambda path: unirecord.delete(path, where="n == 5"),
+    "delete of a part": lambda path: unirecord.delete(path, where="n < 4"),
+    "delete by number": lambda path: unirecord.delete(path, rows=[9]),
+    "compact": unirecord.compact,
+    "reshard": lambda path: unirecord.reshard(path, 2),
+    "sort": lambda path: unirecord.sort(path, "n", descending=True),
+    "evict": lambda path: unirecord.evict(path, two_parts(path)),
+    "add columns": lambda path: unirecord.add_columns(path, {"m": "int64"}, doubled),
+    "drop columns": lambda path: unirecord.drop_columns(path, "k"),
+    "rename columns": lambda path: unirecord.rename_columns(path, {"b": "c"}),
+    "restore": lambda path: unirecord.restore(path, 2),
+}
+COLUMNS = {"add columns", "drop columns", "rename columns"}
+LAID_OUT = {"compact", "reshard", "sort"}
+GONE = {"evict", "restore"}
+# What the first one began with is no more what it would change: (it, what others have done meanwhile).
+REFUSED = {
+    *((first, second) for first in ("append", "add columns") for second in COLUMNS),
+    *((first, second) for first in LAID_OUT for second in LAID_OUT | COLUMNS | GONE),
+    *(("sort", second) for second in ("delete", "delete of a part", "delete by number")),
+    ("delete by number", "sort"),
+    ("delete by number", "restore"),
+}
+# What it would change has been changed already.
+DONE = {"delete by number": IndexError, "drop columns": SchemaError, "rename columns": SchemaError}
+
+
+def state(path: str) -> tuple[list[dict[str, Any]], list[int]]:
+    with UniRecordDataset(path, shuffle=False) as ds:
+        ids = ds.order.row_ids().tolist()
+        return [
+            {key: value if isinstance(value, bytes) else int(value) for key, value in one.items()}
+            for one in ds
+        ], ids
+
+
+def together(path: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one is made between the first one's work and its publication."""
+    make(path)
+    waiting = [CHANGES[second]]
+    for kind in (AppendClaim, ObjectClaim):
+
+        def publish(self: Any, after: Any, whole: Any = kind.publish) -> None:
+            if waiting:
+                waiting.pop()(path)
+            whole(self, after)
+
+        monkeypatch.setattr(kind, "publish", publish)
+    try:
+        CHANGES[first](path)
+    finally:
+        monkeypatch.undo()
+        assert not waiting
+
+
+def one_after_the_other(path: str, *changes: str) -> list[Any]:
+    make(path)
+    for change in changes:
+        CHANGES[change](path)
+    return [state(path)]
+
+
+@pytest.mark.parametrize("second", CHANGES)
+@pytest.mark.parametrize("first", CHANGES)
+def test_two_changes_at_once(first: str, second: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "d")
+    if (first, second) in REFUSED:
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            pytest.raises(StaleError, match=r"meanwhile|while this one"),
+        ):
+            together(path, first, second, patch)
+        assert state(path) == one_after_the_other(str(tmp_path / "e"), second)[0]
+    elif first == second and first in DONE:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(DONE[first]):
+            together(path, first, second, patch)
+        assert state(path) == one_after_the_other(str(tmp_path / "e"), second)[0]
+    else:
+        with pytest.MonkeyPatch.context() as patch:
+            together(path, first, second, patch)
+        orders = []
+        for number, order in enumerate(((second, first), (first, second))):
+            try:
+                orders += one_after_the_other(str(tmp_path / f"o{number}"), *order)
+            except (UniRecordError, IndexError):
+                continue
+        assert state(path) in orders
+    assert unirecord.verify(path).ok
+    assert [name for name in os.listdir(path) if name.endswith(".tmp")] == []
+    named = {
+        name
+        for listing in (
+            unirecord.snapshot.versions.read_version(path, one.number) for one in unirecord.versions(path)
+        )
+        for name in unirecord.snapshot.versions.files_of(listing)
+    }
+    there = {name.removesuffix(".idx") for name in os.listdir(path) if name.startswith(("part", "parts"))}
+    assert there == named
+
+
+STORED = [
+    ("append", "compact"),
+    ("compact", "append"),
+    ("compact", "delete"),
+    ("compact", "compact"),
+    ("sort", "append"),
+    ("evict", "append"),
+    ("delete", "delete of a part"),
+    ("delete", "reshard"),
+    ("reshard", "evict"),
+    ("add columns", "delete"),
+    ("drop columns", "rename columns"),
+    ("restore", "append"),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), STORED)
+def test_two_changes_at_once_in_an_object_store(
+    first: str, second: str, server: Server, tmp_path: Path
+) -> None:
+    """As on a disk: what `test_two_changes_at_once` finds there for these two."""
+    with pytest.MonkeyPatch.context() as patch:
+        if (first, second) in REFUSED:
+            with pytest.raises(StaleError, match=r"meanwhile|while this one"):
+                together(URL, first, second, patch)
+            assert state(URL) == one_after_the_other(str(tmp_path / "e"), second)[0]
+            return
+        together(URL, first, second, patch)
+    with pytest.MonkeyPatch.context() as patch:
+        together(str(tmp_path / "d"), first, second, patch)
+    assert state(URL) == state(str(tmp_path / "d"))
+    assert unirecord.verify(URL).ok
