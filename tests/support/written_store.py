@@ -57,15 +57,15 @@ def numbers(server: Server) -> list[int] | None:
 
 
 def unnamed(server: Server) -> list[str]:
-    """The parts' files that no manifest names."""
+    """The parts' files that no manifest names, of the newest version or of one that is kept."""
     there = {path.name for path in folder(server).glob("part-*")} if folder(server).exists() else set()
-    try:
-        named = {
-            entry.name
-            for entry in unirecord.snapshot.manifest.read(str(folder(server) / "manifest.json")).parts
-        }
-    except FileNotFoundError:
-        named = set()
+    manifests = [folder(server) / "manifest.json", *folder(server).glob("manifest-*")]
+    named = {
+        entry.name
+        for place in manifests
+        if place.exists()
+        for entry in unirecord.snapshot.manifest.read(str(place)).parts
+    }
     return sorted(name for name in there if name.removesuffix(".idx") not in named)
 
 

@@ -31,6 +31,7 @@ from .directory_claim import (
     new_folder,
     plans_of_appends,
     take_append,
+    with_indexes,
     with_target,
 )
 from .journal import Journal
@@ -246,12 +247,6 @@ class AppendClaim:
                         store.give_name(new, there, durable=False)
         claim.clear(moved)
 
-    def clear(self, parts: Iterable[str]) -> None:
-        """Removes both files of these parts, which are not published."""
-        for name in parts:
-            for file in (name, name + ".idx"):
-                store.clear(os.path.join(self.folder, file))
-
     def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
         """Writes which rows of a part have been deleted; the file's name, of that number."""
         name = deletion_name(part, number)
@@ -259,10 +254,10 @@ class AppendClaim:
         write_staged(os.path.join(self.folder, name), os.path.join(self.path, manifest.NAME), content)
         return name
 
-    def clear_files(self, names: Iterable[str]) -> None:
-        """Removes such files again, unless they have been published."""
-        for name in names:
-            store.clear(os.path.join(self.folder, name))
+    def clear(self, names: Iterable[str]) -> None:
+        """Removes these files, unless they have been published."""
+        for file in with_indexes(names):
+            store.clear(os.path.join(self.folder, file))
 
     def clear_replaced(self, named: set[str]) -> None:
         """Nothing is replaced."""

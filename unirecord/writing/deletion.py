@@ -164,7 +164,7 @@ def _delete(folder: str, change: Publisher, where: str | None, rows: Any) -> Del
         change.publish(without_them)
     finally:
         if not change.published:
-            change.clear_files(made)
+            change.clear(made)
     return Deleted(len(found), after.generation)
 
 

@@ -64,6 +64,7 @@ __all__ = [
     "put_pieces",
     "finish_append",
     "take_append",
+    "with_indexes",
     "with_target",
 ]
 
@@ -204,6 +205,14 @@ def _names(folder: str) -> list[str]:
         return location_of(folder).names(folder)
     except FileNotFoundError:  # its writer has removed it
         return []
+
+
+def with_indexes(names: Iterable[str]) -> Iterator[str]:
+    """The files of these names: parts are two, all others one."""
+    for name in names:
+        yield name
+        if PART_NAME.fullmatch(name):
+            yield name + ".idx"
 
 
 # The manifests of earlier versions in a directory on a disk: kept before a newer one is published, and
@@ -453,10 +462,10 @@ class DirectoryClaim:
                 named = _pieces_of_versions(self.folder) if others else set()
             else:
                 named = named_by_versions(self.folder, self.before)
-            self.clear(part for part in others if named is not None and part not in named)
+            self._remove(part for part in others if named is not None and part not in named)
         else:
             lost = {part for part in parts if part not in kept and (owns(part) or not self.in_place)}
-            self.clear(lost)
+            self._remove(lost)
             parts = [part for part in parts if part not in lost]
         return parts
 
@@ -534,7 +543,7 @@ class DirectoryClaim:
                 store.give_name(self.folder, self.path)
         finally:
             if pieces:
-                self.clear_files(pieces)
+                self.clear(pieces)
         note_publication(self.path)
         keep_pieces(self.path, found)
         if keeps:
@@ -547,35 +556,31 @@ class DirectoryClaim:
         write_staged(os.path.join(self.folder, name), os.path.join(self.folder, manifest.NAME), content)
         return name
 
-    def clear_files(self, names: Iterable[str]) -> None:
-        """Removes such files again, unless they have been published."""
+    def clear(self, names: Iterable[str]) -> None:
+        """Removes these files, unless they have been published."""
         if not self.published:
-            for name in names:
-                store.clear(os.path.join(self.folder, name))
+            self._remove(names)
 
     @property
     def published(self) -> bool:
         """Whether the manifest stands where readers find it, as the disk says."""
         return self.manifest.has_name(os.path.join(self.path, manifest.NAME))
 
-    def clear(self, parts: Iterable[str]) -> None:
-        """Removes both files of these parts."""
-        for name in parts:
-            for file in (name, name + ".idx"):
-                store.clear(os.path.join(self.folder, file))
+    def _remove(self, names: Iterable[str]) -> None:
+        for file in with_indexes(names):
+            store.clear(os.path.join(self.folder, file))
 
     def clear_replaced(self, named: set[str]) -> None:
         """Removes the versions of the dataset that was replaced, and what is not named of the parts that were there."""
         for number in kept_versions(location_of(self.path).names(self.path)):
             store.clear(os.path.join(self.path, kept_name(number)))
-        self.clear(part for part in self.parts if part not in named)
+        self._remove(part for part in self.parts if part not in named)
 
     def abort(self, parts: Iterable[str]) -> None:
         """Removes these parts, except what a published manifest names, and gives the directory up."""
         self.manifest.given_up = True
         try:
-            if not self.published:
-                self.clear(set(parts) - self._named())
+            self.clear(set(parts) - self._named())
         finally:
             self.release()
 
@@ -597,7 +602,7 @@ class DirectoryClaim:
             if not self.published:
                 names = location_of(self.folder).names(self.folder)
                 keep = self._named() | (self._foreign if self.in_place else set())
-                self.clear({found[1] for name in names if (found := _PART_FILE.fullmatch(name))} - keep)
+                self._remove({found[1] for name in names if (found := _PART_FILE.fullmatch(name))} - keep)
                 self._clear_temporary(names)
         finally:
             self.release()

@@ -29,7 +29,7 @@ from ..storage.publications import note_publication
 from ..storage.schemes import location_of
 from ..storage.staged import Spool
 from ..storage.storage_options import current_storage
-from .directory_claim import KEPT, check_directory_free
+from .directory_claim import KEPT, check_directory_free, with_indexes
 from .journal import Journal
 from .object_journal import (
     ENDS_IT,
@@ -308,11 +308,12 @@ class ObjectClaim:
             else:
                 return name
 
-    def clear_files(self, names: Iterable[str]) -> None:
-        """Deletes such objects again, unless they have been published, or may be."""
+    def clear(self, names: Iterable[str]) -> None:
+        """Deletes these files, unless they have been published since they were written, or may yet be."""
+        names, is_over = list(names), self._published
         self._settle()
-        if self._asked is None:
-            self._delete(list(names))
+        if self._asked is None or is_over:
+            self._delete(list(with_indexes(names)))
         elif not self._published:
             say(self.path, sorted(names), NOT_KNOWN)
 
@@ -325,7 +326,7 @@ class ObjectClaim:
         """Deletes the versions of the dataset that was replaced, and their parts; says which are left."""
         kept = [kept_name(number) for number in kept_versions(self._names())]
         parts = {*self.parts, *(self._named_by_versions() if kept else ())} - named
-        self._delete([*kept, *(file for name in sorted(parts) for file in (name, name + ".idx"))])
+        self._delete([*kept, *with_indexes(sorted(parts))])
         for plan in self._plans.there:
             if plan is not self._plans.own:
                 self._sweep(plan)
@@ -339,10 +340,6 @@ class ObjectClaim:
                 plan.journal(self._writes).clear()
         except OSError as error:
             say(self.path, [], f"what a stopped conversion has left could not be deleted ({error})")
-
-    def clear(self, parts: Iterable[str]) -> None:
-        """Deletes both objects of these parts; says which are left."""
-        self._delete([file for name in parts for file in (name, name + ".idx")])
 
     def _delete(self, names: Sequence[str]) -> None:
         if not names:
@@ -358,11 +355,8 @@ class ObjectClaim:
     def abort(self, parts: Iterable[str]) -> None:
         """Deletes these parts, unless they are published, or may yet be."""
         try:
-            self._settle()
-            if self._asked is None:
+            if not self._published:
                 self.clear(parts)
-            elif not self._published:
-                say(self.path, sorted(parts), NOT_KNOWN)
         finally:
             self.release()
 

@@ -86,9 +86,6 @@ class Publisher(Protocol):
         ``made`` gets the name before the file is written.
         """
 
-    def clear_files(self, names: Iterable[str]) -> None:
-        """Removes such files again, unless they have been published, or may be."""
-
     @property
     def published(self) -> bool:
         """Whether the manifest stands where readers find it."""
@@ -96,8 +93,8 @@ class Publisher(Protocol):
     def clear_replaced(self, named: set[str]) -> None:
         """Removes all versions of the dataset that was replaced, and their parts but those that are named."""
 
-    def clear(self, parts: Iterable[str]) -> None:
-        """Removes both files of these parts."""
+    def clear(self, names: Iterable[str]) -> None:
+        """Removes files that this has written, and the indexes of parts, unless they have been published, or may be."""
 
     def abort(self, parts: Iterable[str]) -> None:
         """Removes these parts, except what a published manifest names, and gives the directory up."""

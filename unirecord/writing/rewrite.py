@@ -558,8 +558,7 @@ def _laid_out(
     finally:
         work.close()
         if not change.published:
-            change.clear(sequence.named)
-            change.clear_files(made)
+            change.clear([*sequence.named, *made])
     return Rewritten(after.generation, *counts)
 
 
