@@ -112,6 +112,7 @@ def delete_command(args: argparse.Namespace) -> int:
     ),
     DRY_RUN,
     JSON,
+    STORAGE,
 )
 def evict_command(args: argparse.Namespace) -> int:
     found = evict(args.path, args.max_bytes, dry_run=args.dry_run)
@@ -215,6 +216,7 @@ def _versions(numbers: Sequence[int]) -> str:
     DROP_DELETED,
     DRY_RUN,
     JSON,
+    STORAGE,
 )
 def compact_command(args: argparse.Namespace) -> int:
     return _laid_out(
@@ -255,6 +257,7 @@ def _laid_out(
     DROP_DELETED,
     DRY_RUN,
     JSON,
+    STORAGE,
     Argument("parts", type=int, metavar="N", help="how many parts"),
 )
 def reshard_command(args: argparse.Namespace) -> int:
@@ -283,6 +286,7 @@ def reshard_command(args: argparse.Namespace) -> int:
     GREATEST_PART,
     DRY_RUN,
     JSON,
+    STORAGE,
 )
 def sort_command(args: argparse.Namespace) -> int:
     return _laid_out(
