@@ -73,8 +73,8 @@ ONE_NEIGHBOUR = {
     "query/simplify": "a stage of a query",
     "storage/requests": "the event loop of all requests, beside what a store asks",
     "inspect/pages": "what is shown, beside the server that shows it",
-    "writing/append_claim": "one of the three kinds of claims",
-    "writing/object_claim": "one of the three kinds of claims",
+    "writing/directory_change": "one of the three kinds of claims",
+    "writing/object_change": "one of the three kinds of claims",
 }
 
 # What changes a file that has a name; a file without one (tempfile.TemporaryFile) is memory.

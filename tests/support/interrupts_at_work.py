@@ -25,7 +25,7 @@ FILES = (
     *("inspect/repair.py", "loading/plan.py", "loading/opened.py"),
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
     *("writing/manifest_changes.py", "writing/garbage.py", "writing/deletion.py", "writing/rewrite.py"),
-    "writing/append_claim.py",
+    "writing/directory_change.py",
 )
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from writing import files, write
 import unirecord
 from unirecord import BusyError, ExistsError, MissingError, StaleError, UniRecordDataset
 from unirecord.storage import system as store
-from unirecord.writing import append_claim
-from unirecord.writing.append_claim import hold
+from unirecord.writing import directory_change
+from unirecord.writing.directory_change import hold
 
 STRIDE = 1 if "UNIRECORD_STEPS" in os.environ else 9  # of system calls
 SCHEMA = {"n": "int64", "b": "bytes"}
@@ -134,14 +134,14 @@ def test_who_appends_waits_for_who_holds_the_directory(tmp_path: Path) -> None:
     waits = threading.Event()
     with faults.unsynced():
         claim = hold(str(path))
-        pause = append_claim.time.sleep
+        pause = directory_change.time.sleep
 
         def seen_waiting(seconds: float) -> None:
             waits.set()
             pause(seconds)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(append_claim.time, "sleep", seen_waiting)
+            patch.setattr(directory_change.time, "sleep", seen_waiting)
             other = threading.Thread(target=add, args=(path, 5))
             other.start()
             assert waits.wait(60)
@@ -174,7 +174,7 @@ def test_without_locks_the_wait_for_who_may_be_dead_ends(
             raise OSError(95, "no locks")
 
     monkeypatch.setattr(store, "os_calls", Lockless())
-    monkeypatch.setattr(append_claim, "_LOCKLESS_SECONDS", 0.05)
+    monkeypatch.setattr(directory_change, "_LOCKLESS_SECONDS", 0.05)
     add(path, 2)
     (path / ".manifest.json.tmp").touch()
     with pytest.raises(BusyError, match=r"no locks.*remove that file"):

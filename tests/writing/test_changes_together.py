@@ -13,8 +13,8 @@ from written_store import URL, served
 
 import unirecord
 from unirecord import SchemaError, StaleError, UniRecordDataset, UniRecordError
-from unirecord.writing.append_claim import AppendClaim
-from unirecord.writing.object_claim import ObjectClaim
+from unirecord.writing.directory_change import DirectoryChange
+from unirecord.writing.object_change import ObjectChange
 
 server = pytest.fixture(served)
 SCHEMA = {"n": "int64", "b": "bytes", "k": "int16"}
@@ -91,7 +91,7 @@ def together(path: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch
     """The second one is made between the first one's work and its publication."""
     make(path)
     waiting = [CHANGES[second]]
-    for kind in (AppendClaim, ObjectClaim):
+    for kind in (DirectoryChange, ObjectChange):
 
         def publish(self: Any, after: Any, whole: Any = kind.publish) -> None:
             if waiting:

@@ -34,10 +34,10 @@ from ..snapshot.snapshot import classes_of, state_of_part
 from ..snapshot.versions import files_of
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
+from ..writing.change import Change, begin_change, check_columns
 from ..writing.journal import entry_from_json, entry_to_json
 from ..writing.manifest_changes import as_columns_change
 from ..writing.part_writer import PartContent, PartSequence
-from ..writing.publisher import Publisher, check_columns, open_publisher
 from ..writing.row_groups import shape_without_rows
 from ..writing.target import check_indexable, storage_to_write_to
 from .conversion import say_kept
@@ -772,7 +772,7 @@ class _Run:
             )
         made = spec.source(resolve(spec.folder))
         own = secrets.token_bytes(16)
-        claim = open_publisher(
+        claim = begin_change(
             spec.folder, own, overwrite=False, append=True, unfinished="resume" if resume else "drop"
         )
         begun = False
@@ -802,7 +802,7 @@ class _Run:
 
     # ---- writing -------------------------------------------------------------------------------------------
 
-    def _begin(self, claim: Publisher, made: MadeColumns, own: bytes, *, resume: bool) -> dict[str, Any]:
+    def _begin(self, claim: Change, made: MadeColumns, own: bytes, *, resume: bool) -> dict[str, Any]:
         """The plan of this run, or of the one that it goes on with, whose column parts are taken over."""
         assert claim.before is not None
         what = made.what
@@ -828,7 +828,7 @@ class _Run:
         claim.begin(plan)
         return plan
 
-    def _take_over(self, claim: Publisher, plan: dict[str, Any]) -> None:
+    def _take_over(self, claim: Change, plan: dict[str, Any]) -> None:
         of, records = plan.get("columns_of", []), claim.journal.tasks()
         entries = {
             task: entry_from_json(record["parts"][0])
@@ -844,7 +844,7 @@ class _Run:
                 claim.journal.forget(task)
         self._tasks = len(of)
 
-    def _write(self, claim: Publisher, plan: dict[str, Any], made: MadeColumns) -> None:
+    def _write(self, claim: Change, plan: dict[str, Any], made: MadeColumns) -> None:
         """The column parts of all parts of the source that have none yet."""
         folder, source, snapshot = self._spec.folder, made.source, made.source.snapshot
         parts = snapshot.parts
@@ -898,7 +898,7 @@ class _Run:
 
     # ---- publishing ----------------------------------------------------------------------------------------
 
-    def _publish(self, claim: Publisher, seen: Manifest, made: MadeColumns) -> ColumnsAdded:
+    def _publish(self, claim: Change, seen: Manifest, made: MadeColumns) -> ColumnsAdded:
         schema, folder = made.schema, self._spec.folder
         after: Manifest | None = None
 
@@ -955,7 +955,7 @@ class _Run:
             made.said,
         )
 
-    def _give_up(self, claim: Publisher, error: BaseException) -> None:
+    def _give_up(self, claim: Change, error: BaseException) -> None:
         """Leaves finished column parts to a later run where that can go on; Ctrl-C and a full disk then say how."""
         wrong_data = isinstance(error, UniRecordError) and type(error) not in (UniRecordError, TransformError)
         if claim.published or wrong_data or not self._made:

@@ -37,8 +37,8 @@ from ..storage import local as store
 from ..storage.claim import is_leased
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
+from .change import Change, OvertakenError, changing, opened
 from .garbage import Collected, gc
-from .publisher import OvertakenError, Publisher, changing, opened
 from .rewrite import bare_deletions, deleted_rows, joined_small, rewrite_parts
 from .target import storage_to_write_to
 from .verified_rows import row_ends
@@ -139,7 +139,7 @@ def _check_numbers(folder: str, now: Manifest | None, seen: Manifest) -> None:
             )
 
 
-def _delete(folder: str, change: Publisher, where: str | None, rows: Any) -> Deleted:
+def _delete(folder: str, change: Change, where: str | None, rows: Any) -> Deleted:
     before = change.before
     assert before is not None
     with opened(folder, change) as parts:
@@ -204,7 +204,7 @@ def _asked(live: Selection, rows: Any) -> Numbers:
     return wanted
 
 
-def _without(folder: str, change: Publisher, found: Numbers, made: list[str]) -> tuple[PartEntry, ...]:
+def _without(folder: str, change: Change, found: Numbers, made: list[str]) -> tuple[PartEntry, ...]:
     """The parts with their deletion files, which are written; ``made`` gets the names of these."""
     before = change.before
     assert before is not None

@@ -18,10 +18,10 @@ from ..snapshot.manifest import Manifest, PartEntry
 from ..snapshot.part_list import appended
 from ..snapshot.readable import check_readable
 from ..snapshot.versions import published_as
+from .change import begin_change, check_columns
 from .directory_claim import Unfinished
 from .journal import Journal, begins_anew
 from .part_writer import Delivery, PartContent, PartSequence, ScalarCodec
-from .publisher import check_columns, open_publisher
 from .verified_rows import compressed_as
 
 
@@ -41,7 +41,7 @@ class DirectoryWriter:
         self.path = path
         self.id: bytes = dataset_id
         self._append = append
-        self._claim = open_publisher(
+        self._claim = begin_change(
             path, dataset_id, overwrite=overwrite, append=append, unfinished=unfinished
         )
         self._seen = self._claim.before

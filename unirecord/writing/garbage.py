@@ -31,7 +31,7 @@ from ..storage.claim import is_leased, unless_leased
 from ..storage.object_store import Listed, ObjectWrites, Outrun, Versioned
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import current_storage, use_storage
-from .append_claim import hold
+from .directory_change import hold
 from .directory_claim import clear_old_appends
 from .journal import Journal
 from .object_journal import Plans, is_of

@@ -24,7 +24,7 @@ from ..snapshot.versions import (
 )
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from .publisher import changing
+from .change import changing
 from .target import storage_to_write_to
 
 __all__ = [

@@ -35,6 +35,7 @@ from ..storage import local as store
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.staged import give_again
 from ..storage.storage_options import use_storage
+from .change import Change, OvertakenError, begin_change, changing, opened
 from .manifest_changes import with_same_blocks
 from .part_writer import (
     Compressor,
@@ -47,7 +48,6 @@ from .part_writer import (
     stored_as,
     values_of_part,
 )
-from .publisher import OvertakenError, Publisher, changing, open_publisher, opened
 from .row_groups import TARGET_BYTES, StoredGrouper, shape_without_rows, stored_shape
 from .target import PART_BYTES, BatchWriter, check_path, storage_to_write_to
 from .verified_rows import compressed_as, open_verified, verified_rows
@@ -494,7 +494,7 @@ def rewrite_parts(
 
 def _laid_out(
     folder: str,
-    change: Publisher,
+    change: Change,
     parts: PartSet,
     layout: NewLayout,
     command: str,
@@ -562,7 +562,7 @@ def _laid_out(
     return Rewritten(after.generation, *counts)
 
 
-def new_parts(folder: str, change: Publisher, part_bytes: int) -> PartSequence:
+def new_parts(folder: str, change: Change, part_bytes: int) -> PartSequence:
     """What takes the rows of new parts, of at most so many bytes each, under names that nobody else has."""
     assert change.before is not None
     first = change.before.next_part
@@ -626,7 +626,7 @@ def without_bare(after: Manifest) -> Manifest:
 
 def _with_deleted(
     folder: str,
-    change: Publisher,
+    change: Change,
     now: Manifest,
     new: NewPart,
     parts: Sequence[PartEntry],
@@ -720,7 +720,7 @@ def sort(
 
 def _sorted(
     folder: str,
-    change: Publisher,
+    change: Change,
     parts: PartSet,
     order: Rows,
     part_bytes: int,
@@ -950,7 +950,7 @@ def _publish(
     advance: Callable[[int], None],
 ) -> int:
     new_id = secrets.token_bytes(16)
-    claim = open_publisher(folder, new_id, overwrite=False, append=False, unfinished="refuse")
+    claim = begin_change(folder, new_id, overwrite=False, append=False, unfinished="refuse")
     names: list[str] = []
     try:
         claim.keep()

@@ -13,16 +13,16 @@ from ..snapshot.manifest import Manifest, PartEntry
 from ..snapshot.part_set import PartSet, Verify
 from ..snapshot.versions import files_identity
 from ..storage.schemes import location_of
-from .append_claim import AppendClaim
+from .directory_change import DirectoryChange
 from .directory_claim import DirectoryClaim, Unfinished
 from .journal import Journal
 from .part_writer import Delivery
 from .single_writer import check_target_folder
 
-__all__ = ["OvertakenError", "Publisher", "changing", "check_columns", "open_publisher", "opened"]
+__all__ = ["OvertakenError", "Change", "changing", "check_columns", "begin_change", "opened"]
 
 
-class Publisher(Protocol):
+class Change(Protocol):
     """A directory that is being written. Nothing of it is seen before `publish`, and then all.
 
     Attributes:
@@ -109,22 +109,22 @@ class Publisher(Protocol):
         """Gives the directory up; what has been published stays."""
 
 
-def open_publisher(
+def begin_change(
     path: str, dataset_id: bytes, *, overwrite: bool, append: bool, unfinished: Unfinished
-) -> Publisher:
+) -> Change:
     """What publishes at ``path``.
 
-    On a disk a DirectoryClaim holds the lock of the directory from then on; an AppendClaim, of who changes what is
+    On a disk a DirectoryClaim holds the lock of the directory from then on; an DirectoryChange, of who changes what is
     there (``append``), holds it while it publishes.
     """
     if location_of(path).in_file_system:
         check_target_folder(path)
         if append:
-            return AppendClaim(path, dataset_id, resumes=unfinished == "resume")
+            return DirectoryChange(path, dataset_id, resumes=unfinished == "resume")
         return DirectoryClaim(path, overwrite=overwrite, unfinished=unfinished)
-    from .object_claim import ObjectClaim  # with the event loop of requests, which few need
+    from .object_change import ObjectChange  # with the event loop of requests, which few need
 
-    return ObjectClaim(path, dataset_id, overwrite=overwrite, append=append, resumes=unfinished == "resume")
+    return ObjectChange(path, dataset_id, overwrite=overwrite, append=append, resumes=unfinished == "resume")
 
 
 # A dataset that is there, and what others may do to it while it is being changed.
@@ -135,9 +135,9 @@ class OvertakenError(Exception):
 
 
 @contextmanager
-def changing(path: str) -> Iterator[Publisher]:
+def changing(path: str) -> Iterator[Change]:
     """A change of the dataset at ``path``, given up behind the block where that has not published it."""
-    change = open_publisher(path, secrets.token_bytes(16), overwrite=False, append=True, unfinished="refuse")
+    change = begin_change(path, secrets.token_bytes(16), overwrite=False, append=True, unfinished="refuse")
     try:
         change.keep()
         yield change
@@ -146,7 +146,7 @@ def changing(path: str) -> Iterator[Publisher]:
 
 
 @contextmanager
-def opened(folder: str, change: Publisher, *, verify: Verify = "first") -> Iterator[PartSet]:
+def opened(folder: str, change: Change, *, verify: Verify = "first") -> Iterator[PartSet]:
     """The parts of what is changed, opened, so that `gc` leaves them; OvertakenError where others have published."""
     parts = PartSet(resolve(folder), verify=verify, knows_deletions=True)
     try:

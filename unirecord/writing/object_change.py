@@ -46,7 +46,7 @@ from .object_journal import (
 from .part_writer import Delivery
 
 __all__ = [
-    "ObjectClaim",
+    "ObjectChange",
     "upload_part",
 ]
 
@@ -62,7 +62,7 @@ def upload_part(folder: str, url: str, writes: ObjectWrites, name: str) -> None:
         store.clear(here)
 
 
-class ObjectClaim:
+class ObjectChange:
     """Who has it writes parts under names that are nobody else's: nothing is locked, and others may write as well.
 
     The first of them to publish wins. Another one that appends does so to what the first has published; one that makes

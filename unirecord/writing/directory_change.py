@@ -37,14 +37,14 @@ from .directory_claim import (
 from .journal import Journal
 from .part_writer import Delivery, stays
 
-__all__ = ["AppendClaim", "hold"]
+__all__ = ["DirectoryChange", "hold"]
 
 _LOCKLESS_SECONDS = 60.0  # to wait for a file that may be a dead writer's
 _SAY_SECONDS = 10.0  # of waiting before that is said
 _PAUSE_SECONDS = 0.02  # at most, between two looks
 
 
-class AppendClaim:
+class DirectoryChange:
     """Who has it writes files into a folder of its own within the directory; any number of processes may.
 
     To publish, each holds the directory for a moment, and gives its files their names there and what follows from the
