@@ -37,11 +37,11 @@ _unirecord() {
     add-columns) words='-h --help --debug --function --key --columns --schema --from --reads --batch-size --index --replace --keep --workers --resume --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
     drop-columns) words='-h --help --debug --json --storage-option --quiet' ;;
     rename-columns) words='-h --help --debug --json --storage-option --quiet' ;;
-    evict) words='-h --help --debug --max-bytes --dry-run --json --quiet' ;;
+    evict) words='-h --help --debug --max-bytes --dry-run --json --storage-option --quiet' ;;
     purge) words='-h --help --debug --where --rows --yes --dry-run --json --quiet' ;;
-    compact) words='-h --help --debug --part-bytes --rows-per-part --join-columns --drop-deleted --dry-run --json --quiet' ;;
-    reshard) words='-h --help --debug --drop-deleted --dry-run --json --quiet' ;;
-    sort) words='-h --help --debug --by --descending --cluster --part-bytes --dry-run --json --quiet' ;;
+    compact) words='-h --help --debug --part-bytes --rows-per-part --join-columns --drop-deleted --dry-run --json --storage-option --quiet' ;;
+    reshard) words='-h --help --debug --drop-deleted --dry-run --json --storage-option --quiet' ;;
+    sort) words='-h --help --debug --by --descending --cluster --part-bytes --dry-run --json --storage-option --quiet' ;;
     merge) words='-h --help --debug --copy --dry-run --json --quiet' ;;
     split) words='-h --help --debug --by --stratify --seed --workers --dry-run --quiet' ;;
     verify|check) words='-h --help --debug --quick --json --storage-option --quiet' ;;
