@@ -73,8 +73,7 @@ ONE_NEIGHBOUR = {
     "query/simplify": "a stage of a query",
     "storage/requests": "the event loop of all requests, beside what a store asks",
     "inspect/pages": "what is shown, beside the server that shows it",
-    "writing/directory_change": "one of the three kinds of claims",
-    "writing/object_change": "one of the three kinds of claims",
+    "writing/object_change": "one of the two kinds of changes",
 }
 
 # What changes a file that has a name; a file without one (tempfile.TemporaryFile) is memory.

@@ -2346,18 +2346,6 @@ OF_HOLDERS: Called = {
             == [None]
         ),
     ),
-    "compacted beside an overwrite": (
-        lambda at: held_elsewhere(lambda: new(at, "rows", overwrite=True), lambda: unirecord.compact(at / "rows")),
-        "another writer is writing it; wait until it has finished",
-        lambda at: unirecord.compact(at / "rows") is not None,
-    ),
-    "evicted beside an overwrite": (
-        lambda at: held_elsewhere(
-            lambda: new(at, "rows", overwrite=True), lambda: unirecord.evict(at / "rows", max_bytes=10**9)
-        ),
-        "another writer is writing it; wait until it has finished",
-        lambda at: unirecord.evict(at / "rows", max_bytes=10**9) is not None,
-    ),
     "a part that is larger than what may stay": (
         lambda at: unirecord.evict(at / "rows", max_bytes=1),
         "`unirecord reshard` makes smaller parts",

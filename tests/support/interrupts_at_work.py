@@ -21,7 +21,13 @@ from typing import Any
 import interrupts
 
 FILES = (
-    *("storage/*.py", "writing/writer.py", "writing/*_writer.py", "writing/directory_claim.py"),
+    *(
+        "storage/*.py",
+        "writing/writer.py",
+        "writing/*_writer.py",
+        "writing/directory_claim.py",
+        "writing/change.py",
+    ),
     *("inspect/repair.py", "loading/plan.py", "loading/opened.py"),
     *("dataset/dataset.py", "dataset/cursor.py", "dataset/samples.py"),
     *("writing/manifest_changes.py", "writing/garbage.py", "writing/deletion.py", "writing/rewrite.py"),
