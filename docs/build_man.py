@@ -1,5 +1,5 @@
-"""What is made of the parsers of the command line: the manual page docs/unirecord.1, and the scripts by which shells
-complete, unirecord/cli/completion.*: `make docs` writes them.
+"""What is made of the parsers of the command line: the manual page docs/unirecord.1, the calls in docs/cli.md, and the
+scripts by which shells complete, unirecord/cli/completion.*: `make docs` writes them.
 """
 
 from __future__ import annotations
@@ -7,12 +7,15 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import textwrap
 from pathlib import Path
 from typing import Final
 
-from unirecord.cli.main import COMMANDS, make_command_line
+from unirecord.cli.main import COMMANDS, Command, make_command_line
 
 ROOT = Path(__file__).resolve().parent.parent
+
+_LONGEST: Final = 60  # of the values of an option that a call shows
 
 _BASH: Final = """\
 _unirecord() {{
@@ -162,6 +165,49 @@ def fish_script() -> str:
     return "\n".join([*lines, ""])
 
 
+def _call(command: Command) -> str:
+    """How a command is called: what must be given, what may be, and what excludes each other."""
+    parser = command.parser()
+    exclusive = {
+        id(one): group for group in parser._mutually_exclusive_groups for one in group._group_actions
+    }
+    pieces = dict[int, list[argparse.Action]]()
+    for action in sorted(_options(parser), key=lambda action: bool(action.option_strings)):
+        if not isinstance(action, argparse._HelpAction) and action.dest != "debug":
+            pieces.setdefault(id(exclusive.get(id(action), action)), []).append(action)
+    required = {id(group) for group in parser._mutually_exclusive_groups if group.required}
+    texts = []
+    for group, actions in pieces.items():
+        text = " | ".join(map(_given, actions))
+        needed = group in required or any(action.required for action in actions)
+        texts.append(text if needed and len(actions) == 1 else f"({text})" if needed else f"[{text}]")
+    # A line may end behind each piece, and not inside one.
+    words = " ".join(text.replace(" ", "\0") for text in ["unirecord", command.name, *texts])
+    lines = textwrap.wrap(
+        words, 100, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines).replace("\0", " ")
+
+
+def _given(action: argparse.Action) -> str:
+    """An option or argument as it is given."""
+    takes = _value(action)
+    takes = "FORMAT" if len(takes) > _LONGEST else takes
+    takes = " ".join([takes] * action.nargs) if isinstance(action.nargs, int) else takes
+    more = " …" if action.nargs in ("+", "*") or isinstance(action, argparse._AppendAction) else ""
+    return " ".join([*action.option_strings[-1:], *([takes] if takes else [])]) + more
+
+
+def cli_page() -> str:
+    """docs/cli.md, in which the call of each command is the one that its parser takes."""
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    for command in COMMANDS:
+        first, heading, rest = page.partition(f"\n## {command.name}\n\n```\n")
+        assert heading, f"docs/cli.md has no call of {command.name}"
+        page = first + heading + _call(command) + rest[rest.index("\n```\n") :]
+    return page
+
+
 def _quoted(text: str) -> str:
     """A word of fish in single quotes."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -171,6 +217,7 @@ def _quoted(text: str) -> str:
 # Each file, and what makes it.
 PAGES = {
     ROOT / "docs" / "unirecord.1": manual_page,
+    ROOT / "docs" / "cli.md": cli_page,
     ROOT / "unirecord" / "cli" / "completion.bash": bash_script,
     ROOT / "unirecord" / "cli" / "completion.fish": fish_script,
 }

@@ -18,7 +18,7 @@ from numbers_source import Numbers
 from unirecord import UniRecordDataset
 from unirecord.cli import main
 from unirecord.cli.terminal import ProgressBar, ProgressLines, Rates
-from unirecord.cli.write import ConversionProgress, SurveyProgress
+from unirecord.cli.write import ConversionProgress, survey_progress
 from unirecord.convert import task
 from unirecord.convert.conversion import Standing
 
@@ -140,7 +140,7 @@ def test_json_is_told_every_half_second_and_never_beside_a_bar(
     wait: Callable[[float], None], terminal: Terminal
 ) -> None:
     lines = ProgressLines()
-    with SurveyProgress("looking through", lines) as tell:
+    with survey_progress("looking through", lines) as tell:
         tell(10, 40)
         tell(20, 40)
     progress = ConversionProgress("writing", 100, lines)

@@ -196,11 +196,14 @@ def test_wrong_calls_say_why(path: str, capsys: pytest.CaptureFixture[str]) -> N
         (["--extract", "image"], "--out"),
         (["--extract", "label", "--out", "x"], "--csv"),
         (["--seed", "3"], "--sample"),
-        (["--csv", "--json"], "cannot both"),
         (["--explain"], "--where"),
         (["--group-by", "label", "--sort", "score"], "label or count"),
     ]:
         assert message in inspect(capsys, path, *arguments, code=2), arguments
+    for one, other in ((["--csv"], ["--json"]), (["--sort", "label"], ["--sample", "3"])):
+        with pytest.raises(SystemExit):
+            main(["inspect", path, *one, *other])
+        assert f"{other[0]}: not allowed with argument {one[0]}" in capsys.readouterr().err
 
 
 def test_error_in_a_condition_is_shown_with_its_place(path: str, capsys: pytest.CaptureFixture[str]) -> None:

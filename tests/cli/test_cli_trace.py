@@ -135,7 +135,7 @@ def test_the_table_has_no_control_characters_and_says_what_is_left(run: Run) -> 
         ([*JOB, "--step", "1", "--where", "nothing == 1"], "nothing"),
         ([*JOB, "--step", "1", "--start", "8"], "give --epoch"),
         ([*JOB, "--step", "1", "--extract", "image"], "--out"),
-        ([*JOB, "--step", "1", "--csv", "--json"], "cannot both"),
+        ([*JOB, "--step", "1", "--csv", "--json"], "--json: not allowed with argument --csv"),
         ([*JOB, "--step", "1", "--block-rows", "8"], "block"),
         ([*JOB, "--step", "1", "--state", "x"], "--seed cannot be given with --state"),
         (["--batch", "8", "--state", "nowhere.json"], "does not exist"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unirecord.cli.main import main
+from unirecord.cli.main import COMMANDS, Command, main
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -72,6 +73,34 @@ def test_other_shells_have_scripts_of_all_commands(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("path", build_man.PAGES, ids=lambda path: path.name)
 def test_what_is_made_of_the_parsers_says_what_they_say(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == build_man.PAGES[path](), "make docs writes it anew"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_pages_and_shells_know_every_option_of_a_command(command: Command) -> None:
+    options = {
+        flag
+        for action in command.parser()._actions
+        for flag in action.option_strings
+        if flag.startswith("--") and action.help != argparse.SUPPRESS
+    } - {"--help", "--debug"}
+    made = {path.name: path.read_text(encoding="utf-8") for path in build_man.PAGES}
+    manual = (
+        made["unirecord.1"].split(f".SS unirecord {command.name}".replace("-", "\\-"))[1].split("\n.SS ")[0]
+    )
+    call = made["cli.md"].split(f"\n## {command.name}\n\n```\n")[1].split("\n```\n")[0]
+    case = re.escape("|".join(command.names))
+    bash = re.search(rf"^    {case}\) words=(.*) ;;$", made["completion.bash"], re.MULTILINE)
+    here = f"'__fish_seen_subcommand_from {' '.join(command.names)}'"
+    fish = [line for line in made["completion.fish"].splitlines() if here in line]
+    assert bash
+    found = {
+        "manual": set(re.findall(r"\\fB(--[a-z-]+)", manual.replace("\\-", "-"))),
+        "call": set(re.findall(r"--[a-z-]+", call)),
+        "bash": set(re.findall(r"--[a-z-]+", bash[1])),
+        "fish": {f"--{name}" for line in fish for name in re.findall(r" -l ([a-z-]+)", line)},
+    }
+    for name, flags in found.items():
+        assert flags - {"--help", "--debug"} == options, name
 
 
 def test_the_manual_page_is_in_the_language_of_man() -> None:

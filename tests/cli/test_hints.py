@@ -3391,13 +3391,13 @@ WRITE = "write a.csv o"
 # As ``COMMANDS``, each beside what its function has made. A group of what it says goes into ``{}``; what is advised
 # beside commands is a function of the folder.
 COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[Any]]] = [
-    (people, "inspect d --csv --json", "cannot both be given", ["inspect d --csv", "inspect d --json"]),
+    (people, "inspect d --csv --json", "not allowed with argument", ["inspect d --csv", "inspect d --json"]),
     (
         people, "inspect d --extract name", "--extract COLUMN and --out DIR go together",
         ["inspect d --limit 1 --csv"],
     ),
     (
-        people, "inspect d --sample 2 --sort k", "cannot both be given",
+        people, "inspect d --sample 2 --sort k", "not allowed with argument",
         ["inspect d --sample 2", "inspect d --sort k"],
     ),
     (people, "gc d --quiet --dry-run", "choose one", ["gc d --keep 1 --quiet", "gc d --keep 1 --dry-run"]),
@@ -3457,7 +3457,7 @@ COMMANDS_BESIDE: list[tuple[Callable[[Path], None], str, str, list[Any]]] = [
     (people, "diff d d.urec --key nam", "it has \\['k', 'n', 'name'\\]", ["diff d d.urec", "diff d d.urec --key name"]),
     (people, "export d e", "say so with --to: .*jsonl", ["export d e --to jsonl"]),
     (
-        people, "trace d --csv --json --batch 2 --step 1", "cannot both be given",
+        people, "trace d --csv --json --batch 2 --step 1", "not allowed with argument",
         ["trace d --csv --batch 2 --step 1", "trace d --json --batch 2 --step 1"],
     ),
     (

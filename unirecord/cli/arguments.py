@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from ..snapshot.cache import CacheOptions, use_cache_by_default
 from ..storage.storage_options import storage_of, use_storage_by_default
-from .usage import Argument, UsageError, count, names, size, target
+from .usage import Argument, UsageError, count, names, size, target, wrong_call
 
 __all__ = ["cache_options", "cache_refused", "is_elsewhere", "storage_options"]
 
@@ -96,34 +96,22 @@ def storage_options(args: argparse.Namespace) -> Iterator[None]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UsageError("--storage-option is NAME=VALUE, such as region=eu-west-1")
-        given[name] = float(value) if name == "max_requests_per_second" and _is_number(value) else value
+        given[name] = value
+        if name == "max_requests_per_second":
+            with suppress(ValueError):  # text that is no number is refused below
+                given[name] = float(value)
     if given and not is_elsewhere(args):
         raise UsageError("--storage-option is of object stores, and nothing that is named is in one")
-    try:
+    with wrong_call(plain=(TypeError, ValueError)):
         options = storage_of(given)
-    except (TypeError, ValueError) as error:
-        raise UsageError(str(error)) from None
     with use_storage_by_default(options):
         yield
 
 
 def is_elsewhere(args: argparse.Namespace) -> bool:
     """Whether anything that the command names is in an object store."""
-    return any("://" in path for path in _paths(args))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _paths(args: argparse.Namespace) -> Iterator[str]:
-    for name in ("path", "paths", "source", "target"):
-        value = getattr(args, name, None)
-        yield from [value] if isinstance(value, str) else map(str, value or ())
+    named = (getattr(args, name, None) or () for name in ("path", "paths", "source", "target"))
+    return any("://" in path for one in named for path in ([one] if isinstance(one, str) else one))
 
 
 @contextmanager

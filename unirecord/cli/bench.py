@@ -25,7 +25,7 @@ from ..storage import local
 from ..storage.schemes import location_of
 from .arguments import BATCH, CACHE, CACHE_BYTES, COLUMNS, JSON, PATH, STORAGE, WHERE
 from .terminal import answer, table
-from .usage import Argument, UsageError, command, imported
+from .usage import Argument, UsageError, command, imported, refuse
 
 __all__ = ["Measured", "Need", "StoreLink", "advice", "bench_command", "step_that_hides", "store_advice"]
 
@@ -117,9 +117,8 @@ def _run_pipeline(args: argparse.Namespace) -> int:
         "--verify": args.verify != "first",
         "--cold": args.cold,
     }
-    wrong = [name for name, value in given.items() if value]
-    if wrong:
-        raise UsageError(f"{wrong[0]} is for reading alone: with --pipeline, the function decides")
+    said = "is for reading alone: with --pipeline, the function decides"
+    refuse({f"{name} {said}": value for name, value in given.items()})
     return bench_pipeline(args)
 
 

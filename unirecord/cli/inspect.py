@@ -84,7 +84,7 @@ _SHOWN_PARTS: Final = 8
     """,
     DATASETS,
     ROWS.but(type=count, metavar="N", help="show the first N rows (default 5)"),
-    JSON,
+    one_of(JSON, CSV.but(default=None)),
     HTML.but(help="write a page to look at in a browser: columns, pictures, rows"),
     titled(
         "which rows",
@@ -92,10 +92,11 @@ _SHOWN_PARTS: Final = 8
         COLUMNS,
         LIMIT.but(help="at most N rows or groups (default 20; --csv: all)"),
         Argument("--offset", type=count, metavar="N", help="leave out the first N"),
-        SORT.but(type=names, metavar="A,-B", help="by columns; -B is descending (--sort=-B)"),
-        SAMPLE.but(help="N rows picked at random"),
+        one_of(
+            SORT.but(type=names, metavar="A,-B", help="by columns; -B is descending (--sort=-B)"),
+            SAMPLE.but(help="N rows picked at random"),
+        ),
         SEED.but(help="another seed picks other rows (default 0)"),
-        CSV.but(default=None),
         Argument(
             "--quote-formulas",
             action="store_true",
@@ -303,13 +304,11 @@ def _check(args: argparse.Namespace) -> None:
     _check_taken(args)
     refuse(
         {
-            "--csv and --json cannot both be given": args.csv and args.json,
             "--quote-formulas goes with --csv": args.quote_formulas and not args.csv,
             "--extract COLUMN and --out DIR go together": (args.extract is None) != (args.out is None),
             "--name goes with --extract": args.name is not None and args.extract is None,
             "--mean and --sum go with --group-by": (args.mean or args.sum) and args.group_by is None,
             "--seed goes with --sample": args.seed is not None and args.sample is None,
-            "--sample and --sort cannot both be given": args.sample is not None and args.sort is not None,
             "--explain needs --where": args.explain and args.where is None,
         }
     )
@@ -342,7 +341,7 @@ def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None
         _explain(args, parts, query)
         return
     if args.row is not None:
-        show_one(parts, args.row, args.columns, args.json)
+        show_one(parts, args)
         return
     rows = _rows(parts, query)
     if args.group_by is not None:
@@ -426,18 +425,15 @@ def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> It
         yield from reader.many(np.ascontiguousarray(rows[start : start + _BATCH], np.int64))
 
 
-def show_one(parts: PartSet, row: int, chosen: Sequence[str] | None, as_json: bool) -> None:
+def show_one(parts: PartSet, args: argparse.Namespace) -> None:
     """Prints one row, a line a column, texts and objects whole; negative numbers count from the end."""
-    number = _number(parts, row)
-    columns = chosen_columns(parts, chosen)
+    number = _number(parts, args.row)
+    columns = chosen_columns(parts, args.columns)
     sample = SampleReader(parts, columns).one(number)
     path, place = parts.locate(number)
-    if as_json:
-        print_json({"row": number, "part": path, "row_in_part": place, "values": sample_json(sample)})
-        return
-    say(f"row {number:,}: row {place:,} of {path}")
     lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
-    say(*table([["column", "type", "value"], *lines]))
+    said = [f"row {number:,}: row {place:,} of {path}", *table([["column", "type", "value"], *lines])]
+    answer(args, {"row": number, "part": path, "row_in_part": place, "values": sample_json(sample)}, said)
 
 
 def _number(parts: PartSet, row: int) -> int:
@@ -556,21 +552,21 @@ _SHOWN = ("0.05", "0.5", "0.95")
 def show_statistics(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     """Prints the statistics of the columns over the rows (None: all)."""
     found = [column_statistics(parts, column.name, rows) for _, column in chosen_columns(parts, args.columns)]
-    if args.json:
-        print_json([cell_json(_plain(column)) for column in found])
-        return
+    answer(args, [cell_json(_plain(column)) for column in found], _statistics(parts, rows, found))
+
+
+def _statistics(parts: PartSet, rows: Any, found: Sequence[ColumnStatistics]) -> Iterator[str]:
     head = ["column", "type", "min", "5%", "median", "95%", "max", "mean", "nulls", "distinct", "histogram"]
     lines = [_line(column) for column in found]
     kept = [place for place in range(len(head)) if place < 2 or any(line[place] for line in lines)]
-    align = "<<>>>>>>>><"
-    say(*fitted_table([[row[p] for p in kept] for row in (head, *lines)], "".join(align[p] for p in kept)))
+    align = "".join("<<>>>>>>>><"[place] for place in kept)
+    yield from fitted_table([[row[place] for place in kept] for row in (head, *lines)], align)
     for column in found:
         if column.common:
             listed = ", ".join(f"{cell_text(value, 24)} {count:,}" for value, count in column.common)
-            say(f"most frequent {column.name}: {listed}")
-    total = parts.rows if rows is None else len(rows)
+            yield f"most frequent {column.name}: {listed}"
     about = "" if all(column.exact for column in found) else "; ~ from evenly spaced rows"
-    say(f"{many(total, 'row')}{about}")
+    yield f"{many(parts.rows if rows is None else len(rows), 'row')}{about}"
 
 
 def _plain(column: ColumnStatistics) -> dict[str, Any]:

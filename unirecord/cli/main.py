@@ -194,12 +194,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _open_closed_streams() -> None:
     """What is closed (`>&-`) is empty, or goes nowhere; the first file that is opened would else get its number."""
-    if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 @contextmanager

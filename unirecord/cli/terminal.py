@@ -48,8 +48,8 @@ __all__ = [
 # rules.
 
 
-# csv, json and what runs a pager are imported where they are used: `unirecord --version` and a shell that starts wait
-# for none of them.
+# csv and what runs a pager are imported where they are used: `unirecord --version` and a shell that starts wait for
+# none of them.
 
 # A superset of what may need an escape, so that plain text costs one pass of the regular expression.
 _SUSPECT: Final = re.compile(r"[^\x20-\x7e]")
@@ -152,8 +152,6 @@ def warn(*lines: str) -> None:
 
 def to_json(value: Any, indent: int | None = None) -> str:
     r"""Return the value as JSON in which what `escaped` would escape is a ``\uNNNN`` of JSON."""
-    import json
-
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=_fields)
     return _SUSPECT.sub(_json_escape, text)
 
@@ -166,8 +164,6 @@ def _fields(value: Any) -> Any:
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    import json
-
     char = match[0]
     # Outside strings JSON has no such character but the line feeds of ``indent``.
     return char if char == "\n" or _shown(char, "") == char else json.dumps(char)[1:-1]
@@ -313,7 +309,6 @@ def paged(wanted: bool) -> Iterator[None]:
 def _command() -> list[str]:
     """The user's pager, else less; nothing for an empty one, one that is not there, or one that only copies."""
     import shlex
-    import shutil
 
     given = os.environ.get("UNIRECORD_PAGER", os.environ.get("PAGER", "less"))
     try:
@@ -327,8 +322,6 @@ class _Paged:
     """A stream that keeps the first screen back until it is known whether there is more."""
 
     def __init__(self, terminal: TextIO, command: list[str]) -> None:
-        import shutil
-
         self._terminal, self._command = terminal, command
         self._lines = shutil.get_terminal_size().lines - 1  # the prompt takes one
         self._kept: list[str] = []
@@ -386,9 +379,6 @@ class _Paged:
             self._pager.wait()
         finally:
             signal.signal(signal.SIGINT, before)
-
-
-# Values of a row as short text for a table, and as plain values for JSON.
 
 
 # A progress bar with rate and time left on a terminal, lines of JSON for a program, silence anywhere else.

@@ -40,7 +40,17 @@ from .arguments import (
 )
 from .cells import extract_cells, print_samples
 from .terminal import fitted_table, print_csv, print_json_list, say
-from .usage import Argument, UsageError, command, count, pairs, refuse, titled, wrong_call
+from .usage import (
+    Argument,
+    UsageError,
+    command,
+    count,
+    one_of,
+    pairs,
+    refuse,
+    titled,
+    wrong_call,
+)
 
 __all__ = ["mixture_of_state", "named_path", "options_of", "trace_command"]
 
@@ -113,8 +123,7 @@ SHUFFLES: Final = {
         "what is shown",
         COLUMNS.but(help="values of the rows (default: scalar columns)"),
         LIMIT.but(help="at most N lines (default 20; --csv, --json: all)"),
-        CSV,
-        JSON,
+        one_of(CSV, JSON),
         EXTRACT,
         OUT,
     ),
@@ -141,7 +150,6 @@ def _check(args: argparse.Namespace) -> None:
     refuse(
         {
             "say what is asked: --step N, or --row N, or --state FILE for the step before it": unasked,
-            "--csv and --json cannot both be given": args.csv and args.json,
             "--extract COLUMN and --out DIR go together": (args.extract is None) != (args.out is None),
             "--start is a position in an epoch: give --epoch as well": args.start is not None
             and args.state is None

@@ -7,8 +7,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Final
@@ -97,7 +97,7 @@ from .usage import (
     wrong_call,
 )
 
-__all__ = ["ConversionProgress", "SurveyProgress", "split_command", "write_command"]
+__all__ = ["ConversionProgress", "split_command", "survey_progress", "write_command"]
 
 _READS: Final = ", or ".join(source.about for source in SOURCES)
 
@@ -279,20 +279,20 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
     if location.in_file_system and not location.is_directory(parent):
         raise UsageError(f"the folder {parent} does not exist; make it first")
     there = location.find(args.target) is not None
-    if args.max_part_bytes is not None and args.target.endswith(".urec"):
-        raise UsageError(
-            f"--max-part-bytes: {args.target} is to be one part; for parts choose a DST without .urec"
-        )
+    one_part = args.target.endswith(".urec")
+    alone = f"--max-part-bytes: {args.target} is to be one part; for parts choose a DST without .urec"
+    refuse(
+        {
+            alone: one_part and args.max_part_bytes is not None,
+            f"{args.target}: a single part cannot grow; append to a directory": one_part and args.append,
+        }
+    )
     if args.append:
-        if args.target.endswith(".urec"):
-            raise UsageError(f"{args.target}: a single part cannot grow; append to a directory")
         return resolve(args.target) if there else None
     try:
         check_free(args.target, overwrite=args.overwrite, resume=args.resume)
     except ExistsError as error:
-        ways = "--overwrite replaces it"
-        if not args.target.endswith(".urec"):
-            ways += ", --append adds to a directory"
+        ways = "--overwrite replaces it" + ("" if one_part else ", --append adds to a directory")
         raise ExistsError(_with_options(error, ways)) from None
     return None
 
@@ -332,7 +332,7 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
         there = before.schema.with_annotations_of(Schema(())).to_spec()
         overrides = TypesThere({old.get(name, name): spec for name, spec in there.items()}, overrides)
     lines = lines_of(args)
-    with SurveyProgress("copying", lines) as tell:
+    with survey_progress("copying", lines) as tell:
         found = open_input(args.source, args.max_spool_bytes, tell)
     asked = options_of_sources(args)
     with wrong_call(WrongSourceError, plain=()):
@@ -342,7 +342,7 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
         classes = _classes(args, before) if takes_classes else None
         leaves_out = args.on_error in ("skip", "report")
         options = Options(overrides, classes, max(args.workers, 1), leaves_out, wanted, **asked)
-        with SurveyProgress("looking through", lines) as tell:
+        with survey_progress("looking through", lines) as tell:
             return open_source(found, args.kind, options, tell)
 
 
@@ -456,16 +456,18 @@ def _shown_type(column: Column, index: Sequence[str], tried: Mapping[str, str]) 
 
 def _identity(args: argparse.Namespace) -> bytes | None:
     """The id asked for, once what one part and several processes exclude has been refused."""
-    if args.target.endswith(".urec") and (args.workers > 1 or args.resume):
-        name = "--workers" if args.workers > 1 else "--resume"
-        raise UsageError(f"{name} is for a directory of parts; {args.target} is one part")
-    if args.workers < 1:
-        raise UsageError("--workers is 1 or more")
-    if args.id is None:
-        return None
-    if not re.fullmatch(r"[0-9a-fA-F]{32}", args.id):
-        raise UsageError(f"--id is 32 hex digits, got {args.id!r}")
-    return bytes.fromhex(args.id)
+    one_part = args.target.endswith(".urec")
+    said = f"is for a directory of parts; {args.target} is one part"
+    refuse(
+        {
+            f"--workers {said}": one_part and args.workers > 1,
+            f"--resume {said}": one_part and args.resume,
+            "--workers is 1 or more": args.workers < 1,
+            f"--id is 32 hex digits, got {args.id!r}": args.id
+            and not re.fullmatch("[0-9a-fA-F]{32}", args.id),
+        }
+    )
+    return None if args.id is None else bytes.fromhex(args.id)
 
 
 def _estimate(source: Source, schema: Schema, args: argparse.Namespace, looked: float) -> int:
@@ -814,9 +816,8 @@ def engine_of(args: argparse.Namespace) -> Engine | None:
         "--split": args.split is not None,
         "--split-by": args.split_by is not None,
     }
-    for name, given in excluded.items():
-        if given:
-            raise UsageError(f"--engine {args.engine} writes parts as the cluster has room; leave out {name}")
+    said = f"--engine {args.engine} writes parts as the cluster has room; leave out"
+    refuse({f"{said} {name}": given for name, given in excluded.items()})
     return ray_engine(args.target)
 
 
@@ -869,29 +870,18 @@ def lines_of(args: argparse.Namespace) -> ProgressLines | None:
     return ProgressLines() if args.progress == "json" else None
 
 
-class SurveyProgress:
-    """Shows bytes that are read before anything is written."""
+@contextmanager
+def survey_progress(stage: str, lines: ProgressLines | None) -> Iterator[Callable[[int, int], None]]:
+    """Within, what is given shows bytes that are read before anything is written; of 0 in all, if that is not known."""
+    with ProgressBar(stage, 0, format_size) as bar:
 
-    def __init__(self, stage: str, lines: ProgressLines | None) -> None:
-        self._stage, self._lines = stage, lines
-        self._bar = ProgressBar(stage, 0, format_size)
+        def tell(done: int, total: int = 0) -> None:
+            if lines is None:
+                bar.update(done, total)
+            else:
+                lines.update(lambda: {"stage": stage, "bytes_read": done, "all_bytes": total or None})
 
-    def update(self, done: int, total: int = 0) -> None:
-        """Say how many bytes are read; ``total`` 0: of how many is not known."""
-        if self._lines is None:
-            self._bar.update(done, total)
-        else:
-            self._lines.update(lambda: {"stage": self._stage, "bytes_read": done, "all_bytes": total or None})
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        """Return `update`."""
-        return self.update
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Clear the line."""
-        self._bar.close()
+        yield tell
 
 
 class ConversionProgress:
@@ -991,8 +981,8 @@ def _rows_text(rows: int) -> str:
     Argument("shares", metavar="NAME=SHARE,…", nargs="?", help="as train=0.9,val=0.1"),
     BY.but(help="the column that decides: its equal values stay together"),
     STRATIFY,
-    SEED.but(type=str, help="of the hash (default 0)"),
-    WORKERS.but(type=str, default=None),
+    SEED.but(type=count, help="of the hash (default 0)"),
+    WORKERS.but(default=None),
     DRY_RUN,
 )
 def split_command(args: argparse.Namespace) -> int:
@@ -1006,5 +996,5 @@ def split_command(args: argparse.Namespace) -> int:
         "--workers": args.workers,
         "--index": ",".join(resolve(args.path).index) or None,
     }
-    options = [word for name, value in given.items() if value is not None for word in (name, value)]
+    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     return main(["write", args.path, args.target, *options, *["--dry-run"] * args.dry_run])
