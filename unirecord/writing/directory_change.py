@@ -67,15 +67,15 @@ class DirectoryChange:
         self._is_kept = False  # the folder, if this is stopped
         self._found: StagedFolder | None = None  # that of an earlier run, held and not taken over yet
         check_directory_free(path, overwrite=False, append=True)
-        clear_dead_appends(path)
+        names = location_of(path).names(path)
+        clear_dead_appends(path, names)
         self._aside = new_folder(path)
         try:
             self.folder = self._aside.folder
             self.journal = Journal(self.folder)
             self.before: Manifest | None = read_newest(path)
-            names = location_of(path).names(path)
             self.last_kept = max(kept_versions(names), default=0)
-            self.parts = [name for name in names if manifest.PART_NAME.fullmatch(name)]
+            self.parts = []  # those that are there are of the manifest
             self.published = False
         except BaseException:
             self._aside.discard()

@@ -93,7 +93,7 @@ def with_target(plan: dict[str, Any], target: bytes) -> dict[str, Any]:
 
 def plans_of_appends(path: str, target: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
     """The conversions that append to this dataset, at work or stopped: where, and the plan."""
-    for place, journal in _folders(path):
+    for place, journal in _folders(path, location_of(path).names(path)):
         plan = journal.plan()
         if plan is not None and plan.get(_TARGET) == target.hex() and isinstance(plan.get("what"), dict):
             yield place, plan
@@ -107,22 +107,23 @@ def take_append(place: str) -> StagedFolder | None:
         return None
 
 
-def _folders(path: str) -> list[tuple[str, Journal]]:
+def _folders(path: str, names: Iterable[str]) -> list[tuple[str, Journal]]:
     # Names of parts, of which there may be very many, do not begin so.
-    names = (name for name in location_of(path).names(path) if name.startswith("."))
-    found = map(_FOLDER.fullmatch, names)
+    found = map(_FOLDER.fullmatch, (name for name in names if name.startswith(".")))
     return [(os.path.join(path, one[1]), Journal(os.path.join(path, one[0]))) for one in found if one]
 
 
-def clear_dead_appends(path: str, before: Manifest | None = None, *, drops: bool = False) -> int:
-    """Removes what dead writers have left of appending to the directory at ``path``.
+def clear_dead_appends(
+    path: str, names: Iterable[str], before: Manifest | None = None, *, drops: bool = False
+) -> int:
+    """Removes what dead writers have left of appending to the directory at ``path``, in which these ``names`` are.
 
     What a conversion can go on with stays, unless it ``drops``: the number of finished parts that it did drop. With
     ``before``, the manifest that is there, of what that has published the plan alone stays, and nothing of what was to
     be appended to another dataset.
     """
     dropped = 0
-    for place, journal in _folders(path):
+    for place, journal in _folders(path, names):
         plan = journal.plan()
         is_of_other = plan is not None and before is not None and plan.get(_TARGET) != before.id.hex()
         is_published = (
@@ -160,7 +161,7 @@ def clear_old_appends(path: str, before: float, *, is_dry: bool) -> tuple[int, i
     Finished parts and bytes of that.
     """
     parts = size = 0
-    for place, journal in _folders(path):
+    for place, journal in _folders(path, location_of(path).names(path)):
         found = [
             location_of(place).find(os.path.join(journal.folder, name)) for name in _names(journal.folder)
         ]
@@ -237,18 +238,18 @@ def _copy(newest: str, kept: str) -> None:
     write_staged(kept, newest, read_file(newest, manifest.MAX_BYTES))
 
 
-def clear_stale(folder: str, names: Iterable[str], newest: Manifest) -> None:
+def clear_stale(folder: str, versions: Iterable[int], newest: Manifest) -> None:
     """Removes manifests that are of no version of this dataset: of what was overwritten, or published again since."""
     first = publication_of(newest, os.path.join(folder, manifest.NAME)).first
-    for number in kept_versions(names):
+    for number in versions:
         if not first <= number <= newest.generation:
             store.clear(os.path.join(folder, kept_name(number)))
 
 
-def named_by_versions(folder: str, newest: Manifest) -> set[str] | None:
+def named_by_versions(folder: str, versions: Iterable[int], newest: Manifest) -> set[str] | None:
     """The parts that the kept versions of a dataset name; None when one cannot be read, and may name any."""
     named: set[str] = set()
-    for number in kept_versions(location_of(folder).names(folder)):
+    for number in versions:
         try:
             found = manifest.read(os.path.join(folder, kept_name(number)))
         except FileNotFoundError:
@@ -260,10 +261,10 @@ def named_by_versions(folder: str, newest: Manifest) -> set[str] | None:
     return named
 
 
-def _pieces_of_versions(folder: str) -> set[str] | None:
+def _pieces_of_versions(folder: str, versions: Iterable[int]) -> set[str] | None:
     """The pieces that the kept versions name, which are not read; None when one cannot be read, and may name any."""
     named: set[str] = set()
-    for number in kept_versions(location_of(folder).names(folder)):
+    for number in versions:
         try:
             named |= manifest.pieces_named(os.path.join(folder, kept_name(number)))
         except FileNotFoundError:
@@ -435,14 +436,16 @@ class DirectoryClaim:
 
     def _clear_rest(self) -> list[str]:
         """Removes what dead writers left, but no finished part while no manifest tells which are the dataset's."""
-        if self._unfinished != "resume":
-            self._drop(self.journal)
         names = location_of(self.folder).names(self.folder)
-        self.last_kept = max(kept_versions(names), default=0)
-        kept, owns = set(self.journal.parts()), self.journal.owner()
+        is_begun = self.journal.plan_name in names
+        if is_begun and self._unfinished != "resume":
+            self._drop(self.journal)
+        versions = kept_versions(names)
+        self.last_kept = max(versions, default=0)
+        kept, owns = set(self.journal.parts() if is_begun else ()), self.journal.owner()
         self._clear_temporary(names)
         ends_appends = not self._keeps and self._unfinished == "drop"
-        self.dropped += clear_dead_appends(self.folder, self.before, drops=ends_appends)
+        self.dropped += clear_dead_appends(self.folder, names, self.before, drops=ends_appends)
         listed = set() if self.before is None else files_of(self.before)
         # Most names are those of listed parts, and need not be looked at one by one.
         stems = {name.removesuffix(".idx") for name in names}
@@ -456,12 +459,12 @@ class DirectoryClaim:
         self._foreign = {part for part in parts if part not in kept and not owns(part)}
         if self.before is not None:
             listed |= kept
-            clear_stale(self.folder, names, self.before)
+            clear_stale(self.folder, versions, self.before)
             others = [part for part in parts if part not in listed]
             if all(map(PIECE_NAME.fullmatch, others)):
-                named = _pieces_of_versions(self.folder) if others else set()
+                named = _pieces_of_versions(self.folder, versions) if others else set()
             else:
-                named = named_by_versions(self.folder, self.before)
+                named = named_by_versions(self.folder, versions, self.before)
             self._remove(part for part in others if named is not None and part not in named)
         else:
             lost = {part for part in parts if part not in kept and (owns(part) or not self.in_place)}
