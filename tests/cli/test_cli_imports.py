@@ -21,7 +21,7 @@ LIGHT = {
         "unirecord.storage",
         "unirecord.storage.publications",
     ),
-    *(f"unirecord.cli{name}" for name in ("", ".main", ".usage", ".terminal")),
+    *(f"unirecord.cli{name}" for name in ("", ".main", ".arguments", ".terminal")),
 }
 # Command modules that stand on another: an audit reads the states and the paths that a trace reads.
 STANDS_ON = {"audit": {"trace"}, "columns": {"write"}}

@@ -14,10 +14,9 @@ from ..inspect.markup import templates
 from ..inspect.reports import run_page, saved_stats, write_page
 from ..order.coverage import PositionRange
 from ..sizes import format_size, many
-from .arguments import JSON
+from .arguments import JSON, Argument, UsageError, command
 from .terminal import answer, fitted_table, say, warn
 from .trace import mixture_of_state, named_path, options_of
-from .usage import Argument, UsageError, command
 
 __all__ = ["audit_command", "report_command"]
 

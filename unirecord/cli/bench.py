@@ -23,9 +23,22 @@ from ..sizes import format_size, many
 from ..snapshot.part_set import Io, resolve
 from ..storage import local
 from ..storage.schemes import location_of
-from .arguments import BATCH, CACHE, CACHE_BYTES, COLUMNS, JSON, PATH, STORAGE, WHERE
+from .arguments import (
+    BATCH,
+    CACHE,
+    CACHE_BYTES,
+    COLUMNS,
+    JSON,
+    PATH,
+    STORAGE,
+    WHERE,
+    Argument,
+    UsageError,
+    command,
+    imported,
+    refuse,
+)
 from .terminal import answer, table
-from .usage import Argument, UsageError, command, imported, refuse
 
 __all__ = ["Measured", "Need", "StoreLink", "advice", "bench_command", "step_that_hides", "store_advice"]
 

@@ -12,9 +12,20 @@ from ..errors import MissingError
 from ..sizes import format_size, many
 from ..storage.cache import CacheDirectory, check_segments, is_cache
 from ..storage.schemes import location_of
-from .arguments import CACHE, CACHE_BYTES, COLUMNS, JSON, PATH, STORAGE, WHERE
+from .arguments import (
+    CACHE,
+    CACHE_BYTES,
+    COLUMNS,
+    JSON,
+    PATH,
+    STORAGE,
+    WHERE,
+    Argument,
+    UsageError,
+    command,
+    refuse,
+)
 from .terminal import ProgressBar, answer, say, warn
-from .usage import Argument, UsageError, command, refuse
 
 __all__ = ["cache_command", "fetch_command"]
 

@@ -12,9 +12,26 @@ from ..convert.sources import WrongSourceError
 from ..convert.sources.overrides import parse_overrides
 from ..sizes import many
 from ..writing.manifest_changes import ColumnsChanged, drop_columns, rename_columns
-from .arguments import COLUMNS, DIRECTORY, INDEX, JSON, KEY, RESUME, SCHEMA, STORAGE, WORKERS
+from .arguments import (
+    COLUMNS,
+    DIRECTORY,
+    INDEX,
+    JSON,
+    KEY,
+    RESUME,
+    SCHEMA,
+    STORAGE,
+    WORKERS,
+    Argument,
+    UsageError,
+    command,
+    count,
+    imported,
+    names,
+    pairs,
+    wrong_call,
+)
 from .terminal import ProgressBar, answer
-from .usage import Argument, UsageError, command, count, imported, names, pairs, wrong_call
 from .write import KIND, OF_SOURCES, options_of_sources
 
 __all__ = ["add_columns_command", "drop_columns_command", "rename_columns_command"]

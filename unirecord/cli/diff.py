@@ -12,9 +12,21 @@ from ..inspect.diff import Diff, DiffExample, diff
 from ..inspect.markup import templates
 from ..inspect.reports import diff_page, write_page
 from ..sizes import format_size, many
-from .arguments import CACHE, CACHE_BYTES, HTML, JSON, KEY, LIMIT, PATHS, STORAGE
+from .arguments import (
+    CACHE,
+    CACHE_BYTES,
+    HTML,
+    JSON,
+    KEY,
+    LIMIT,
+    PATHS,
+    STORAGE,
+    Argument,
+    UsageError,
+    command,
+    one_of,
+)
 from .terminal import ProgressBar, answer, say
-from .usage import Argument, UsageError, command, one_of
 
 __all__ = ["diff_command"]
 

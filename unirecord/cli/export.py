@@ -11,9 +11,24 @@ from ..convert.export import Exporting
 from ..convert.sinks.kinds import SINK_KINDS, SINKS
 from ..errors import SchemaError
 from ..sizes import format_size, many
-from .arguments import CACHE, CACHE_BYTES, COLUMNS, DATASETS, JSON, LIMIT, OVERWRITE, STORAGE, TARGET, WHERE
+from .arguments import (
+    CACHE,
+    CACHE_BYTES,
+    COLUMNS,
+    DATASETS,
+    JSON,
+    LIMIT,
+    OVERWRITE,
+    STORAGE,
+    TARGET,
+    WHERE,
+    Argument,
+    UsageError,
+    command,
+    count,
+    target,
+)
 from .terminal import ProgressBar, answer, duration, say, warn
-from .usage import Argument, UsageError, command, count, target
 
 __all__ = ["export_command"]
 

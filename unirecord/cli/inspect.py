@@ -47,10 +47,18 @@ from .arguments import (
     SORT,
     STORAGE,
     WHERE,
+    Argument,
+    UsageError,
+    command,
+    count,
+    names,
+    one_of,
+    refuse,
+    titled,
+    wrong_call,
 )
 from .cells import cell_json, cell_text, extract_cells, print_samples, sample_json
 from .terminal import answer, clipped, fitted_table, print_csv, print_json, say, table, to_json, warn
-from .usage import Argument, UsageError, command, count, names, one_of, refuse, titled, wrong_call
 
 __all__ = ["inspect_command", "sparkline"]
 

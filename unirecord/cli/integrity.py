@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from ..inspect.repair import RepairReport, Salvaged, repair
 from ..inspect.verify import verify
 from ..sizes import format_size, many
-from .arguments import JSON, PATH, PATHS, STORAGE, cache_refused
+from .arguments import JSON, PATH, PATHS, STORAGE, Argument, cache_refused, command, wrong_call
 from .terminal import ProgressBar, answer, duration, warn
-from .usage import Argument, command, wrong_call
 
 __all__ = ["repair_command", "verify_command"]
 

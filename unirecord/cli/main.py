@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from .. import __version__
 from ..errors import ExistsError, MissingError, QueryError, UniRecordError
 from ..storage.publications import forget_publications, published_paths
+from .arguments import Argument, CommandParser, Declared, UsageError, command, refuse, stores_as_asked
 from .terminal import paged, say, silence, to_nowhere, unread, warn
-from .usage import Argument, CommandParser, Declared, UsageError, command
 
 __all__ = [
     "COMMANDS",
@@ -179,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning  # type: ignore[assignment]
-            with _manners(args), _stores(args):
+            with _manners(args), stores_as_asked(args):
                 code: int = args.run(args)
             sys.stdout.flush()
         return code
@@ -202,23 +202,14 @@ def _open_closed_streams() -> None:
 @contextmanager
 def _manners(args: argparse.Namespace) -> Iterator[None]:
     """How much is said, and through what."""
-    if args.quiet and getattr(args, "dry_run", False):
-        raise UsageError("--dry-run says what would be done, and --quiet leaves that out; choose one")
-    if args.quiet and getattr(args, "progress", None):
-        raise UsageError("--progress asks for lines, and --quiet for none; choose one")
+    dry, lines = getattr(args, "dry_run", False), getattr(args, "progress", None)
+    refuse(
+        {
+            "--dry-run says what would be done, and --quiet leaves that out; choose one": args.quiet and dry,
+            "--progress asks for lines, and --quiet for none; choose one": args.quiet and lines,
+        }
+    )
     with unread(args.works), silence(args.quiet), paged(args.paged):
-        yield
-
-
-@contextmanager
-def _stores(args: argparse.Namespace) -> Iterator[None]:
-    """How a command that may read object stores reaches them; the others need not import what it takes."""
-    if not hasattr(args, "storage_option"):
-        yield
-        return
-    from .arguments import cache_options, storage_options
-
-    with storage_options(args), cache_options(args):
         yield
 
 

@@ -29,11 +29,17 @@ from .arguments import (
     STORAGE,
     TARGET,
     WHERE,
+    Argument,
+    UsageError,
     cache_refused,
+    command,
     is_elsewhere,
+    one_of,
+    refuse,
+    size,
+    wrong_call,
 )
 from .terminal import ProgressBar, answer, fitted_table, say, warn
-from .usage import Argument, UsageError, command, one_of, refuse, size, wrong_call
 
 __all__ = [
     "compact_command",

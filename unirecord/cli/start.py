@@ -10,9 +10,8 @@ from typing import Final
 
 from ..examples import digits
 from ..inspect.machine import Fact, examine
-from .arguments import JSON, OVERWRITE, PATH
+from .arguments import JSON, OVERWRITE, PATH, command
 from .terminal import answer, say, table
-from .usage import command
 
 __all__ = [
     "demo_command",

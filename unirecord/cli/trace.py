@@ -37,10 +37,6 @@ from .arguments import (
     SEED,
     STORAGE,
     WHERE,
-)
-from .cells import extract_cells, print_samples
-from .terminal import fitted_table, print_csv, print_json_list, say
-from .usage import (
     Argument,
     UsageError,
     command,
@@ -51,6 +47,8 @@ from .usage import (
     titled,
     wrong_call,
 )
+from .cells import extract_cells, print_samples
+from .terminal import fitted_table, print_csv, print_json_list, say
 
 __all__ = ["mixture_of_state", "named_path", "options_of", "trace_command"]
 
@@ -436,24 +434,28 @@ def _plain(
     drawn: Mapping[str, Any] | None,
     rule: str | None,
 ) -> TracedJob:
-    given = [f"--{name}" for name in _OF_MIXTURE if getattr(args, name) is not None]
-    if given:
-        raise UsageError(f"{', '.join(given)}: for a mixture, give each source as NAME=PATH")
     if state is not None:
         _refuse_pieces(args.state, str(state["identity"]))
+    given = [f"--{name}" for name in _OF_MIXTURE if getattr(args, name) is not None]
+    drawn_by = args.drawn_by
+    refuse(
+        {
+            f"{', '.join(given)}: for a mixture, give each source as NAME=PATH": given,
+            f"{args.state} is of {rule} draws, and says not of which column: give --drawn-by COLUMN "
+            "(weights that are in no column: ask order.rows_of and order.steps_of in Python)": (
+                drawn is not None and drawn_by is None
+            ),
+            "--drawn-by is for the --state of drawn batches; this job has none": (
+                drawn is None and drawn_by is not None
+            ),
+        }
+    )
     ds = UniRecordDataset(args.path[0], **_options(args, state))
-    batches = None
-    if drawn is not None:
-        if args.drawn_by is None:
-            raise UsageError(
-                f"{args.state} is of {rule} draws, and says not of which column: give --drawn-by COLUMN "
-                "(weights that are in no column: ask order.rows_of and order.steps_of in Python)"
-            )
-        made = _drawn(ds, drawn, rule, args.drawn_by)
-        batches, ds = (made, ds) if made.read_cursor.plan.order.batched else (None, made)
-    elif args.drawn_by is not None:
-        raise UsageError("--drawn-by is for the --state of drawn batches; this job has none")
-    return _job(args, ds, batches)
+    if drawn is None:
+        return _job(args, ds, None)
+    made = _drawn(ds, drawn, rule, drawn_by)
+    batched = made.read_cursor.plan.order.batched
+    return _job(args, ds if batched else made, made if batched else None)
 
 
 def _refuse_pieces(path: str, identity: str) -> None:
@@ -497,14 +499,15 @@ def _options(args: argparse.Namespace, state: Mapping[str, Any] | None) -> dict[
 def _mixed(args: argparse.Namespace, state: Mapping[str, Any] | None) -> TracedJob:
     """A mixture of NAME=PATH; a state says how it was made, and each source with it."""
     paths = dict(named_path(one) for one in args.path)
-    if len(paths) < len(args.path):
-        raise UsageError("two sources have the same name")
-    for name in ("where", "block_rows", "window_blocks", "drawn_by"):
-        if getattr(args, name) is not None:
-            raise UsageError(
-                f"--{name.replace('_', '-')} is not for a mixture, whose sources may differ: give its --state, "
-                "or ask order.rows_of and order.steps_of in Python"
-            )
+    said = "is not for a mixture, whose sources may differ: give its --state, or ask order.rows_of and "
+    said += "order.steps_of in Python"
+    others = ("where", "block_rows", "window_blocks", "drawn_by")
+    refuse(
+        {
+            "two sources have the same name": len(paths) < len(args.path),
+            **{f"--{name.replace('_', '-')} {said}": getattr(args, name) is not None for name in others},
+        }
+    )
     ds = _mixture(args, paths) if state is None else mixture_of_state(state, paths)
     rule: Any = ds.read_cursor.plan.order.rule
     sources = [(source.name, source.first_row) for source in rule.sources]
@@ -574,12 +577,13 @@ def _job(
     sources: tuple[str, ...] = (),
     first_rows: tuple[int, ...] = (),
 ) -> TracedJob:
-    if drawn is None and args.batch is None:
-        raise UsageError("give --batch, the samples in a batch of one rank")
-    if drawn is not None and (args.batch is not None or args.drop_last):
-        raise UsageError(
-            "the batches are drawn, and say themselves how large they are: leave out --batch and --drop-last"
-        )
+    own = "the batches are drawn, and say themselves how large they are: leave out --batch and --drop-last"
+    refuse(
+        {
+            "give --batch, the samples in a batch of one rank": drawn is None and args.batch is None,
+            own: drawn is not None and (args.batch is not None or args.drop_last),
+        }
+    )
     return TracedJob(
         ds, drawn, args.batch or 1, args.ranks, args.drop_last, args.start or 0, sources, first_rows
     )

@@ -7,9 +7,8 @@ import sys
 import webbrowser
 
 from ..inspect.server import ViewServer
-from .arguments import CACHE, CACHE_BYTES, DATASETS, STORAGE
+from .arguments import CACHE, CACHE_BYTES, DATASETS, STORAGE, Argument, UsageError, command, count
 from .terminal import say
-from .usage import Argument, UsageError, command, count
 
 __all__ = ["view_command"]
 

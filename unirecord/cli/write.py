@@ -79,12 +79,9 @@ from .arguments import (
     TARGET,
     WHERE,
     WORKERS,
-    cache_refused,
-)
-from .terminal import ProgressBar, ProgressLines, Rates, duration, say, table, warn
-from .usage import (
     Argument,
     UsageError,
+    cache_refused,
     command,
     count,
     names,
@@ -96,6 +93,7 @@ from .usage import (
     titled,
     wrong_call,
 )
+from .terminal import ProgressBar, ProgressLines, Rates, duration, say, table, warn
 
 __all__ = ["ConversionProgress", "split_command", "survey_progress", "write_command"]
 
