@@ -26,7 +26,6 @@ from unirecord import UniRecordDataset, Writer
 from unirecord.core import Range, WeakObjects, cached_property
 from unirecord.snapshot.prefetch import Fetcher
 from unirecord.storage import claim, requests
-from unirecord.storage.requests import Batch
 from unirecord.storage.system import Descriptor
 
 ROWS = 300
@@ -174,7 +173,7 @@ def test_a_child_computes_a_property_that_a_thread_of_its_parent_is_computing() 
 
 def test_a_child_does_not_wait_for_what_its_parent_has_asked_a_store_for(path: Path) -> None:
     with pytest.raises(unirecord.UniRecordError, match="does not survive"):
-        requests._awaited(Batch(1), process=-1)
+        requests._awaited(Future(), process=-1)
 
     class Location:
         def gap(self, path: str) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from unirecord.storage.object_store import store_and_key
 from unirecord.storage.pacing import Durations
-from unirecord.storage.requests import Batch, InFlight, Read, Requests
+from unirecord.storage.requests import Read, Requests
 from unirecord.storage.storage_options import storage_of
 
 
@@ -132,32 +132,35 @@ def test_nothing_is_asked_once_the_process_ends(monkeypatch: pytest.MonkeyPatch)
     thread, _ = in_thread(wait)
     while len(asked) < 2:
         time.sleep(0.001)
-    looks: list[float] = []
-    look = made._look
-    monkeypatch.setattr(made, "_look", lambda: (look(), looks.append(len(asked))))
+    given = threading.Event()
+    give = made._give_places
+    monkeypatch.setattr(made, "_give_places", lambda: (give(), given.set()))
     stopping = threading.Thread(target=made.stop)
     stopping.start()
     while not made._ended:
         time.sleep(0.001)
-    made._loop.call_soon_threadsafe(made._look)
-    made._loop.call_soon_threadsafe(made._start_waiting)
-    while not looks:
-        time.sleep(0.001)
+    made._loop.call_soon_threadsafe(made._give_places)
+    assert given.wait(60)
     held.clear()
     stopping.join()
     thread.join()
     assert asked == [False] * len(asked)
 
 
-def test_what_waits_for_its_turn_is_not_asked_once_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, asked = Requests(), []
-    store = Asked().store
-    made._ended = True
-    begun = InFlight(Batch(1), 0, Read(store, lambda client: asked.append(client), 1))
-    made._queue.append(begun)
-    made._flying[begun] = None
-    made._start_waiting()
-    made._look()
-    assert (asked, begun.copies) == ([], {})
-    made._ended = False
+def test_what_waits_for_its_turn_is_not_asked_once_the_process_ends(made: Requests) -> None:
+    asked: list[Any] = []
+    made._pace.in_flight = made._pace.most
+    [answer] = made.begin([Read(Asked().store, lambda client: asked.append(client), 1)])
+    while not made._short:
+        time.sleep(0.001)
+    made._pace.in_flight = 0  # as if all had just been answered
+    cancel = made._cancel_all
+
+    async def cancel_and_give() -> None:
+        await cancel()
+        made._give_places()
+
+    made._cancel_all = cancel_and_give  # type: ignore[method-assign]
     made.stop()
+    assert isinstance(answer(), ConnectionAbortedError)
+    assert asked == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import errno
+import gc
 import logging
 import os
 import threading
@@ -22,21 +23,7 @@ from ..core import Locked, WeakObjects, result_of
 from .pacing import STALLED, Durations, InFlightLimit
 from .store import Store, in_short, is_silence, let_go, not_after_fork, verdict_of
 
-__all__ = [
-    "Batch",
-    "Call",
-    "InFlight",
-    "MOST_IN_FLIGHT",
-    "Read",
-    "Requests",
-    "requests",
-]
-
-
-# Requests to object stores until they have their answers.
-
-
-_LONG: Final = 1 << 20  # bytes of a request whose time is that of its bytes, not of its latency
+__all__ = ["Call", "MOST_IN_FLIGHT", "Read", "Requests", "requests"]
 
 Call = Callable[[], Awaitable[Any]]
 
@@ -66,55 +53,12 @@ class Read:
             return error
 
 
-class Batch:
-    """Requests that are waited for together.
-
-    ``takes_later``: answers are taken by the thread that waits, when all have come. It must be so in the main thread,
-    where Ctrl-C ends the wait at any place, after which nothing may be taken any more.
-    """
-
-    def __init__(self, count: int, *, takes_later: bool = False) -> None:
-        self.takes_later = takes_later
-        self.answers: list[Any] = [None] * count
-        self.left = count
-        self.in_flight: list[InFlight] = []
-        self.done: Future[list[Any]] = Future()
-
-
-class InFlight:
-    """A request until it has its answer: the copies of it that are on their way, and how often it has failed."""
-
-    batch: Batch
-    number: int
-    began: float
-    first: float
-    error: BaseException | None
-
-    __slots__ = (
-        *("attempts", "batch", "began", "call", "client", "copies", "count"),
-        *("done", "error", "first", "hedged", "is_long", "number", "renewals", "store"),
-    )
-
-    def __init__(self, batch: Batch, number: int, call: Call | Read) -> None:
-        self.batch, self.number = batch, number
-        self.call: Call | Read = call
-        self.store: Store | None = call.store if isinstance(call, Read) else None
-        self.count: int = call.count if isinstance(call, Read) else 1
-        self.copies: dict[asyncio.Future[Any], float] = {}
-        self.client: Any = None  # that it was last asked of
-        self.attempts = self.renewals = 0
-        self.began = self.first = 0.0  # this attempt, and the first one
-        self.error = None  # of the last attempt
-        self.hedged = self.done = False
-        self.is_long: bool = isinstance(call, Read) and call.size >= _LONG
-
-
 MOST_IN_FLIGHT: Final = (
     256  # requests of this process: what hides 25 ms of latency at 10,000 requests a second
 )
+_LONG: Final = 1 << 20  # bytes of a request whose time is that of its bytes, not of its latency
 _MOST_LONG_BYTES: Final = 128 << 20  # of long requests in flight: more of them but wait for each other
 _HEDGED: Final = 16  # of those in flight, one may be a second copy of one that is late
-_LEAST_LOOK: Final = 0.005  # seconds between two looks for late ones
 _RENEWALS: Final = 3  # in a row, with which a request gets new credentials
 FIRST_WORD_SECONDS = 5.0  # after which a user is told of a store that has never answered
 _EXIT_SECONDS: Final = 5.0  # seconds that the client's threads have to leave the interpreter when it ends
@@ -122,12 +66,12 @@ _EXIT_SECONDS: Final = 5.0  # seconds that the client's threads have to leave th
 _LOG = logging.getLogger("unirecord")
 
 
-def _awaited(batch: Batch, process: int) -> Any:
+def _awaited(done: Future[list[Any]], process: int) -> Any:
     """What comes of a request that ``process`` has asked for, or the exception that it raises, in any thread."""
     if process != os.getpid():  # nobody is there who would make it come
         raise not_after_fork()
     try:
-        return result_of(batch.done)[0]
+        return result_of(done)[0]
     except CancelledError:
         return _given_up()
 
@@ -164,13 +108,13 @@ class Requests:
         self._process = os.getpid()
         self._loop = _Loop()
         self._pace, self.durations = InFlightLimit(MOST_IN_FLIGHT), Durations()
-        self._queue: deque[InFlight] = deque()
-        self._long: deque[InFlight] = deque()  # of which fewer are in flight, and which short ones overtake
-        self._flying: dict[InFlight, None] = {}  # that may be late, the oldest first
-        self._batches: set[Batch] = set()
+        # Who waits for a place in flight, with the bytes and the requests: short ones overtake long ones.
+        self._short: deque[tuple[asyncio.Future[None], int, int]] = deque()
+        self._long: deque[tuple[asyncio.Future[None], int, int]] = deque()
+        self._running: dict[Future[list[Any]], asyncio.Future[list[Any]]] = {}
         self._long_bytes = 0  # in flight
         self._hedges, self.hedged = 0, 0  # in flight, and made
-        self._looking = self._opening = False
+        self._opening = False
         self._random = Random()
         self._starting, self._ended = Locked(), False
         self._thread = threading.Thread(target=self._run, name="unirecord-requests", daemon=True)
@@ -181,24 +125,22 @@ class Requests:
 
         Waits for all of them; Ctrl-C cancels them, or calls ``stop``, which has them end, and waits until they have.
         """
-        later = threading.get_ident() == threading.main_thread().ident
-        batch = Batch(len(calls), takes_later=later)
         if not calls:
             return []
+        # Ctrl-C ends the wait of the main thread at any place, after which nothing may be taken any more.
+        later = threading.get_ident() == threading.main_thread().ident
+        done: Future[list[Any]] = Future()
         try:
-            with self._starting.lock:
-                if self._ended:
-                    raise CancelledError
-                self._loop.call_soon_threadsafe(self._begin, batch, calls)
-            answers = result_of(batch.done)
+            self._submit(done, calls, later)
+            answers = result_of(done)
         except CancelledError:
             raise _given_up() from None
         except BaseException:
-            self._loop.call_soon_threadsafe(self._leave, batch, stop is None)
+            self._loop.call_soon_threadsafe(self._leave, done, stop is None)
             if stop is not None:
                 stop()
                 with suppress(CancelledError):
-                    result_of(batch.done)
+                    result_of(done)
             raise
         if later:
             for i, call in enumerate(calls):
@@ -207,213 +149,183 @@ class Requests:
 
     def begin(self, calls: Sequence[Read]) -> list[Callable[[], Any]]:
         """Makes requests that nobody waits for yet; what waits for each, and gives what comes of it."""
-        batches = [Batch(1) for _ in calls]
+        begun: list[Future[list[Any]]] = [Future() for _ in calls]
+        for done, call in zip(begun, calls, strict=True):
+            self._submit(done, [call], False)
+        return [partial(_awaited, done, os.getpid()) for done in begun]
+
+    def _submit(self, done: Future[list[Any]], calls: Sequence[Call | Read], later: bool) -> None:
         with self._starting.lock:
-            for batch, call in zip(batches, calls, strict=True):
-                if self._ended:
-                    batch.done.cancel()
-                else:
-                    self._loop.call_soon_threadsafe(self._begin, batch, [call])
-        return [partial(_awaited, batch, os.getpid()) for batch in batches]
+            if self._ended:
+                done.cancel()
+            else:
+                self._loop.call_soon_threadsafe(self._begin, done, calls, later)
 
     # ---- in the loop -------------------------------------------------------------------------------------
 
-    def _begin(self, batch: Batch, calls: Sequence[Call | Read]) -> None:
-        if self._ended:
-            batch.done.cancel()
-            return
-        now = self._loop.time()
-        self._batches.add(batch)
-        batch.in_flight = [InFlight(batch, number, call) for number, call in enumerate(calls)]
-        for flight in batch.in_flight:
-            self._queue_in_time(flight, 0.0, now)
-        self._start_waiting()
+    def _begin(self, done: Future[list[Any]], calls: Sequence[Call | Read], later: bool) -> None:
+        answers = asyncio.gather(*(self._answer(call, later) for call in calls), return_exceptions=True)
+        self._running[done] = answers
+        answers.add_done_callback(partial(self._finish, done))
 
-    def _queue_in_time(self, flight: InFlight, pause: float, now: float) -> None:
-        """Puts a request in the queue, after a pause, and when its budget allows it."""
-        budget = None if flight.store is None else flight.store.budget
-        wait = pause if budget is None else max(pause, budget.wait(now))
-        if wait <= 0:
-            self._queue_of(flight).append(flight)
-        else:
-            self._loop.call_later(wait, self._queue_now, flight)
+    def _finish(self, done: Future[list[Any]], answers: asyncio.Future[list[Any]]) -> None:
+        del self._running[done]
+        try:
+            done.set_result(answers.result())
+        except asyncio.CancelledError:
+            done.cancel()
 
-    def _queue_now(self, flight: InFlight) -> None:
-        self._queue_of(flight).append(flight)
-        self._start_waiting()
+    def _leave(self, done: Future[list[Any]], cancel: bool) -> None:
+        """Cancels requests of which nobody wants to know more, or that have not even begun."""
+        answers = self._running.get(done)
+        if answers is None:
+            done.cancel()
+        elif cancel:
+            answers.cancel()
 
-    def _queue_of(self, flight: InFlight) -> deque[InFlight]:
-        return self._long if flight.is_long else self._queue
+    async def _answer(self, call: Call | Read, later: bool) -> Any:
+        """What comes of a call; of a read what is taken of it, unless that is done later, or the exception."""
+        if not isinstance(call, Read):
+            await self._place(0, 1)
+            return await self._start(call, 0, 1)
+        answer = await (self._read(call) if call.store.has_answered else self._first_word(call))
+        return answer if later else call.made_of(answer)
 
-    def _start_waiting(self) -> None:
-        if self._ended:
-            return
+    async def _first_word(self, read: Read) -> Any:
+        """The same of a store that has not answered yet: it is told of, and given up where it says nothing at all."""
+        store = read.store
+        reading = self._loop.create_task(self._read(read))
+        try:
+            await asyncio.wait([reading], timeout=min(FIRST_WORD_SECONDS, store.contact))
+            if not (reading.done() or store.has_answered or store.is_told_of):
+                store.is_told_of = True
+                why = f": {in_short(store.error)}" if store.error is not None else ""
+                seconds = store.retries.patience if store.is_reached else store.contact
+                _LOG.warning(
+                    "%s has given no answer yet, and is asked for %.0f s in all (is the endpoint right?)%s",
+                    store.root, seconds, why,
+                )  # fmt: skip
+            await asyncio.wait([reading], timeout=max(0.0, store.contact - FIRST_WORD_SECONDS))
+            if not (reading.done() or store.is_reached):
+                return store.error or TimeoutError(f"it has not answered within {store.contact:.0f} s")
+            return await reading
+        finally:
+            reading.cancel()
+
+    async def _read(self, read: Read) -> Any:
+        """What comes of a request by as many attempts as its store's retries allow, or the exception of the last."""
+        store, attempts, renewals, until = read.store, 0, 0, 0.0
+        while True:
+            if store.budget is not None:
+                await asyncio.sleep(store.budget.wait(self._loop.time()))
+            try:
+                client = store.once
+            except Exception as error:
+                return error
+            await self._place(read.size, read.count)
+            until = until or self._loop.time() + store.retries.patience
+            answer = await self._attempt(read, client, attempts)
+            if not isinstance(answer, BaseException):
+                return answer
+            store.error = answer
+            attempts += 1
+            verdict = verdict_of(answer)
+            if verdict == "renew" and store.has_answered and renewals < _RENEWALS:
+                renewals += 1
+                store.renew(client)
+            elif verdict in ("final", "renew"):
+                return answer
+            pause = store.retries.pause(attempts, self._random)
+            if read.count > 1 or attempts > store.retries.most or self._loop.time() + pause > until:
+                return answer
+            await asyncio.sleep(pause)
+
+    async def _attempt(self, read: Read, client: Any, failed: int) -> Any:
+        """What the client gives, or the exception: of one request, or of two, where the first one is late."""
+        store, ask = read.store, partial(read.ask, client)
+        copies = {self._start(ask, read.size, read.count): self._loop.time()}
+        # What has a budget is not asked for twice.
+        late = None if store.budget is not None else self._late(read)
+        hedged, answer = 0, None
+        try:
+            while copies:
+                done, _ = await asyncio.wait(copies, timeout=late, return_when=asyncio.FIRST_COMPLETED)
+                now = self._loop.time()
+                if not done and self._hedges <= self._pace.in_flight // _HEDGED and self._pace.may_start(now):
+                    hedged, late = 1, None
+                    self._hedges += 1
+                    self.hedged += 1
+                    self._count(read.size, read.count)
+                    copies[self._start(ask, read.size, read.count)] = now
+                for copy in done:
+                    began, error = copies.pop(copy), copy.exception()
+                    store.is_reached |= error is None or not is_silence(error)
+                    if error is None:
+                        store.has_answered = True
+                        self._pace.succeeded()
+                        self.durations.note(read.size, now - began, read.count)
+                        return copy.result()
+                    answer, verdict = error, verdict_of(error)
+                    if verdict == "slower":
+                        self._pace.was_too_much(began, now, store.retries.pause(failed + 1, self._random))
+                    elif verdict == "final":
+                        return answer
+            return answer
+        finally:
+            self._hedges -= hedged
+            for copy in copies:
+                copy.cancel()
+
+    def _late(self, read: Read) -> float:
+        """Seconds after which a request is late."""
+        return max(STALLED if self._pace.is_cut else 0.0, self.durations.long(read.size, read.count))
+
+    async def _place(self, size: int, count: int) -> None:
+        """Waits until one more may be in flight, behind those that came before."""
+        place: asyncio.Future[None] = self._loop.create_future()
+        (self._long if size >= _LONG else self._short).append((place, size, count))
+        self._give_places()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if not place.cancelled():
+                self._count(size, count, -1)
+            raise
+
+    def _give_places(self) -> None:
         pace, now = self._pace, self._loop.time()
-        while self._queue and pace.may_start(now):
-            flight = self._queue.popleft()
-            if not flight.done:
-                self._start(flight, now)
-        while self._long and self._long_bytes < _MOST_LONG_BYTES and pace.may_start(now):
-            flight = self._long.popleft()
-            if not flight.done:
-                self._start(flight, now)
-        if (self._queue or self._long) and now < pace.closed_until and not self._opening:
+        while pace.may_start(now) and (self._short or (self._long and self._long_bytes < _MOST_LONG_BYTES)):
+            place, size, count = (self._short or self._long).popleft()
+            if not place.cancelled():
+                self._count(size, count)
+                place.set_result(None)
+        if (self._short or self._long) and now < pace.closed_until and not self._opening:
             self._opening = True
             self._loop.call_at(pace.closed_until, self._open_again)
 
     def _open_again(self) -> None:
         self._opening = False
-        self._start_waiting()
+        self._give_places()
 
-    def _start(self, flight: InFlight, now: float) -> None:
-        call = flight.call
-        copy: asyncio.Future[Any]
+    def _count(self, size: int, count: int, sign: int = 1) -> None:
+        self._pace.in_flight += sign * count
+        if size >= _LONG:
+            self._long_bytes += sign * size
+
+    def _start(self, ask: Call, size: int, count: int) -> asyncio.Future[Any]:
+        """Asks, in a place that has been counted, which is given up with the answer."""
+        asked: asyncio.Future[Any]
         try:
-            if isinstance(call, Read):
-                flight.client = call.store.once
-                asked = call.ask(flight.client)
-            else:
-                asked = call()
-            copy = asyncio.ensure_future(asked, loop=self._loop)
+            asked = asyncio.ensure_future(ask(), loop=self._loop)
         except Exception as error:
-            copy = self._loop.create_future()
-            copy.set_exception(error)
-        flight.copies[copy] = now
-        self._pace.in_flight += flight.count
-        self._long_bytes += call.size if flight.is_long else 0  # type: ignore[union-attr]
-        copy.add_done_callback(partial(self._landed, flight))
-        if isinstance(call, Read) and not flight.hedged:
-            flight.began = now
-            if not flight.first:
-                flight.first = now
-                self._expect_first_word(flight, call.store)
-            self._flying[flight] = None
-            if not self._looking:
-                self._looking = True
-                self._loop.call_later(_LEAST_LOOK, self._look)
+            asked = self._loop.create_future()
+            asked.set_exception(error)
+        asked.add_done_callback(partial(self._leave_place, size, count))
+        return asked
 
-    def _landed(self, flight: InFlight, copy: asyncio.Future[Any]) -> None:
-        began, now = flight.copies.pop(copy), self._loop.time()
-        self._pace.in_flight -= flight.count
-        self._long_bytes -= flight.call.size if flight.is_long else 0  # type: ignore[union-attr]
-        error = asyncio.CancelledError() if copy.cancelled() else copy.exception()
-        if flight.store is not None and not copy.cancelled() and (error is None or not is_silence(error)):
-            flight.store.is_reached = True
-        if flight.done:
-            pass
-        elif error is None:
-            self._pace.succeeded()
-            if flight.store is not None:
-                flight.store.has_answered = True
-                self.durations.note(flight.call.size, now - began, flight.count)  # type: ignore[union-attr]
-            later = flight.batch.takes_later or flight.store is None
-            self._finish(flight, copy.result() if later else flight.call.made_of(copy.result()))  # type: ignore[union-attr]
-        elif copy.cancelled() or flight.store is None:
-            self._finish(flight, error)
-        else:
-            self._failed(flight, flight.store, error, began, now)
-        self._start_waiting()
-
-    def _failed(self, flight: InFlight, store: Store, error: BaseException, began: float, now: float) -> None:
-        """Has the request made again, unless another copy is on its way, or it is no use."""
-        verdict, flight.error = verdict_of(error), error
-        if verdict == "slower":
-            self._pace.was_too_much(began, now, store.retries.pause(flight.attempts + 1, self._random))
-        if flight.copies and verdict != "final":
-            return
-        if flight.count > 1:
-            self._finish(flight, error)
-            return
-        flight.attempts += 1
-        if verdict == "renew":
-            flight.renewals += 1
-            if store.has_answered and flight.renewals <= _RENEWALS:
-                store.renew(flight.client)
-            else:
-                verdict = "final"
-        pause = store.retries.pause(flight.attempts, self._random)
-        waited = now - flight.first
-        if (
-            verdict == "final"
-            or flight.attempts > store.retries.most
-            or waited + pause > store.retries.patience
-        ):
-            self._finish(flight, error)
-            return
-        self._grounded(flight)
-        self._queue_in_time(flight, pause, now)
-
-    def _expect_first_word(self, flight: InFlight, store: Store) -> None:
-        """Has a store told of that gives no answer at first, and the request given up where it says nothing at all."""
-        if not store.has_answered:
-            self._loop.call_later(FIRST_WORD_SECONDS, self._tell_of_wait, flight, store)
-        if not store.is_reached:
-            self._loop.call_later(store.contact, self._end_silence, flight, store)
-
-    def _tell_of_wait(self, flight: InFlight, store: Store) -> None:
-        if flight.done or store.has_answered or store.is_told_of:
-            return
-        store.is_told_of = True
-        why = f": {in_short(flight.error)}" if flight.error is not None else ""
-        seconds = store.retries.patience if store.is_reached else store.contact
-        _LOG.warning(
-            "%s has given no answer yet, and is asked for %.0f s in all (is the endpoint right?)%s",
-            store.root, seconds, why,
-        )  # fmt: skip
-
-    def _end_silence(self, flight: InFlight, store: Store) -> None:
-        if not flight.done and not store.is_reached:
-            silent = TimeoutError(f"it has not answered within {store.contact:.0f} s")
-            self._finish(flight, flight.error or silent)
-            self._start_waiting()
-
-    def _finish(self, flight: InFlight, answer: Any) -> None:
-        flight.done = True
-        self._grounded(flight)
-        for copy in list(flight.copies):
-            copy.cancel()
-        batch = flight.batch
-        batch.answers[flight.number] = answer
-        batch.left -= 1
-        if not batch.left:
-            self._batches.discard(batch)
-            batch.done.set_result(batch.answers)
-
-    def _grounded(self, flight: InFlight) -> None:
-        self._flying.pop(flight, None)
-        if flight.hedged:
-            flight.hedged = False
-            self._hedges -= 1
-
-    def _leave(self, batch: Batch, cancel: bool) -> None:
-        """Cancels requests of which nobody wants to know more, or that have not even begun."""
-        if not batch.in_flight:
-            batch.done.cancel()
-        for flight in batch.in_flight if cancel else ():
-            if not flight.done:
-                self._finish(flight, None)
-
-    # ---- late ones ---------------------------------------------------------------------------------------
-
-    def _look(self) -> None:
-        """Makes requests that are late a second time: whichever copy comes first is the answer."""
-        if self._ended:
-            return
-        now, soonest, least = self._loop.time(), 1.0, STALLED if self._pace.is_cut else 0.0
-        for flight in list(self._flying):
-            if flight.hedged or flight.store is None or flight.store.budget is not None:
-                continue
-            left = flight.began + max(least, self.durations.long(flight.call.size, flight.count)) - now  # type: ignore[union-attr]
-            if left > 0:
-                soonest = min(soonest, left)
-            elif self._hedges <= self._pace.in_flight // _HEDGED and self._pace.may_start(now):
-                flight.hedged = True
-                self._hedges += 1
-                self.hedged += 1
-                self._start(flight, now)
-        self._looking = bool(self._flying)
-        if self._looking:
-            self._loop.call_later(max(_LEAST_LOOK, soonest / 2), self._look)
+    def _leave_place(self, size: int, count: int, asked: asyncio.Future[Any]) -> None:
+        self._count(size, count, -1)
+        self._give_places()
 
     # ---- its end -----------------------------------------------------------------------------------------
 
@@ -430,21 +342,18 @@ class Requests:
         asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
         until = time.monotonic() + _EXIT_SECONDS
         while len(self._loop.held) and time.monotonic() < until:
+            gc.collect()  # what was cancelled holds its futures, in circles
             let_go()
             time.sleep(0.001)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     async def _cancel_all(self) -> None:
-        copies = []
-        for batch in list(self._batches):
-            batch.done.cancel()
-            for flight in batch.in_flight:
-                flight.done = True
-                copies += list(flight.copies)
-        for copy in copies:
-            copy.cancel()
-        await asyncio.gather(*copies, return_exceptions=True)
+        running = list(self._running.values())
+        for answers in running:
+            answers.cancel()
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*running, *tasks, return_exceptions=True)
 
 
 def _given_up() -> ConnectionAbortedError:

@@ -221,6 +221,7 @@ class Store:
         self.has_answered = False  # as it was asked
         self.is_reached = False  # it has said something, be it an error
         self.is_told_of = False  # that there is no answer
+        self.error: BaseException | None = None  # of the last attempt that failed
         self.speed: LinkSpeed = LinkSpeed()
         self._retry_config = retry_config
         self._making = Locked()
