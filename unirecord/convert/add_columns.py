@@ -126,9 +126,6 @@ def _taken(values: Sequence[Any], places: Rows) -> Any:
 class ColumnSource(Source):
     """The new columns of each part of a snapshot, a unit each; rows that have been deleted get blank values."""
 
-    schema: Schema
-    units: Sequence[Unit]
-
     snapshot: Snapshot
 
     kind: ClassVar[str] = "columns"
@@ -144,9 +141,9 @@ class ColumnSource(Source):
 
     def look_through(self, options: Options, progress: Any) -> None:
         """A unit for each part."""
-        self.schema = self._made
+        self.schema: Schema = self._made
         starts = np.cumsum([0, *(part.rows for part in self.snapshot.parts)]).tolist()
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(part.path, start, part.rows)
             for part, start in zip(self.snapshot.parts, starts, strict=False)
         ]

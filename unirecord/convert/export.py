@@ -93,7 +93,6 @@ class Exporting:
     ``notes``: what becomes of values. ``said``: what of them lies, or is called, otherwise than the rows say.
     """
 
-    notes: list[str]
     said: Sequence[str] = ()
 
     def __init__(
@@ -122,7 +121,7 @@ class Exporting:
         try:
             self.rows: UniRecordDataset[dict[str, Any]] = whole if limit is None else whole.take(limit)
             chosen = [whole.schema[name] for name in whole.column_names]
-            self.notes = self.sink.check(chosen, whole.metadata)
+            self.notes: list[str] = self.sink.check(chosen, whole.metadata)
         except BaseException:
             whole.close()
             raise

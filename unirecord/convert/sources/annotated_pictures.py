@@ -32,8 +32,6 @@ class PicturePair(NamedTuple):
 class AnnotatedPictures(Source):
     """A folder in which each picture has a file that says what is on it."""
 
-    units: Sequence[Unit]
-
     item: ClassVar[str] = "picture"
     path_column: ClassVar[str | None] = "path"
     reads: ClassVar[str] = "a folder"
@@ -61,7 +59,7 @@ class AnnotatedPictures(Source):
 
     def make_units(self) -> None:
         """Cut the pairs into ranges."""
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(
                 f"{self.path}/{utf8_name(self.pairs[i].picture)}", i, min(_UNIT_PICTURES, len(self.pairs) - i)
             )

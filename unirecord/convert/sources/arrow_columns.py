@@ -456,11 +456,6 @@ _REFUSED: Final[tuple[type[Exception], ...]] = (SchemaError, *RAISED["pyarrow"])
 class ArrowSource(Source):
     """A source whose rows come as Arrow record batches."""
 
-    schema: Schema
-
-    notes: list[str]
-    metadata: dict[str, Any] | None
-
     item: ClassVar[str] = "row"
     read_file: Callable[[str], bytes] | None = None
 
@@ -480,7 +475,7 @@ class ArrowSource(Source):
         names, changed = column_names([*fields.names, *more], self.path, options)
         self._said_elsewhere = dict(zip(more, names[len(fields.names) :], strict=True))
         names = names[: len(fields.names)]
-        self.left_out += changed
+        self.left_out.extend(changed)
         self._names = dict(zip(names, fields.names, strict=True))
         features = {**features_of(fields.metadata), **self.said_of_columns()}
         found: dict[str, Any] = {}
@@ -506,10 +501,10 @@ class ArrowSource(Source):
                 classes[name] = labels
             self._note(pa, name, fields.field(i).type, feature)
         found |= {self._said_elsewhere[name]: kind for name, kind in more.items()}
-        self.schema = options.schema(found)
+        self.schema: Schema = options.schema(found)
         if classes:
             first = classes.get("label") or next(iter(classes.values()))
-            self.metadata = {"classes": first}
+            self.metadata: dict[str, Any] | None = {"classes": first}
             if len(classes) > 1:
                 self.metadata["class_names"] = classes
 

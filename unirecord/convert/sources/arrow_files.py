@@ -29,8 +29,6 @@ _SPLIT: Final = "dataset_dict.json"
 class ArrowFiles(ArrowSource):
     """Arrow files of one schema: with a table of their batches (Feather), or streams, as `save_to_disk` writes them."""
 
-    units: Sequence[Unit]
-
     kind: ClassVar[str] = "arrow"
     about: ClassVar[str] = "Arrow or Feather files, or a saved Hugging Face dataset"
     any_names: ClassVar[bool] = True
@@ -54,7 +52,7 @@ class ArrowFiles(ArrowSource):
         self._files = self._saved() or self.files_to_read()
         refuse_split_files(self.path, [file.name for file in self._files])
         self._open: _ArrowFile | None = None
-        self.units = []
+        self.units: Sequence[Unit] = []
         nulls: dict[str, bool | None] = {}
         fields: Any = None
         sample: Any = None

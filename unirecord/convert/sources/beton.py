@@ -55,11 +55,6 @@ class _Field:
 class BetonFile(Source):
     """A .beton file. Pictures that were kept as JPEG stay such; those kept as pixels are arrays, or PNG beside JPEG."""
 
-    schema: Schema
-    units: Sequence[Unit]
-
-    notes: list[str]
-
     kind: ClassVar[str] = "ffcv"
     about: ClassVar[str] = "an FFCV file (.beton)"
     reads: ClassVar[str] = "a file"
@@ -71,7 +66,7 @@ class BetonFile(Source):
             self._size = file.seek(0, 2)
             self._read_header(file, options)
             names, changed = column_names([field.name for field in self._fields], self.path, options)
-            self.left_out += changed
+            self.left_out.extend(changed)
             self._by_column = dict(zip(names, range(len(names)), strict=True))
             self._allocations: tuple[Any, Any] | None = None
             modes, shapes = self._look(file, options, progress)
@@ -81,8 +76,8 @@ class BetonFile(Source):
             for name, i in self._by_column.items()
             if self._fields[i].dtype is not None or self._fields[i].kind not in (_ARRAY, _TENSOR)
         }
-        self.schema = options.schema(found)
-        self.units = [
+        self.schema: Schema = options.schema(found)
+        self.units: Sequence[Unit] = [
             Unit(f"{self.path}, rows from {i}", i, min(_UNIT_ROWS, self._rows - i))
             for i in range(0, self._rows, _UNIT_ROWS)
         ]

@@ -31,11 +31,6 @@ _META: Final = ("batches.meta", "meta", "batches.meta.txt", "fine_label_names.tx
 class CifarFiles(Source):
     """Files of CIFAR. ``image`` is uint8 [32, 32, 3]; ``label`` of CIFAR-100 is the fine one of its two."""
 
-    units: Sequence[Unit]
-    schema: Schema
-
-    metadata: dict[str, Any] | None
-
     kind: ClassVar[str] = "cifar"
     about: ClassVar[str] = "CIFAR-10 or CIFAR-100 files"
 
@@ -68,7 +63,7 @@ class CifarFiles(Source):
             )
         self._files = files
         self._fine = False
-        self.units = []
+        self.units: Sequence[Unit] = []
         for number, file in enumerate(files):
             images, _, _ = self._content(number)
             self.units.append(Unit(file.name, number, len(images)))
@@ -77,9 +72,9 @@ class CifarFiles(Source):
             types["coarse_label"] = "int32"
         classes = self._classes(os.path.dirname(files[0].path))
         if classes is not None:
-            self.metadata = {"classes": classes}
+            self.metadata: dict[str, Any] | None = {"classes": classes}
             types["label"] = self.classes_type("label", "int32", classes)
-        self.schema = apply_overrides(types, options.overrides)
+        self.schema: Schema = apply_overrides(types, options.overrides)
 
     def _content(self, number: int) -> tuple[Any, Any, Any]:
         """The images, labels and coarse labels of a file."""

@@ -46,13 +46,6 @@ class CocoFile(Source):
     metadata.
     """
 
-    units: Sequence[Unit]
-    schema: Schema
-
-    metadata: dict[str, Any] | None
-
-    classes: list[str]
-
     kind: ClassVar[str] = "coco"
     about: ClassVar[str] = "COCO annotations (JSON) with their pictures"
     item: ClassVar[str] = "picture"
@@ -85,9 +78,12 @@ class CocoFile(Source):
                 raise SchemaError(f'{self.path}: "categories", number {i}, has an id that is no number')
         categories = sorted(categories, key=lambda one: int(one["id"]))
         self._labels = {int(one["id"]): i for i, one in enumerate(categories)}
-        self.classes = [str(one["name"]) for one in categories]
+        self.classes: list[str] = [str(one["name"]) for one in categories]
         if self.classes:
-            self.metadata = {"classes": self.classes, "category_ids": list(self._labels)}
+            self.metadata: dict[str, Any] | None = {
+                "classes": self.classes,
+                "category_ids": list(self._labels),
+            }
         self.metadata = {**(self.metadata or {}), **self._said_of_all(content, categories)} or None
         self._of: dict[Any, list[dict[str, Any]]] = defaultdict(list)
         for annotation in annotations:
@@ -102,11 +98,11 @@ class CocoFile(Source):
             )
         self._folder = self._find_folder(options.get("pictures"))
         self.notes.append(f"pictures from {self._folder}; {many(len(annotations), 'annotation')}")
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(f"{self.path}, picture {i}", i, min(_UNIT_PICTURES, len(self._images) - i))
             for i in range(0, len(self._images), _UNIT_PICTURES)
         ]
-        self.schema = apply_overrides(self._types(annotations), options.overrides)
+        self.schema: Schema = apply_overrides(self._types(annotations), options.overrides)
 
     def _parsed(self) -> dict[str, Any]:
         with self.input.open() as file:
@@ -188,7 +184,7 @@ class CocoFile(Source):
             found[name] = key
         if len(keys) > _MOST_FIELDS:
             why = f"left out: more than {_MOST_FIELDS} make no columns"
-            self.left_out += [reduced(f"field {key!r} of {of}s", why) for key in keys[_MOST_FIELDS:]]
+            self.left_out.extend([reduced(f"field {key!r} of {of}s", why) for key in keys[_MOST_FIELDS:]])
         return found
 
     def _said_of_all(self, content: dict[str, Any], categories: list[dict[str, Any]]) -> dict[str, Any]:
@@ -201,7 +197,7 @@ class CocoFile(Source):
             said["categories"] = more
         large = sorted(key for key, value in said.items() if len(json.dumps(value)) > _MOST_SAID)
         why = "left out: it is too large for the metadata"
-        self.left_out += [reduced(f"{key!r} of the file", why) for key in large]
+        self.left_out.extend([reduced(f"{key!r} of the file", why) for key in large])
         return {
             key: value for key, value in said.items() if value not in (None, "", [], {}) and key not in large
         }

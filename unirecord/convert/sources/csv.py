@@ -150,7 +150,6 @@ class CsvFile:
     header: list[str]
     start: int
     lines: int
-    dialect: CsvDialect
 
     def __init__(self, file: InputPath, asked: CsvFormat) -> None:
         """Read the header. Raises `SchemaError` where there is none."""
@@ -163,7 +162,9 @@ class CsvFile:
     def _read_header(self) -> tuple[list[str], int, int]:
         """Return the names, and where the rows begin: the offset, and the lines before it."""
         start = text_start(self.file)
-        self.dialect = CsvDialect(self.asked.delimiter or self._delimiter(start), self.asked.quotes)
+        self.dialect: CsvDialect = CsvDialect(
+            self.asked.delimiter or self._delimiter(start), self.asked.quotes
+        )
         if self.asked.names is not None:
             self._refuse_named_twice(start, self.asked.names)
             return list(self.asked.names), start, 0
@@ -418,11 +419,6 @@ class CsvTable(TextFiles):
     Empty cells are null. A column is int64, uint64, float64 or bool when all its cells are, else string.
     """
 
-    units: Sequence[Unit]
-    schema: Schema
-
-    notes: list[str]
-
     kind: ClassVar[str] = "csv"
     about: ClassVar[str] = "CSV or TSV files"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
@@ -435,7 +431,7 @@ class CsvTable(TextFiles):
         self._files: list[CsvFile] = []
         # Of each file, in which of its cells each column of the first file is; None where it has not that column.
         self._places: list[list[int | None]] = []
-        self.units = []
+        self.units: Sequence[Unit] = []
         evidence: list[CellEvidence] = []
         rows = 0
         for file, tell in self.each_file(progress):
@@ -449,7 +445,7 @@ class CsvTable(TextFiles):
         every, changed = column_names(header, self.path, options)
         names = every[: len(self._files[0].header)]
         self._said_elsewhere = dict(zip(header[len(names) :], every[len(names) :], strict=True))
-        self.left_out += changed
+        self.left_out.extend(changed)
         if not rows:
             self.notes.append("there is no line below the header, so every type is string")
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
@@ -464,7 +460,7 @@ class CsvTable(TextFiles):
         )
         if self._exact and not self._leaves_out:
             self._refuse_rounded([i for i, name in enumerate(names) if name in self._exact], names)
-        self.schema = options.schema(found)
+        self.schema: Schema = options.schema(found)
         columns = {column.name: column for column in self.schema}
         self._of_cells = [columns.get(name) for name in names]
 

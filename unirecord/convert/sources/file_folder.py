@@ -35,12 +35,6 @@ class FileFolder(Source):
     their folders are called as; what lies beside them is left out, and named.
     """
 
-    units: Sequence[Unit]
-    schema: Schema
-
-    notes: list[str]
-    left_out: list[LeftOut]
-
     kind: ClassVar[str] = "files"
     about: ClassVar[str] = "a folder of any files"
     item: ClassVar[str] = "file"
@@ -54,7 +48,6 @@ class FileFolder(Source):
         FOLDERS_ARE_CLASSES,
     )
     takes_classes: ClassVar[bool] = True
-    metadata: dict[str, Any] | None
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
@@ -94,10 +87,10 @@ class FileFolder(Source):
             None if table is None else FileLabels(table, self._files, (self._column, "path"), options)
         )
         if self._labels is not None:
-            self.notes += self._labels.notes
-            self.left_out += self._labels.left_out
+            self.notes.extend(self._labels.notes)
+            self.left_out.extend(self._labels.left_out)
             self._files = [path for path in self._files if path in self._labels]
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(f"{self.path}/{utf8_name(self._files[i])}", i, min(_UNIT_FILES, len(self._files) - i))
             for i in range(0, len(self._files), _UNIT_FILES)
         ]
@@ -110,20 +103,22 @@ class FileFolder(Source):
             "path": "string",
         }
         said = {} if self._labels is None else self._labels.types
-        self.schema = apply_overrides({**columns, **said}, options.overrides)
+        self.schema: Schema = apply_overrides({**columns, **said}, options.overrides)
 
     def _leave_out_beside(self, media: list[str]) -> None:
         """What is no sound, film or page beside those that are."""
         taken = set(media)
-        self.left_out += [
-            LeftOut(
-                utf8_name(path),
-                "by name it is no sound, film or page; --from files has a row of each file",
-                expected=True,
-            )
-            for path in self._files
-            if path not in taken
-        ]
+        self.left_out.extend(
+            [
+                LeftOut(
+                    utf8_name(path),
+                    "by name it is no sound, film or page; --from files has a row of each file",
+                    expected=True,
+                )
+                for path in self._files
+                if path not in taken
+            ]
+        )
         clips = {Path(path).stem for path in media}
         lists = [
             path for path in self._files if path.lower().endswith(_TEXTS) and self._first_word(path) in clips
@@ -156,9 +151,9 @@ class FileFolder(Source):
             null = "?" if self._layout.flat else ""
             columns["label"] = self.classes_type("label", f"int32{null}", self._classes)
             columns["class"] = f"string{null}"
-            self.metadata = {"classes": self._classes}
+            self.metadata: dict[str, Any] | None = {"classes": self._classes}
             self.notes.append(f"{many(len(self._classes), 'class')}: {some(self._classes)}")
-        self.notes += self._layout.notes()
+        self.notes.extend(self._layout.notes())
         return columns
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:

@@ -52,10 +52,6 @@ class GivenRecords(Source):
     become arrays, and PIL pictures uint8 arrays of their pixels.
     """
 
-    units: Sequence[Unit]
-    schema: Schema
-    metadata: dict[str, Any] | None
-
     kind: ClassVar[str] = "records"
     about: ClassVar[str] = "records of a program"
 
@@ -76,7 +72,7 @@ class GivenRecords(Source):
         if hasattr(given, "__getitem__") and hasattr(given, "__len__") and not isinstance(given, Mapping):
             rows = len(given)
             first = self._first(given[i] for i in range(rows))
-            self.units = [
+            self.units: Sequence[Unit] = [
                 Unit(f"{self.path}, items from {start}", start, min(_UNIT_ROWS, rows - start))
                 for start in range(0, rows, _UNIT_ROWS)
             ]
@@ -94,10 +90,10 @@ class GivenRecords(Source):
         if not first and not options.overrides:
             raise SchemaError(f"{self.path} gives no records, so there are no types to find; pass schema=")
         found = infer_schema(first).to_spec() if first else dict(options.overrides)
-        self.schema = apply_overrides(found, options.overrides)
+        self.schema: Schema = apply_overrides(found, options.overrides)
         classes = getattr(given, "classes", None)  # torchvision
         if isinstance(classes, list | tuple) and all(isinstance(c, str) for c in classes):
-            self.metadata = {"classes": list(classes)}
+            self.metadata: dict[str, Any] | None = {"classes": list(classes)}
             self._name_classes(list(classes))
 
     def _name_classes(self, classes: list[str]) -> None:
@@ -228,9 +224,6 @@ def _is_hugging_face(given: Any) -> bool:
 class GivenTable(ArrowSource):
     """A table that a program holds. A pandas index is no column; a float NaN stays NaN and is no null."""
 
-    read_file: Callable[[str], bytes] | None
-    units: Sequence[Unit]
-
     kind: ClassVar[str] = "table"
     about: ClassVar[str] = "a DataFrame, an Arrow table or a Hugging Face dataset"
 
@@ -245,17 +238,17 @@ class GivenTable(ArrowSource):
         if _is_hugging_face(self._given):
             chosen = (getattr(self._given, "format", None) or {}).get("columns")  # by set_format
             self._rows_as_arrow = self._given.with_format("arrow", columns=chosen)
-            self.read_file = _read_file
+            self.read_file: Callable[[str], bytes] | None = _read_file
             rows = self._given.num_rows
             sample = self._piece(0, min(1000, rows))
             fields = sample.schema
             nulls = {name: self._has_nulls(name) for name in fields.names}
         else:
             self._table, said = _arrow_table(self._given)
-            self.left_out += said
+            self.left_out.extend(said)
             sample, fields, rows = self._table, self._table.schema, self._table.num_rows
             nulls = {name: bool(self._table.column(i).null_count) for i, name in enumerate(fields.names)}
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(
                 f"{self.path}, rows from {start}",
                 (start, min(_TABLE_UNIT_ROWS, rows - start)),
@@ -298,8 +291,6 @@ class GivenTables(ArrowSource):
     Columns and types are those of the first; what its types do not hold exactly in another is an error.
     """
 
-    units: Sequence[Unit]
-
     kind: ClassVar[str] = "tables"
     about: ClassVar[str] = "DataFrames or Arrow tables, one after the other"
 
@@ -311,14 +302,14 @@ class GivenTables(ArrowSource):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Find the types of the first table."""
         self._table, said = _arrow_table(self._first)
-        self.left_out += said
+        self.left_out.extend(said)
         fields = self._table.schema
         nulls = {
             field.name: bool(self._table.column(i).null_count) or _may_be_null(field)
             for i, field in enumerate(fields)
         }
         self.read_once = True
-        self.units = [Unit(self.path, None, None)]
+        self.units: Sequence[Unit] = [Unit(self.path, None, None)]
         self.choose_columns(fields, self._table, nulls, options)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -48,12 +48,6 @@ class Hdf5File(Source):
     Several files have the same datasets, and what is said of these is what the first says.
     """
 
-    schema: Schema
-    units: Sequence[Unit]
-
-    notes: list[str]
-    metadata: dict[str, Any] | None
-
     kind: ClassVar[str] = "hdf5"
     about: ClassVar[str] = "HDF5 files"
     suffixes: ClassVar[tuple[str, ...]] = (".h5", ".hdf5", ".he5", ".nc", ".nc4")
@@ -74,12 +68,12 @@ class Hdf5File(Source):
         """Read what the files say of their datasets."""
         self._files = self.files_to_read()
         refuse_split_files(self.path, [file.name for file in self._files])
-        self.units = []
+        self.units: Sequence[Unit] = []
         rows = width = 0
         for number, file in enumerate(self._files):
             types, many, row_bytes = self._look(number, options)
             if number == 0:
-                self.schema = options.schema(self._said_by_first)
+                self.schema: Schema = options.schema(self._said_by_first)
                 first = types
             elif types != first:
                 raise SchemaError(
@@ -114,7 +108,7 @@ class Hdf5File(Source):
         chunks: dict[str, Any] = {}
         with self._opened(number) as file:
             self._guard(lambda: file.visititems(take), path)
-            self.left_out += self._guard(lambda: _links(h5py, file), path)
+            self.left_out.extend(self._guard(lambda: _links(h5py, file), path))
             of_file = self._guard(lambda: plain_attributes(file.attrs), path)
             for name, *_ in found:
                 chunks[name] = self._guard(lambda name=name: file[name].chunks, path)
@@ -124,7 +118,7 @@ class Hdf5File(Source):
         scalars = [name for name, _, shape, _ in found if not shape]
         if len(scalars) == len(found):
             raise SchemaError(f"{path} holds no datasets with rows")
-        self.left_out += [reduced(f"dataset {name!r}", "a single value, left out") for name in scalars]
+        self.left_out.extend([reduced(f"dataset {name!r}", "a single value, left out") for name in scalars])
         found = [one for one in found if one[2]]
         names, changed = column_names([name for name, *_ in found], path, options)
         arrays = dict(zip(names, found, strict=True))
@@ -146,10 +140,10 @@ class Hdf5File(Source):
                 )
                 for column, spec in types.items()
             }
-            self.left_out += changed
-            self.left_out += said_of_attributes({c: attributes[name] for c, name in self._names.items()})
-            self.metadata = {"attributes": of_file[0]} if of_file[0] else None
-            self.left_out += said_of_attributes({"the file": ({}, of_file[1])})
+            self.left_out.extend(changed)
+            self.left_out.extend(said_of_attributes({c: attributes[name] for c, name in self._names.items()}))
+            self.metadata: dict[str, Any] | None = {"attributes": of_file[0]} if of_file[0] else None
+            self.left_out.extend(said_of_attributes({"the file": ({}, of_file[1])}))
         width = sum(one[1].itemsize * int(np.prod(one[2][1:], dtype=np.int64)) for one in arrays.values())
         return types, next(iter(arrays.values()))[2][0], width
 

@@ -50,11 +50,6 @@ class _Array:
 class IdxFiles(Source):
     """``train-images-idx3-ubyte`` and ``train-labels-idx1-ubyte`` (or one file of either kind), also compressed."""
 
-    schema: Schema
-    units: Sequence[Unit]
-
-    notes: list[str]
-
     kind: ClassVar[str] = "idx"
     about: ClassVar[str] = "IDX files (MNIST)"
 
@@ -81,16 +76,16 @@ class IdxFiles(Source):
                     f"has {first.shape[0]:,}"
                 )
         names, changed = column_names([array.name for array in self._arrays], self.path, options)
-        self.left_out += changed
+        self.left_out.extend(changed)
         self._names = names
         types: dict[str, Any] = {}
         for name, array in zip(names, self._arrays, strict=True):
             kind = array.dtype.newbyteorder("<").name
             types[name] = {"type": kind, "shape": list(array.shape[1:])} if array.shape[1:] else kind
-        self.schema = options.schema(types)
+        self.schema: Schema = options.schema(types)
         rows = first.shape[0]
         step = max(1, _UNIT_BYTES // max(1, sum(array.row_bytes for array in self._arrays)))
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(f"{self.path}, rows from {i}", i, min(step, rows - i)) for i in range(0, rows, step)
         ]
 

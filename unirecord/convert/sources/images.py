@@ -205,15 +205,6 @@ class ImageFolder(Source):
     label the class's number in natural order (2 before 10). A flat folder gives no ``label`` and no ``class``.
     """
 
-    units: Sequence[Unit]
-    schema: Schema
-
-    metadata: dict[str, Any] | None
-    notes: list[str]
-    left_out: list[LeftOut]
-
-    classes: list[str]
-
     kind: ClassVar[str] = "images"
     reads_ahead = True
     about: ClassVar[str] = "a folder of pictures (in class folders or flat)"
@@ -258,22 +249,22 @@ class ImageFolder(Source):
         splits = {name: i for i, name in enumerate(layout.splits)}
         classes = {name: i for i, name in enumerate(layout.classes)}
         self._files = sorted(found, key=lambda path: (*_number(layout.place(path), splits, classes), path))
-        self.units = self._ranges()
-        self.classes = [utf8_name(name) for name in layout.classes]
+        self.units: Sequence[Unit] = self._ranges()
+        self.classes: list[str] = [utf8_name(name) for name in layout.classes]
         if options.classes is not None:
             self.classes = same_classes(self.path, self.classes, options.classes)
         columns: dict[str, Any] = {"image": bytes_of(found)}
         if layout.splits:
             columns["split"] = "string"
         if layout.classes:
-            self.metadata = {"classes": self.classes}
+            self.metadata: dict[str, Any] | None = {"classes": self.classes}
             null = "?" if layout.flat else ""
             columns["label"] = self.classes_type("label", f"int32{null}", self.classes)
             columns["class"] = f"string{null}"
             self.notes.append(f"{many(len(self.classes), 'class')}: {some(self.classes)}")
         columns |= {"path": "string", "width": "int32", "height": "int32"}
-        self.notes += layout.notes()
-        self.schema = apply_overrides(columns, options.overrides)
+        self.notes.extend(layout.notes())
+        self.schema: Schema = apply_overrides(columns, options.overrides)
 
     def _ranges(self) -> list[Unit]:
         return [
@@ -288,9 +279,9 @@ class ImageFolder(Source):
                 f"{self.path}: --classes-from numbers class folders, but {table.name} says the labels"
             )
         self._labels = labels = FileLabels(table, found, _OWN, options, "picture")
-        self.notes += labels.notes
+        self.notes.extend(labels.notes)
         others = [one for one in self.left_out if not is_label_file(self.input, one.name, table)]
-        self.left_out = others + labels.left_out
+        self.left_out: list[LeftOut] = others + labels.left_out
         self._files = sorted((path for path in found if path in labels), key=natural_order)
         self.units = self._ranges()
         self.classes = []

@@ -241,11 +241,6 @@ _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers`
 class JsonLines(TextFiles):
     """Files with one JSON object a line. A key that is missing means null, as ``null`` does."""
 
-    schema: Schema
-
-    units: Sequence[Unit]
-    notes: list[str]
-
     kind: ClassVar[str] = "jsonl"
     about: ClassVar[str] = "JSON Lines files"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
@@ -258,7 +253,7 @@ class JsonLines(TextFiles):
         self._kept: dict[tuple[int, int], ArrowLines] = {}
         self._keeps = _KEPT_BYTES if options.threads == 1 else 0  # other processes would not have it
         evidence: dict[str, _KeyEvidence] = {}
-        self.units = []
+        self.units: Sequence[Unit] = []
         row, self._unread = 0, 0
         for file, tell in self.each_file(progress):
             self._files.append(file)
@@ -270,7 +265,7 @@ class JsonLines(TextFiles):
         every, changed = column_names([*self._keys, *self._partitions.types], path, options)
         names, elsewhere = every[: len(self._keys)], every[len(self._keys) :]
         self._said_elsewhere = dict(zip(self._partitions.types, elsewhere, strict=True))
-        self.left_out += changed
+        self.left_out.extend(changed)
         types: dict[str, Any] = {}
         for name, column in zip(names, evidence.values(), strict=True):
             column.missing = column.missing or column.seen < row - self._unread
@@ -281,7 +276,7 @@ class JsonLines(TextFiles):
                     raise
                 types[name] = "object"
         types |= {self._said_elsewhere[name]: kind for name, kind in self._partitions.types.items()}
-        self.schema = options.schema(types)
+        self.schema: Schema = options.schema(types)
         every_type = apply_overrides(types, fixed)
         self._of_keys = Schema(every_type[name] for name in names)
 

@@ -23,8 +23,6 @@ _VERSIONS: Final = "_versions"
 class LanceDataset(ArrowSource):
     """A folder that Lance wrote; rows that were deleted are not there."""
 
-    units: Sequence[Unit]
-
     kind: ClassVar[str] = "lance"
     about: ClassVar[str] = "a Lance dataset"
     reads: ClassVar[str] = "a folder"
@@ -50,7 +48,7 @@ class LanceDataset(ArrowSource):
             dataset = self._opened()
             self._version = dataset.version
             fragments = list(dataset.get_fragments())
-        self.units = []
+        self.units: Sequence[Unit] = []
         row = 0
         for fragment in fragments:
             name = f"{self.path}, fragment {fragment.fragment_id}"

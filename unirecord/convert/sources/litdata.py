@@ -256,11 +256,6 @@ class _Piece(NamedTuple):
 class LitDataChunks(Source):
     """A folder with ``index.json`` and chunks. The leaves of an item are columns, called by where they are in it."""
 
-    units: Sequence[Unit]
-    schema: Schema
-
-    notes: list[str]
-
     kind: ClassVar[str] = "litdata"
     about: ClassVar[str] = "LitData chunks"
     reads: ClassVar[str] = "a folder"
@@ -287,7 +282,7 @@ class LitDataChunks(Source):
             raise SchemaError(f"{name} is no index of LitData chunks: it lists none")
         self._read_config(name, config, options)
         self._files = [self._file(name, one) for one in chunks]
-        self.units = []
+        self.units: Sequence[Unit] = []
         row = looked = 0
         for number, (file, one) in enumerate(zip(self._files, chunks, strict=True)):
             file.packed = file.head(4) == _ZSTD
@@ -309,7 +304,7 @@ class LitDataChunks(Source):
             if progress is not None:
                 progress(number + 1, len(self._files))
         names, changed = column_names([leaf.name for leaf in self._leaves], self.path, options)
-        self.left_out += changed
+        self.left_out.extend(changed)
         self._by_column = {column: i for i, column in enumerate(names)}
         if looked < row and any(leaf.is_array and leaf.is_looked_at for leaf in self._leaves):
             self.notes.append(f"the types are those of {many(looked, 'item')}; --schema replaces them")
@@ -317,7 +312,7 @@ class LitDataChunks(Source):
         if kept:
             self.notes.append(f"{', '.join(kept)}: pickles, written as they are")
         types = {column: self._leaves[i].spec() for column, i in self._by_column.items()}
-        self.schema = options.schema(types)
+        self.schema: Schema = options.schema(types)
 
     def _read_config(self, name: str, config: dict[str, Any], options: Options) -> None:
         loader, formats = config.get("item_loader"), config.get("data_format")

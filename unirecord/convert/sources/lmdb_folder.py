@@ -29,9 +29,6 @@ _FILE: Final = "data.mdb"
 class LmdbFolder(Source):
     """An LMDB database: ``key`` and ``value`` as bytes. What a value holds, only the program that wrote it knows."""
 
-    units: Sequence[Unit]
-    schema: Schema
-
     kind: ClassVar[str] = "lmdb"
     about: ClassVar[str] = "an LMDB database"
     suffixes: ClassVar[tuple[str, ...]] = (".mdb", ".lmdb")
@@ -73,8 +70,8 @@ class LmdbFolder(Source):
         if not units:
             raise SchemaError(f"{self.path} holds no entries")
         self._refuse_databases()
-        self.units = units
-        self.schema = apply_overrides({"key": "bytes", "value": "bytes"}, options.overrides)
+        self.units: Sequence[Unit] = units
+        self.schema: Schema = apply_overrides({"key": "bytes", "value": "bytes"}, options.overrides)
 
     def _refuse_databases(self) -> None:
         """Refuse entries that are databases of their own: what is there under their names is where they lie."""

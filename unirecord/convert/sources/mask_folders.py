@@ -28,10 +28,6 @@ class MaskFolders(AnnotatedPictures):
     A picture without a mask has null; ``split`` is the folder above, or the one below.
     """
 
-    pairs: list[PicturePair]
-    schema: Schema
-    left_out: list[LeftOut]
-
     kind: ClassVar[str] = "masks"
     about: ClassVar[str] = "pictures with masks of the same names"
     pixel_columns: ClassVar[tuple[str, ...]] = ("mask",)
@@ -62,7 +58,7 @@ class MaskFolders(AnnotatedPictures):
                 masks[_key(path, place)] = path
             else:
                 pictures.append(path)
-        self.pairs = []
+        self.pairs: list[PicturePair] = []
         for path in sorted(pictures, key=natural_order):
             place = _place(path)
             assert place is not None
@@ -70,7 +66,7 @@ class MaskFolders(AnnotatedPictures):
             beside = folders[place + 1] if place + 2 < len(folders) else folders[place - 1] if place else None
             mask = masks.pop(_key(path, place), None)
             self.pairs.append(PicturePair(path, mask, None if beside is None else utf8_name(beside)))
-        self.left_out += [LeftOut(utf8_name(path), "no picture has its name") for path in masks.values()]
+        self.left_out.extend([LeftOut(utf8_name(path), "no picture has its name") for path in masks.values()])
         paired = [pair.annotations for pair in self.pairs if pair.annotations is not None]
         if not paired:
             raise SchemaError(
@@ -80,7 +76,7 @@ class MaskFolders(AnnotatedPictures):
             self.notes.append(f"{many(len(self.pairs) - len(paired), 'picture', 'have')} no mask: null")
         mask_type = bytes_of(paired)
         types = {**self.columns_of_pictures(), "mask": {**mask_type, "type": "bytes?"}}
-        self.schema = apply_overrides(types, options.overrides)
+        self.schema: Schema = apply_overrides(types, options.overrides)
         self.make_units()
 
     def said(self, pair: PicturePair) -> dict[str, Any]:

@@ -294,11 +294,6 @@ class _Shard:
 class MdsShards(Source):
     """A folder that MosaicML's `MDSWriter` wrote, or shards alone. Pickles stay bytes."""
 
-    schema: Schema
-
-    units: Sequence[Unit]
-    notes: list[str]
-
     kind: ClassVar[str] = "mds"
     reads_ahead = True
     about: ClassVar[str] = "MosaicML MDS shards"
@@ -320,7 +315,7 @@ class MdsShards(Source):
             self._indexed() if self.input.is_folder else self._alone(self.input.files(self.suffixes))
         )
         columns: Columns | None = None
-        self.units = []
+        self.units: Sequence[Unit] = []
         row = looked = 0
         for number, shard in enumerate(self._shards):
             _check_hash(shard)
@@ -351,20 +346,24 @@ class MdsShards(Source):
         if not row:
             raise SchemaError(f"{self.path} holds no samples")
         names, changed = column_names([field.name for field in self._fields], self.path, options)
-        self.left_out += changed
+        self.left_out.extend(changed)
         self._by_column = {name: i for i, name in enumerate(names)}
         if looked < row and any(field.is_open for field in self._fields):
             self.notes.append(f"the types are those of {many(looked, 'sample')}; --schema replaces them")
         kept = [field.name for field in self._fields if field.encoding == "pkl"]
         if kept:
             self.notes.append(f"{', '.join(kept)}: pickles, written as they are")
-        self.left_out += [
-            reduced(f"field {field.name!r}", "a list of pictures is written as the bytes that it is kept as")
-            for field in self._fields
-            if field.encoding == "list[pil]"
-        ]
+        self.left_out.extend(
+            [
+                reduced(
+                    f"field {field.name!r}", "a list of pictures is written as the bytes that it is kept as"
+                )
+                for field in self._fields
+                if field.encoding == "list[pil]"
+            ]
+        )
         found_types = wanted_types(names, lambda name: self._fields[self._by_column[name]].spec(), options)
-        self.schema = options.schema(found_types)
+        self.schema: Schema = options.schema(found_types)
 
     def _indexed(self) -> list[_Shard]:
         """The shards that the folder's index lists; without one, those that lie there."""

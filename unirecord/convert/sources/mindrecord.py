@@ -138,11 +138,6 @@ _TYPES: Final = ("int32", "int64", "float32", "float64", "string", "bytes")
 class MindRecordFiles(Source):
     """A set of MindRecord files, in the order of its shards; given one file, the whole set that it names."""
 
-    units: Sequence[Unit]
-    indexed: Sequence[str]
-
-    schema: Schema
-
     kind: ClassVar[str] = "mindrecord"
     reads_ahead = True
     about: ClassVar[str] = "MindRecord files"
@@ -164,7 +159,7 @@ class MindRecordFiles(Source):
         self._files = self._whole_set(given[0]) if self.input.is_file else given
         self._headers = [_read_header(file) for file in self._files]
         first = self._headers[0]
-        self.units = []
+        self.units: Sequence[Unit] = []
         row = 0
         for number, (file, header) in enumerate(zip(self._files, self._headers, strict=True)):
             for what, mine, its in (
@@ -184,10 +179,10 @@ class MindRecordFiles(Source):
             if progress is not None:
                 progress(number + 1, len(self._files))
         self._first = first
-        self.indexed = first.indexed
+        self.indexed: Sequence[str] = first.indexed
         if len(self._files) > 1 and self.input.is_file:
             self.notes.append(f"all {many(len(self._files), 'file')} of the set are read")
-        self.schema = options.schema(first.types)
+        self.schema: Schema = options.schema(first.types)
 
     def _whole_set(self, file: InputPath) -> list[InputPath]:
         """The files that the header lists, when this one is among them; else it alone, which was renamed."""

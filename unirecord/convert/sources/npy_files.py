@@ -301,11 +301,6 @@ _Places = dict[str, tuple[int, tuple[str, ...]]]
 class NpyFiles(Source):
     """Arrays of one length. A structured array has a column per field. Nothing is unpickled."""
 
-    schema: Schema
-    units: Sequence[Unit]
-
-    notes: list[str]
-
     kind: ClassVar[str] = "npy"
     about: ClassVar[str] = "NumPy files (.npy, .npz)"
     suffixes: ClassVar[tuple[str, ...]] = (".npy", ".npz")
@@ -343,13 +338,13 @@ class NpyFiles(Source):
         if len(tables) > 1:
             refuse_split_files(self.path, [name for name, _ in tables])
         self._tables: list[tuple[_Arrays, _Places]] = []
-        self.units = []
+        self.units: Sequence[Unit] = []
         rows = claimed = 0
         for name, arrays in tables:
             types, length, width = self._take(name, arrays, options)
             if len(self._tables) == 1:
                 first, found = name, types
-                self.schema = options.schema(types)
+                self.schema: Schema = options.schema(types)
             elif types != found:
                 raise SchemaError(f"{name} has {_shown(types)}, but {first} has {_shown(found)}; {_APART}")
             rows, claimed = rows + length, max(claimed, width)
@@ -368,7 +363,7 @@ class NpyFiles(Source):
         kept = equally_long({column: one.length for column, one in arrays.items()}, options, name)
         fields = [(i, *one) for i, column in enumerate(kept) for one in arrays[column].types(column)]
         names, changed = column_names([field[1] for field in fields], name, options)
-        self.left_out += changed if not self._tables else []
+        self.left_out.extend(changed if not self._tables else [])
         named = dict(zip(names, fields, strict=True))
         types = wanted_types(names, lambda column: named[column][3](), options)
         places = {column: (named[column][0], named[column][2]) for column in types}

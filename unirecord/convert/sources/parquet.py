@@ -80,8 +80,6 @@ _SAMPLE_ROWS: Final = 1_000
 class ParquetFiles(ArrowSource):
     """Parquet files of one schema, by pyarrow."""
 
-    units: Sequence[Unit]
-
     kind: ClassVar[str] = "parquet"
     about: ClassVar[str] = "Parquet files"
     any_names: ClassVar[bool] = True
@@ -105,7 +103,7 @@ class ParquetFiles(ArrowSource):
         self._files = self.files_to_read()
         refuse_split_files(self.path, [file.name for file in self._files])
         self._open: tuple[int, Any] | None = None
-        self.units = []
+        self.units: Sequence[Unit] = []
         nulls: dict[str, bool | None] = {}
         fields: Any = None
         row = 0

@@ -479,7 +479,6 @@ class Source(ABC):
     relative_columns: ClassVar[
         tuple[str, ...]
     ] = ()  # columns that tell them as parts of width and height: right in any size, wrong where pictures are turned
-    path: str
     schema: Schema
     units: Sequence[Unit]
     metadata: dict[str, Any] | None = None
@@ -506,7 +505,7 @@ class Source(ABC):
     def __init__(self, source: InputPath, options: Options, progress: Progress | None = None) -> None:
         """Look through ``source``; ``progress`` is told how far it is. Raises `SchemaError` about its content."""
         self.input = source
-        self.path = source.name
+        self.path: str = source.name
         self.asked = options.told()
         self.left_out: list[LeftOut] = []
         self.notes: list[str] = list(source.notes)

@@ -32,11 +32,6 @@ _UNIT_ROWS: Final = (64, 1 << 16)
 class StoredDataset(Source):
     """A dataset of UniRecord, a directory or one part, with its metadata, annotations and codecs."""
 
-    indexed: Sequence[str]
-    units: Sequence[Unit]
-
-    schema: Schema
-
     kind: ClassVar[str] = "unirecord"
     about: ClassVar[str] = "a UniRecord dataset"
     reads: ClassVar[str] = "a directory with manifest.json and parts, or a part"
@@ -66,10 +61,10 @@ class StoredDataset(Source):
         found = parts.snapshot
         self._identity = found.identity
         self.metadata: Any = found.metadata
-        self.indexed = found.index
-        self.schema = options.schema({column.name: column for column in _with_codecs(parts)})
+        self.indexed: Sequence[str] = found.index
+        self.schema: Schema = options.schema({column.name: column for column in _with_codecs(parts)})
         step, rows = rows_at_once(parts, _UNIT_BYTES), found.rows - found.deleted
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(f"{self.path}, rows from {start:,}", (start, found.identity), min(step, rows - start))
             for start in range(0, rows, step)
         ]

@@ -209,8 +209,6 @@ def _parsed_records(data: bytes, dialect: CsvDialect) -> int:
 class TextFiles(Source):
     """A text file, or a folder or pattern of them. ``place`` of a unit: the number of the file, and a `BlockPlace`."""
 
-    units: Sequence[Unit]
-
     any_names: ClassVar[bool] = True
     reads: ClassVar[str] = "a file, or a folder of them"
 
@@ -243,7 +241,7 @@ class TextFiles(Source):
             last = units[-1]
             number, place = last.place
             units[-1] = Unit(last.name, (number, place._replace(size=None)), last.rows)
-        self.units = [*self.units, *units]
+        self.units: Sequence[Unit] = [*self.units, *units]
 
 
 # Text files as records: a row per line.
@@ -251,9 +249,6 @@ class TextFiles(Source):
 
 class TextLines(TextFiles):
     """UTF-8 text, a row per line without its end; empty lines are rows, too. Folders are read so when that is asked."""
-
-    units: Sequence[Unit]
-    schema: Schema
 
     kind: ClassVar[str] = "text"
     about: ClassVar[str] = "a text file (a row per line)"
@@ -268,13 +263,13 @@ class TextLines(TextFiles):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Count the lines."""
         self._files: list[InputPath] = []
-        self.units = []
+        self.units: Sequence[Unit] = []
         for file, tell in self.each_file(progress):
             self._files.append(file)
             self._look_through_file(file, len(self._files) - 1, tell)
         if not self.units:
             raise SchemaError(f"{self.path} is empty")
-        self.schema = apply_overrides({"text": "text"}, options.overrides)
+        self.schema: Schema = apply_overrides({"text": "text"}, options.overrides)
 
     def _look_through_file(self, file: InputPath, number: int, progress: Progress | None) -> None:
         total, line = file.size(), 0

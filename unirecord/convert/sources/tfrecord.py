@@ -385,11 +385,6 @@ class ExampleRecords(Source):
     Types are those of the first records of each file. ``--schema record=bytes`` keeps Examples as they are, too.
     """
 
-    units: Sequence[Unit]
-    schema: Schema
-
-    notes: list[str]
-
     @abstractmethod
     def record_files(self) -> list[InputPath]:
         """The files, in order."""
@@ -406,7 +401,7 @@ class ExampleRecords(Source):
         """Find where all records lie, and look at the content of some."""
         self._files = self.record_files()
         refuse_split_files(self.path, [file.name for file in self._files])
-        self.units = []
+        self.units: Sequence[Unit] = []
         self._takes_all = options.wanted is None
         evidence: dict[str, FeatureEvidence] = {}
         seen = row = 0
@@ -433,11 +428,11 @@ class ExampleRecords(Source):
         found = {_RAW: "bytes"} if self._raw else self._types(evidence, seen, options)
         if sampled and not self._raw:
             self.notes.append(f"the types are those of {many(seen, 'record')}; --schema replaces them")
-        self.schema = options.schema(found)
+        self.schema: Schema = options.schema(found)
 
     def _types(self, evidence: dict[str, FeatureEvidence], seen: int, options: Options) -> dict[str, Any]:
         names, changed = column_names(sorted(evidence), self.path, options)
-        self.left_out += changed
+        self.left_out.extend(changed)
         self._features = dict(zip(names, sorted(evidence), strict=True))
         return {name: evidence[feature].spec(seen) for name, feature in self._features.items()}
 

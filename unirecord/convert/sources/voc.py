@@ -48,14 +48,6 @@ class VocFolder(AnnotatedPictures):
     null for each object; ``segmentation_class`` and ``segmentation_object`` are the PNG files of its segments.
     """
 
-    pairs: list[PicturePair]
-    schema: Schema
-
-    left_out: list[LeftOut]
-    metadata: dict[str, Any] | None
-
-    classes: list[str]
-
     kind: ClassVar[str] = "voc"
     about: ClassVar[str] = "Pascal VOC"
     pixel_columns: ClassVar[tuple[str, ...]] = ("boxes", *_MASKS)
@@ -72,7 +64,7 @@ class VocFolder(AnnotatedPictures):
         listed = {name: list(self._below(name)) for name in (_XML, _PICTURES)}
         stems = {os.path.splitext(path)[0]: path for path in listed[_XML] if path.lower().endswith(".xml")}
         self._splits = self._split_lists()
-        self.pairs = []
+        self.pairs: list[PicturePair] = []
         for path in sorted(filter(self.is_picture, listed[_PICTURES]), key=natural_order):
             stem = os.path.splitext(path)[0]
             annotations = stems.pop(stem, None)
@@ -86,10 +78,12 @@ class VocFolder(AnnotatedPictures):
             self.pairs.append(
                 PicturePair(os.path.join(_PICTURES, path), os.path.join(_XML, annotations), split)
             )
-        self.left_out += [
-            LeftOut(utf8_name(os.path.join(_XML, path)), "there is no picture of its name")
-            for path in stems.values()
-        ]
+        self.left_out.extend(
+            [
+                LeftOut(utf8_name(os.path.join(_XML, path)), "there is no picture of its name")
+                for path in stems.values()
+            ]
+        )
         if not self.pairs:
             raise SchemaError(f"{self.path}: no picture in {_PICTURES} has a file of its name in {_XML}")
         names: set[str] = set()
@@ -101,9 +95,9 @@ class VocFolder(AnnotatedPictures):
                 more.update(one.more)
             if progress is not None:
                 progress(i, len(self.pairs))
-        self.classes = sorted(names, key=natural_order)
+        self.classes: list[str] = sorted(names, key=natural_order)
         self._labels = {name: i for i, name in enumerate(self.classes)}
-        self.metadata = {"classes": self.classes} if self.classes else None
+        self.metadata: dict[str, Any] | None = {"classes": self.classes} if self.classes else None
         types = {
             **self.columns_of_pictures(),
             "boxes": boxes_type("xyxy", unit="px", origin=1),
@@ -117,8 +111,10 @@ class VocFolder(AnnotatedPictures):
         types |= dict.fromkeys(self._more, "object")
         types |= {name: file_type("image/png", "bytes?") for name in self._masks}
         why = "left out: it holds elements of its own"
-        self.left_out += [reduced(f"{key!r} of objects", why, many) for key, many in sorted(nested.items())]
-        self.schema = apply_overrides(types, options.overrides)
+        self.left_out.extend(
+            [reduced(f"{key!r} of objects", why, many) for key, many in sorted(nested.items())]
+        )
+        self.schema: Schema = apply_overrides(types, options.overrides)
         self.make_units()
 
     def _below(self, folder: str) -> list[str]:

@@ -47,11 +47,6 @@ class WebDatasetShards(Source):
     nothing is unpickled.
     """
 
-    units: Sequence[Unit]
-    schema: Schema
-
-    notes: list[str]
-
     kind: ClassVar[str] = "webdataset"
     reads_ahead = True
     about: ClassVar[str] = "WebDataset shards"
@@ -88,7 +83,7 @@ class WebDatasetShards(Source):
             file.release()
             if progress is not None:
                 progress(number + 1, len(self._files))
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(self._files[number].name, (number, start, end), many)
             for number, start, end, many in self._growing
         ]
@@ -97,10 +92,10 @@ class WebDatasetShards(Source):
         if looked < rows:
             self.notes.append(f"the types are those of {many(looked, 'row')}; --schema replaces them")
         names, changed = column_names([_KEY_COLUMN, *endings], self.path, options)
-        self.left_out += changed
+        self.left_out.extend(changed)
         self._endings = dict(zip(names[1:], endings, strict=True))
         found = {name: endings[ending].spec(rows) for name, ending in self._endings.items()}
-        self.schema = options.schema({_KEY_COLUMN: "string", **found})
+        self.schema: Schema = options.schema({_KEY_COLUMN: "string", **found})
 
     def _count(
         self, sample: _Sample, endings: dict[str, _Ending], look: bool, file: FileReadahead, row: int

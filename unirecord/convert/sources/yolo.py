@@ -34,14 +34,6 @@ class YoloFolder(AnnotatedPictures):
     empty one, has no objects. ``split`` is the name of the folder beside ``images``.
     """
 
-    pairs: list[PicturePair]
-    schema: Schema
-
-    left_out: list[LeftOut]
-    metadata: dict[str, Any] | None
-
-    classes: list[str]
-
     kind: ClassVar[str] = "yolo"
     about: ClassVar[str] = "pictures with YOLO labels"
     relative_columns: ClassVar[tuple[str, ...]] = ("boxes", "shapes")
@@ -74,14 +66,16 @@ class YoloFolder(AnnotatedPictures):
                 pictures.append(path)
             elif path not in (*_NAMES, _NAME_LIST):
                 self.left_out.append(LeftOut(utf8_name(path), "by its place it is no picture", expected=True))
-        self.pairs = [self._pair(path, texts) for path in sorted(pictures, key=natural_order)]
+        self.pairs: list[PicturePair] = [
+            self._pair(path, texts) for path in sorted(pictures, key=natural_order)
+        ]
         if not self.pairs:
             raise SchemaError(f"{self.path} holds no pictures in folders called {_PICTURES!r}")
         used = {pair.annotations for pair in self.pairs}
-        self.left_out += [
-            LeftOut(utf8_name(path), "there is no picture of its name") for path in texts - used
-        ]
-        self.classes = self._class_names()
+        self.left_out.extend(
+            [LeftOut(utf8_name(path), "there is no picture of its name") for path in texts - used]
+        )
+        self.classes: list[str] = self._class_names()
         bare = sum(pair.annotations is None for pair in self.pairs)
         if bare:
             self.notes.append(f"{many(bare, 'picture', 'have')} no labels, so they have no objects")
@@ -91,14 +85,14 @@ class YoloFolder(AnnotatedPictures):
             self._outlines = self._outlines or any(len(values) != _BOX_VALUES - 1 for _, values in objects)
             if progress is not None:
                 progress(i, len(self.pairs))
-        self.metadata = {"classes": self.classes} if self.classes else None
+        self.metadata: dict[str, Any] | None = {"classes": self.classes} if self.classes else None
         shapes: dict[str, Any] = (
             {"shapes": {"type": "object", "annotations": {"unit": "picture"}}}
             if self._outlines
             else {"boxes": boxes_type("cxcywh", unit="picture")}
         )
         types = {**self.columns_of_pictures(), **shapes, "labels": self.labels_type(self.classes)}
-        self.schema = apply_overrides(types, options.overrides)
+        self.schema: Schema = apply_overrides(types, options.overrides)
         self.make_units()
 
     def _pair(self, path: str, texts: set[str]) -> PicturePair:

@@ -42,12 +42,6 @@ _CODECS: Final = frozenset((
 class ZarrGroup(Source):
     """Arrays of one length, a row per entry of the first axis; groups are part of the names. Formats 2 and 3."""
 
-    schema: Schema
-    units: Sequence[Unit]
-
-    notes: list[str]
-    metadata: dict[str, Any] | None
-
     kind: ClassVar[str] = "zarr"
     about: ClassVar[str] = "a Zarr folder"
     reads: ClassVar[str] = "a folder"
@@ -77,10 +71,10 @@ class ZarrGroup(Source):
         if not any(array.shape for array in found.values()):
             raise SchemaError(f"{self.path} holds no arrays with rows")
         scalars = [name for name, array in found.items() if not array.shape]
-        self.left_out += [reduced(f"array {name!r}", "a single value, left out") for name in scalars]
+        self.left_out.extend([reduced(f"array {name!r}", "a single value, left out") for name in scalars])
         kept = [name for name, array in found.items() if array.shape]
         names, changed = column_names(kept, self.path, options)
-        self.left_out += changed
+        self.left_out.extend(changed)
         named = dict(zip(names, kept, strict=True))
         lengths = {column: found[name].shape[0] for column, name in named.items()}
         together = equally_long(lengths, options, self.path)
@@ -95,9 +89,9 @@ class ZarrGroup(Source):
             for column, spec in types.items()
         }
         of_group = plain_attributes({} if self._alone else self._of_group)
-        self.metadata = {"attributes": of_group[0]} if of_group[0] else None
-        self.left_out += said_of_attributes({**attributes, "the group": ({}, of_group[1])})
-        self.schema = options.schema(types)
+        self.metadata: dict[str, Any] | None = {"attributes": of_group[0]} if of_group[0] else None
+        self.left_out.extend(said_of_attributes({**attributes, "the group": ({}, of_group[1])}))
+        self.schema: Schema = options.schema(types)
         width = sum(
             found[name].dtype.itemsize * int(np.prod(found[name].shape[1:], dtype=np.int64)) for name in kept
         )
@@ -106,7 +100,7 @@ class ZarrGroup(Source):
         refuse_claims(self.input, options, many, width)
         step = max(1, _UNIT_BYTES // max(1, width))
         step = max(chunk, step // chunk * chunk) if width * chunk <= 8 * _UNIT_BYTES else step
-        self.units = [
+        self.units: Sequence[Unit] = [
             Unit(f"{self.path}, rows from {i}", i, min(step, many - i)) for i in range(0, many, step)
         ]
 
