@@ -30,13 +30,12 @@ def plus(sample: dict[str, Any]) -> dict[str, Any]:
     return {**sample, "i": sample["i"] + 0}
 
 
-BUILDS: dict[str, Callable[[Pipeline, int], Pipeline]] = {
-    "read as batches": lambda p, size: p.batch(size),
-    "a map": lambda p, size: p.map(plus).batch(size),
-    "a vectorised map": lambda p, size: p.map(lambda i: i, columns=["i"], vectorised=True).batch(size),
-    "threads": lambda p, size: p.map(plus, threads=2).prefetch(3).batch(size),
-    "a map of batches": lambda p, size: p.map(plus).batch(size).map_batch(dict),
-    "no rewriting": lambda p, size: p.select(["i"]).batch(size),
+BUILDS: dict[str, Callable[[Pipeline], Pipeline]] = {
+    "read as batches": lambda p: p,
+    "a map": lambda p: p.map(plus),
+    "a vectorised map": lambda p: p.map(lambda i: i, columns=["i"], vectorised=True),
+    "threads": lambda p: p.map(plus, threads=2).prefetch(3),
+    "no rewriting": lambda p: p.select(["i"]),
 }
 
 
@@ -53,6 +52,8 @@ def got(results: Any, count: int = -1) -> list[list[int]]:
     build=st.sampled_from(sorted(BUILDS)),
     rewrite=st.booleans(),
     size=st.integers(1, 5),
+    drop_last=st.booleans(),
+    behind=st.booleans(),
     ranks=st.integers(1, 3),
     remainder=st.sampled_from(["pad", "drop", "uneven"]),
     before=st.sets(st.integers(0, ROWS - 1), max_size=ROWS // 3),
@@ -61,12 +62,14 @@ def got(results: Any, count: int = -1) -> list[list[int]]:
     steps=st.integers(0, 5),
     resumed=st.booleans(),
 )
-@example("a map", True, 2, 2, "pad", set(range(30)), set(), (False, False), 3, True)
+@example("a map", True, 2, False, True, 2, "pad", set(range(30)), set(), (False, False), 3, True)
 def test_a_pipeline_leaves_out_what_the_loader_does(
     path: Path,
     build: str,
     rewrite: bool,
     size: int,
+    drop_last: bool,
+    behind: bool,
     ranks: int,
     remainder: str,
     before: set[int],
@@ -79,8 +82,9 @@ def test_a_pipeline_leaves_out_what_the_loader_does(
         ds, other = (
             UniRecordDataset(path, rank, ranks, shuffle=True, seed=3, remainder=remainder) for _ in range(2)
         )
-        loader = ds.batches(size, num_threads=1)
-        pipeline = BUILDS[build](other.pipeline(cpus=1, rewrite=rewrite), size)
+        loader = ds.batches(size, drop_last=drop_last, num_threads=1)
+        pipeline = BUILDS[build](other.pipeline(cpus=1, rewrite=rewrite)).batch(size, drop_last=drop_last)
+        pipeline = pipeline.map_batch(dict) if behind else pipeline
         for both in (ds, other) if before else ():
             both.exclude(sorted(before), fill=fills[0])
         assert len(pipeline) == len(loader)
@@ -158,6 +162,44 @@ def test_an_operator_that_leaves_a_sample_out_does_so_in_a_replay(path: Path) ->
     pipeline = ds.pipeline(cpus=1).map(refuse).batch(4)
     batches = got(iter(pipeline))
     assert batches[2] == [order[8], *order[10:13]] == pipeline.replay(2, epoch=0)["i"].tolist()
+
+
+def test_a_batch_ends_where_its_last_sample_has_been_left_out_by_an_operator(path: Path) -> None:
+    """Where rows have been excluded, batches keep their places, whatever else is left out of them."""
+    ds = UniRecordDataset(path, shuffle=True, seed=3)
+    order = ds.order.row_ids().tolist()
+    ds.exclude(order[:1])
+    refused = {order[4], order[7], *order[12:16]}
+
+    def refuse(sample: dict[str, Any]) -> dict[str, Any]:
+        if sample["i"] in refused:
+            raise SkipSample("not this one")
+        return sample
+
+    pipeline = ds.pipeline(cpus=1).map(refuse).batch(4)
+    results = iter(pipeline)
+    positions = []
+    for wanted in (order[1:4], order[5:7], order[8:12], order[16:20]):
+        assert got(results, 1) == [wanted]
+        positions.append(pipeline.state_dict()["position"])
+    assert positions == [4, 8, 12, 20]
+
+
+@pytest.mark.parametrize("threads", ["auto", 2])
+def test_a_batch_that_rows_are_left_out_of_comes_before_an_error_behind_it(path: Path, threads: Any) -> None:
+    ds = UniRecordDataset(path, shuffle=True, seed=3)
+    order = ds.order.row_ids().tolist()
+    ds.exclude([order[6], order[7]])
+
+    def fail(sample: dict[str, Any]) -> dict[str, Any]:
+        if sample["i"] == order[8]:
+            raise KeyError("this one")
+        return sample
+
+    results = iter(ds.pipeline(cpus=1).map(fail, threads=threads).batch(4))
+    assert got(results, 2) == [order[:4], order[4:6]]
+    with pytest.raises(unirecord.TransformError, match="this one"):
+        next(results)
 
 
 def test_holes_go_through_processes_and_slots(path: Path) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from enum import Enum
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from ..order.spec import check_integer
 from .operators import Operator
 
 __all__ = [
+    "Bounds",
     "Chunk",
-    "SKIPPED",
     "Note",
     "ElementPlace",
     "extended",
@@ -34,15 +33,7 @@ __all__ = [
 ElementPlace: TypeAlias = "int | tuple[ElementPlace, int]"
 
 
-class _Skipped(Enum):
-    """An enum, so that it is the same object in every process."""
-
-    SKIPPED = 0
-
-
-SKIPPED: Final = (
-    _Skipped.SKIPPED
-)  # stands where a row has been excluded, up to the batch that is smaller for it
+Bounds = Callable[[ElementPlace], tuple[int, int]]  # the places before and behind the batch of a sample
 
 
 class Note(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..format.column import Column
 from ..order.randomness import child_key
-from .chunk import Chunk, ElementPlace, place_at
+from .chunk import Bounds, Chunk, ElementPlace, place_at
 from .operators import Operator
 from .scheduler import StageQueue, goes_with_the_batch
 from .stage import Named, SlotMemory, Stage, call_of, slots_of, stages_of, step_of
@@ -277,8 +277,8 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
     return frozenset(raw)
 
 
-# All that `step_of` takes but the names: the operator, the place that it is resumed at, slotted columns, skipped slots.
-_Recipe = tuple[Operator, "ElementPlace | None", frozenset[str], bool]
+# All that `step_of` takes but the names: the operator, the place that it is resumed at, slotted columns.
+_Recipe = tuple[Operator, "ElementPlace | None", frozenset[str]]
 
 
 def stage_queues_of(
@@ -288,12 +288,12 @@ def stage_queues_of(
     inner: Sequence[int],
     memory: SlotMemory,
     key: int,
-    skipped: bool = False,
+    bounds: Bounds | None = None,
 ) -> list[StageQueue]:
     """The source's stage queue, and one for each stage; ``inner``: what has been delivered of the sample at ``start``.
 
     Batches that operators write into lie in ``memory``. ``key``: of the pass, for the global random generators of
-    worker processes. ``skipped``: there may be skipped slots among the elements.
+    worker processes. ``bounds``: where batches begin and end that are made of samples as they come.
     """
     stage_queues = [StageQueue(Stage((), prefetch=1 if graph.prefetch else 0))]
     multiplying = 0
@@ -307,13 +307,15 @@ def stage_queues_of(
                 multiplying += 1
                 if any(inner[:multiplying]):
                     resumed = place_at(start, inner[:multiplying])
-            recipes.append((operator, resumed, slotted, skipped))
+            recipes.append((operator, resumed, slotted))
         call: Any = _StageCall(names, recipes)
         if stage.processes:
             call = ProcessStage(stage.name, call, stage.processes, names.locate, child_key(key, number))
         stage_queues.append(StageQueue(stage, call, stage_queues[-1], slots_of(stage, following, memory)))
         before = stage_queues[-2]
-        if graph.fused_batches and stage.group and not before.stage.prefetch and before.stage.operators:
+        if bounds is not None and stage.group:
+            stage_queues[-1].bounds, bounds = bounds, None
+        elif graph.fused_batches and stage.group and not before.stage.prefetch and before.stage.operators:
             apart = stage.threads or stage.processes or before.stage.group
             if not apart and all(map(goes_with_the_batch, before.stage.operators)):
                 before.ahead = stage_queues[-1]

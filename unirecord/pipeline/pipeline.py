@@ -201,9 +201,8 @@ class Passes:
         plan = self._plan_for(graph)
         self._receipts = receipts = at.receipts(graph)
         left_out: dict[int, str | None] = {}
-        stage_queues = stage_queues_of(
-            graph, at.names, at.start, inner, self.memory, at.worker_key, at.has_skipped_slots
-        )
+        bounds = at.bounds(graph)
+        stage_queues = stage_queues_of(graph, at.names, at.start, inner, self.memory, at.worker_key, bounds)
         stage_queues[0].processes, stage_queues[0].calls_user = at.processes, at.calls_user
         frozen = self._design.plan is not None
         self.tuner = tuner = Tuner(self._design.budget, plan, frozen=frozen, before=self.tuner)
@@ -241,11 +240,12 @@ class Passes:
                 asked = clock()
                 recorder.consumed(asked - got)
                 self._tuned = tuner.plan()
-            if not graph.drop_last and not any(stage_queue.dropped for stage_queue in stage_queues):
-                mark(at.end)
+            end = at.end(graph)
+            if bounds is not None or not any(stage_queue.dropped for stage_queue in stage_queues):
+                mark(end)
                 self._at = None
             if receipts is not None:
-                receipts.rest(at.end, left_out)
+                receipts.rest(end, left_out)
         return None
 
     def _graph(self) -> Graph:

@@ -252,7 +252,7 @@ class _GeneratorPass:
         self._origin = origin
         self.epoch: int = epoch
         self.start: int = start
-        self.end: int = start
+        self._end = start
         self.names: Named = self
         in_processes = origin._in_processes
         memory = origin._memory // len(origin._makes)
@@ -276,7 +276,14 @@ class _GeneratorPass:
         """Notes that what lies before a position has been handed out."""
         self._origin.mark(self, position)
 
-    is_outdated = has_skipped_slots = False  # nothing is ever left out
+    is_outdated = False  # nothing is ever left out
+
+    def bounds(self, graph: Graph) -> None:
+        """Batches are of as many elements as they say."""
+
+    def end(self, graph: Graph) -> int:
+        """Behind the last element that has come."""
+        return self._end
 
     def receipts(self, graph: Graph) -> None:
         """None are written."""
@@ -304,7 +311,7 @@ class _GeneratorPass:
         else:
             values = in_turn([made(make, number) for number, make in enumerate(origin._makes)])
         for number, value in enumerate(values):
-            self.end = number + 1
+            self._end = number + 1
             if number < self.start:
                 continue
             keys = sample_keys(origin._seed, self.epoch, np.array([number])) if keyed else ()

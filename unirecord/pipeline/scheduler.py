@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
@@ -15,7 +16,7 @@ from typing import Any, ClassVar
 from ..core import SIGNAL_SECONDS, leave_at_work
 from ..loading.stats import Recorder, StageTimes
 from .budget import size_of
-from .chunk import Chunk, Note, joined
+from .chunk import Bounds, Chunk, Note, joined
 from .operators import Operator
 from .stage import Slots, Stage
 from .tuner import Tuner
@@ -41,7 +42,7 @@ __all__ = [
 class InputBuffer:
     """Reads on in what is ready upstream; notes travel with the next element, or stay until the end."""
 
-    __slots__ = ("_at", "_group", "_grouped", "_held", "_notes", "_upstream")
+    __slots__ = ("_at", "_bounds", "_group", "_grouped", "_held", "_notes", "_upstream")
 
     def __init__(self, upstream: StageQueue) -> None:
         self._upstream = upstream
@@ -49,6 +50,7 @@ class InputBuffer:
         self._at = 0
         self._group: list[Chunk] = []
         self._grouped = 0
+        self._bounds: tuple[int, int] | None = None  # of the batch that the group is, where it has its place
         self._notes: tuple[Note, ...] = ()
 
     @property
@@ -131,25 +133,50 @@ class InputBuffer:
             self._held = None
         return self._with_notes(result), took
 
-    def gather(self, size: int) -> Chunk | None:
-        """The next ``size`` elements; where an error comes first, that alone; None as long as some are missing."""
-        while self._grouped < size:
+    def gather(self, size: int, bounds: Bounds | None = None) -> Chunk | None:
+        """The next ``size`` elements, or those of a batch; an error that comes first; None as long as some are missing.
+
+        ``bounds``: of the batches, which may have fewer elements.
+        """
+        while not self._is_whole(size):
             chunk = self.head()
             if chunk is None:
                 return None
-            piece = self._cut(size - self._grouped) if len(chunk) else chunk
-            if piece.error is not None and self._grouped + len(piece) < size:
-                return self.fail(piece)
-            self._group.append(piece)
-            self._grouped += len(piece)
+            count = size - self._grouped
+            if bounds is not None and len(chunk):
+                begin: Any = chunk.begins[self._at]
+                if self._bounds is None:
+                    self._bounds = bounds(begin)
+                elif begin >= self._bounds[1]:
+                    break  # what has been left out on the way was the last of the batch
+                begins: Any = chunk.begins
+                count = min(count, bisect_left(begins, self._bounds[1], self._at) - self._at)
+            piece = self._cut(count) if len(chunk) else chunk
+            if len(piece):
+                self._group.append(piece)
+                self._grouped += len(piece)
             if piece.error is not None:
+                if not self._is_whole(size):
+                    return self.fail(piece)
                 self._held = Chunk.failed(piece.error)
         return self.group()
+
+    def _is_whole(self, size: int) -> bool:
+        """Whether the group has so many elements, or the last one of its batch."""
+        if self._bounds is None or not self._group:
+            return self._grouped >= size
+        behind: Any = self._group[-1].ends[-1]
+        return self._grouped >= size or behind >= self._bounds[1]
 
     def group(self) -> Chunk:
         """What has been gathered, together."""
         pieces, self._group, self._grouped = self._group, [], 0
-        return self._with_notes(joined(pieces))
+        group = joined(pieces)
+        if self._bounds is not None:
+            begins, ends = [*group.begins], [*group.ends]
+            (begins[0], ends[-1]), self._bounds = self._bounds, None
+            group.begins, group.ends = begins, ends
+        return self._with_notes(group)
 
     @property
     def gathered(self) -> int:
@@ -159,13 +186,13 @@ class InputBuffer:
     def fail(self, chunk: Chunk) -> Chunk:
         """An error that comes next, with the notes before it, in place of what has been begun."""
         assert chunk.error is not None
-        self._held, self._group, self._grouped = None, [], 0
+        self._held, self._group, self._grouped, self._bounds = None, [], 0, None
         return self._with_notes(Chunk.failed(chunk.error))
 
     def drop_group(self) -> None:
         """Leaves out what has been gathered, but not its notes."""
         self._notes += tuple(note for piece in self._group for note in piece.notes)
-        self._group, self._grouped = [], 0
+        self._group, self._grouped, self._bounds = [], 0, None
 
     def rest(self) -> Chunk | None:
         """The notes behind the last element, where there are any."""
@@ -270,6 +297,7 @@ class StageQueue(StageTimes):
         self.calls_user: bool = upstream is not None and self.processes is None  # for as long as that takes
         self.slots = slots
         self.ahead: StageQueue | None = None  # a stage of groups, whose work is done in the tasks of this one
+        self.bounds: Bounds | None = None  # of the groups, where those have their places and may be smaller
         self._formed = 0
         self.fixed: int = fixed  # at most so many tasks at a time; 0: the shared threads
         self.inflight: deque[Task] = deque()
@@ -391,7 +419,7 @@ class StageQueue(StageTimes):
         made = input_buffer.made_ahead(size)
         if made is not None:
             return self._taken_over(*made)
-        chunk = input_buffer.gather(size)
+        chunk = input_buffer.gather(size, self.bounds)
         if chunk is None:
             return self._form_end(input_buffer)
         return Task(chunk) if len(chunk) else self._failed(chunk)

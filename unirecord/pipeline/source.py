@@ -18,13 +18,13 @@ from ..loading.boxes import Crop
 from ..loading.loader import MOST_PREFETCH, BatchMemory, BatchReader, LoaderOptions, OnCorrupt, TrackedBatch
 from ..loading.plan import Plan
 from ..loading.stats import PartTimes
-from ..order.exclusion import ExclusionMask, RankRows
+from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.randomness import pass_key, sample_keys
 from ..order.selection import Selection
 from ..order.spec import JobSteps
 from .budget import Budget
-from .chunk import SKIPPED, Chunk, Note
+from .chunk import Bounds, Chunk, ElementPlace, Note, position_of
 from .graph import Graph
 from .stage import Named
 
@@ -45,6 +45,7 @@ __all__ = [
 
 
 _Draws = Callable[[int, int], "NDArray[np.int64] | None"]
+_Places = Callable[[int, int], tuple[Sequence[int], Sequence[int]]]
 
 _CHUNK_BYTES = 1 << 20
 _MOST_ROWS, _FEWEST_ROWS = 256, 8
@@ -84,9 +85,9 @@ class DatasetSource:
 
     ``batched``: each chunk is one batch as ``ds.batches`` gives it, else some samples. ``keyed``: with keys for
     randomness. ``raw`` are columns given as stored bytes, uint8[n]. ``conditions`` are met by the rows that are read;
-    the others are passed over. ``exclusion_mask`` says which rows are left out, and what stands in their place;
-    ``aligned`` batches of so many samples have their places, so that skipped slots are given up to there; 0: they are
-    passed over.
+    the others are passed over. ``exclusion_mask`` says which rows are left out, and what stands in their place. Where
+    batches are made of so many samples, ``aligned``, those of one have all of its places among themselves; 0: each
+    sample has its own.
     ``times`` counts how long reading took of each part.
     """
 
@@ -111,69 +112,50 @@ class DatasetSource:
         self._times = times
 
     def __iter__(self) -> Iterator[Chunk]:
-        if self._batched and self._exclusion_mask is not None:
-            return self._read_with_skipped_slots()
-        if self._conditions or self._exclusion_mask is not None:
+        if not self._batched and (self._conditions or self._exclusion_mask is not None):
             return self._passing_over()
         plan, run = self._plan, self._run
-        return self._read(plan, run, range, lambda start, stop: plan.draws_of(run, start, stop))
+
+        def places(start: int, stop: int) -> tuple[Sequence[int], Sequence[int]]:
+            begin, end = run.after(start), run.after(stop)
+            return range(begin, end, run.stride), range(begin + run.stride, end + run.stride, run.stride)
+
+        return self._read(plan, run, places, lambda start, stop: plan.draws_of(run, start, stop))
 
     def _read(
         self,
         plan: Plan,
         run: EpochRun,
-        numbers: Any,
+        places: _Places,
         draws: _Draws,
         listed: NDArray[np.int64] | None = None,
     ) -> Iterator[Chunk]:
         """The samples of a run.
 
-        ``numbers`` says which samples of the pass those from one to another of it are, ``draws`` what tells those of
-        one row apart; ``listed`` are all draws of a run over listed rows.
+        ``places`` says where samples from one to another of it begin and end, ``draws`` what tells those of one row
+        apart; ``listed`` are all draws of a run over listed rows.
         """
-        reader = BatchReader(plan, run, self._options, self._memory, draws=listed)
+        exclusion_mask = self._exclusion_mask if self._batched else None
+        reader = BatchReader(plan, run, self._options, self._memory, exclusion_mask, draws=listed)
         batches = iter(reader)
+        begin = run.start
         try:
             for delivered in batches:
+                rows, told = delivered.rows, delivered.draws
                 stop = (delivered.end - run.start) // run.stride
                 start = stop - delivered.samples - len(delivered.left_out)
-                rows = plan.rows_of(run, start, stop)
-                told = draws(start, stop) if self._keyed else None
-                yield self._chunk(delivered, rows, numbers(start, stop), told)
+                if rows is None:
+                    rows = plan.rows_of(run, start, stop)
+                    told = draws(start, stop) if self._keyed else None
+                between = ((begin,), (delivered.end,)) if self._batched else places(start, stop)
+                begin = delivered.end
+                yield self._chunk(delivered, rows, told, *between)
                 del delivered
             if reader.trailing:
                 yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
         finally:
             batches.close()
             self._times.merge(reader.part_times)
-
-    def _read_with_skipped_slots(self) -> Iterator[Chunk]:
-        """The batches of a run, smaller by what is left out of them."""
-        run, begin = self._run, self._run.start
-        reader = BatchReader(self._plan, run, self._options, self._memory, self._exclusion_mask)
-        batches = iter(reader)
-        try:
-            for delivered in batches:
-                rows, left_out, end = delivered.rows, delivered.left_out, delivered.end
-                assert rows is not None
-                kept = ~np.isin(rows, left_out) if left_out else slice(None)
-                draws = None if delivered.draws is None else delivered.draws[kept]
-                rows = rows[kept]
-                keys = [self._keys(rows, draws)] if self._keyed else ()
-                notes = tuple(Note(row, None) for row in left_out)
-                batch = delivered.batch
-                del delivered
-                yield Chunk([batch], (begin,), (end,), [rows.tolist()], keys, notes)
-                del batch
-                begin = end
-            if reader.trailing:
-                yield Chunk([], (), (), (), (), tuple(Note(row, None) for row in reader.trailing))
-        finally:
-            batches.close()
-            self._times.merge(reader.part_times)
-
-    def _keys(self, rows: NDArray[np.int64], draws: NDArray[np.int64] | None) -> Any:
-        return sample_keys(self._run.order.spec.seed, self._run.epoch, rows, draws)
 
     def _passing_over(self) -> Iterator[Chunk]:
         """Reads those rows alone that come: each window of the pass as a selection of its own."""
@@ -182,90 +164,55 @@ class DatasetSource:
         window = unit * max(1, _WINDOW // unit)
         for start in range(0, run.samples, window):
             stop = min(start + window, run.samples)
-            kept = np.arange(stop - start)
-            found: RankRows | None = None
+            kept, drawn = np.arange(stop - start), None
             if self._exclusion_mask is None:
                 rows = plan.rows_of(run, start, stop)
             else:
                 found = self._exclusion_mask.of_rank(run.first, run.stride, start, stop)
                 rows, kept = found.given, np.flatnonzero(found.there)
+                drawn = found.out[kept]
             for condition in self._conditions:
-                kept = kept[condition[rows[kept]]]
-            chunks: Iterator[Chunk] = iter(())
+                met = condition[rows[kept]]
+                kept, drawn = kept[met], None if drawn is None else drawn[met]
             if len(kept):
                 chosen = plan.listed(rows[kept])
-                numbers = (kept + start).tolist()
-                part = chosen.order.run(run.epoch, 0)
                 positions = run.first + run.stride * (kept + start)
-                drawn = None if found is None else found.out[kept]
                 draws = None
                 if self._keyed or self._options.crops:
                     draws = plan.order.draws_at(positions, drawn)
-                chunks = self._read(chosen, part, _sliced(numbers), _sliced(draws), draws)
-            yield from chunks if found is None or not self._aligned else self._around(chunks, start, found)
+                places = self._places(kept + start)
+                yield from self._read(chosen, chosen.order.run(run.epoch, 0), places, _sliced(draws), draws)
 
-    def _around(self, chunks: Iterator[Chunk], start: int, found: RankRows) -> Iterator[Chunk]:
-        """Chunks of the samples from ``start`` on with the skipped slots before, between and behind their elements."""
-        run, at = self._run, 0
-        skipped = np.flatnonzero(~found.there)
-        for chunk in chunks:
-            if chunk.values:
-                last = (chunk.begins[-1] - run.start) // run.stride - start  # type: ignore[operator]
-                stop = int(np.searchsorted(skipped, last))
-                if stop > at:
-                    chunk = self._with_skipped_slots(
-                        chunk, skipped[at:stop] + start, found.own[skipped[at:stop]]
-                    )
-                    at = stop
-            yield chunk
-        if at < len(skipped):
-            nothing = Chunk([], (), (), [], [] if self._keyed else ())
-            yield self._with_skipped_slots(nothing, skipped[at:] + start, found.own[skipped[at:]])
-
-    def _with_skipped_slots(self, chunk: Chunk, numbers: NDArray[np.int64], rows: NDArray[np.int64]) -> Chunk:
-        run = self._run
-        begins = np.concatenate([np.array(chunk.begins, np.int64), run.start + numbers * run.stride])
-        turns = np.argsort(begins, kind="stable")
-        values = [*chunk.values, *[SKIPPED] * len(numbers)]
-        row_of, order = [*chunk.rows, *rows.tolist()], turns.tolist()
-        keys = [*chunk.keys, *self._keys(rows, None)] if self._keyed else ()
-        places = begins[turns]
-        return Chunk(
-            [values[turn] for turn in order],
-            places.tolist(),
-            (places + run.stride).tolist(),
-            [row_of[turn] for turn in order],
-            [keys[turn] for turn in order] if keys else (),
-            chunk.notes,
-            chunk.error,
-        )
+    def _places(self, numbers: NDArray[np.int64]) -> _Places:
+        """Where these samples of the pass begin and end: those of a batch have all of its places among themselves."""
+        run, size, ends = self._run, self._aligned, numbers + 1
+        if size:
+            batch = numbers // size
+            alone = np.diff(batch, prepend=-1, append=-1) != 0  # from the sample before the first one on
+            ends = np.minimum(np.where(alone[1:], (batch + 1) * size, np.append(numbers[1:], 0)), run.samples)
+            numbers = np.where(alone[:-1], batch * size, numbers)
+        begins_ends = [(run.start + of * run.stride).tolist() for of in (numbers, ends)]
+        return lambda start, stop: (begins_ends[0][start:stop], begins_ends[1][start:stop])
 
     def _chunk(
         self,
         delivered: TrackedBatch[dict[str, Any]],
         rows: NDArray[np.int64],
-        numbers: Any,
         draws: NDArray[np.int64] | None,
+        begins: Sequence[int],
+        ends: Sequence[int],
     ) -> Chunk:
-        run = self._run
         left_out = delivered.left_out
         if left_out:  # a corrupt row is left out wherever it comes
-            kept = np.flatnonzero(~np.isin(rows, left_out)).tolist()
-            rows, numbers = rows[kept], [numbers[i] for i in kept]
-            draws = None if draws is None else draws[kept]
-        keys = self._keys(rows, draws) if self._keyed else ()
+            kept = np.flatnonzero(~np.isin(rows, left_out))
+            rows, draws = rows[kept], None if draws is None else draws[kept]
+            if not self._batched:
+                begins, ends = ([of[i] for i in kept.tolist()] for of in (begins, ends))
         notes = tuple(Note(row, None) for row in left_out)
         ids: list[int] = rows.tolist()
+        keys = sample_keys(self._run.order.spec.seed, self._run.epoch, rows, draws) if self._keyed else ()
         if self._batched:
-            begin, end = run.after(numbers[0]), run.after(numbers[-1] + 1)
-            return Chunk([delivered.batch], (begin,), (end,), [ids], [keys] if keys else (), notes)
-        begins = _after(run, numbers)
-        ends = _after(
-            run,
-            range(numbers.start + 1, numbers.stop + 1)
-            if isinstance(numbers, range)
-            else [n + 1 for n in numbers],
-        )
+            return Chunk([delivered.batch], begins, ends, [ids], [keys] if self._keyed else (), notes)
         return Chunk(self._samples(delivered, ids), begins, ends, ids, keys, notes)
 
     def _samples(self, delivered: TrackedBatch[dict[str, Any]], rows: list[int]) -> list[Any]:
@@ -292,12 +239,6 @@ class DatasetSource:
 
 def _sliced(values: Any) -> Callable[[int, int], Any]:
     return lambda start, stop: None if values is None else values[start:stop]
-
-
-def _after(run: EpochRun, numbers: Any) -> Sequence[int]:
-    if isinstance(numbers, range):
-        return range(run.after(numbers.start), run.after(numbers.stop), run.stride)
-    return [run.after(number) for number in numbers]
 
 
 # Where the elements of a pipeline come from: what any origin can say and do, and a dataset as one.
@@ -338,13 +279,11 @@ class OriginPass(Protocol):
     def followed(self) -> bool:
         """Whether it is the latest one, which a state is about."""
 
-    @property
-    def has_skipped_slots(self) -> bool:
-        """Whether samples are left out with none in their place."""
+    def bounds(self, graph: Graph) -> Bounds | None:
+        """Says where batches begin and end, where some are smaller; None: as many samples make one as are asked for."""
 
-    @property
-    def end(self) -> int:
-        """The position behind the last element."""
+    def end(self, graph: Graph) -> int:
+        """The position behind the last element; of batches that have their places, behind the last that is whole."""
 
     def chunks(
         self, graph: Graph, budget: Budget, times: PartTimes, lend: Lend | None = None
@@ -585,15 +524,25 @@ class DatasetPass:
         followed: bool = self._position.follows(self._run)
         return followed
 
-    @property
-    def end(self) -> int:
-        """The position behind the last sample."""
-        return self._rest.after(self._rest.samples)
+    def end(self, graph: Graph) -> int:
+        """The position behind the last sample that can come; a last batch that is left out may be behind it."""
+        samples = self._rest.samples
+        return self._rest.after(
+            samples - samples % graph.aligned if graph.drops_last and graph.aligned else samples
+        )
 
-    @property
-    def has_skipped_slots(self) -> bool:
-        """Whether rows have been left out without others in their place."""
-        return not all(entry.fill for entry in self._exclusions.entries)
+    def bounds(self, graph: Graph) -> Bounds | None:
+        """Says where batches begin and end, where rows have been left out of them without others in their place."""
+        if graph.batch or not graph.aligned or all(entry.fill for entry in self._exclusions.entries):
+            return None
+        run, step = self._rest, graph.aligned * self._rest.stride
+        last = run.after(run.samples + graph.aligned if graph.drops_last else run.samples)
+
+        def bounds(place: ElementPlace) -> tuple[int, int]:
+            begin = run.start + (position_of(place) - run.start) // step * step
+            return begin, min(begin + step, last)
+
+        return bounds
 
     def receipts(self, graph: Graph) -> ResultReceipts | None:
         """What writes receipts of the pass, and of its rest."""

@@ -16,7 +16,7 @@ from ..errors import TransformError
 from ..loading.batch import collate, split_batch
 from ..order.randomness import child_key, generator, operator_key
 from ..sizes import many
-from .chunk import SKIPPED, Chunk, ElementPlace, Note
+from .chunk import Chunk, ElementPlace, Note
 from .operators import InPlace, InPlaceTogether, Operator, SkipSample
 
 __all__ = [
@@ -138,14 +138,13 @@ def step_of(
     named: Named,
     resumed: ElementPlace | None,
     slotted: frozenset[str],
-    skipped: bool = False,
 ) -> Step:
     """What an operator does.
 
     ``resumed``: the place up to which its elements have been delivered, where it lies in the middle of one that it
-    makes several of. ``slotted`` are the columns whose values lie in slots of the batch. ``skipped``: some may be.
+    makes several of. ``slotted`` are the columns whose values lie in slots of the batch.
     """
-    kind, each = operator.kind, _Each(operator, named, skipped)
+    kind, each = operator.kind, _Each(operator, named)
     if kind == "map":
         if isinstance(operator.in_place, InPlaceTogether):
             return _together(operator, operator.in_place, each)
@@ -292,20 +291,13 @@ def _parts_of_batch(batch: Any) -> list[Any]:
 class _Each:
     """An operator applied to each element of a chunk; the first error ends the chunk, and names the row."""
 
-    def __init__(self, operator: Operator, named: Named, skipped: bool) -> None:
+    def __init__(self, operator: Operator, named: Named) -> None:
         self._operator = operator
         self._named = named
-        self._skipped = skipped
         self._plain = not operator.random and operator.in_place is None  # called with the element alone
 
     def over(self, call: Callable[..., Any]) -> Step:
-        """One element for one, and a skipped slot for a skipped slot."""
-        called = call
-
-        def skipped_of_pass(value: Any, *given: Any) -> Any:
-            return value if value is SKIPPED else called(value, *given)
-
-        call = skipped_of_pass if self._skipped else called
+        """One element for one."""
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
             values, kept, notes, error = self._made(chunk, call, slots)
@@ -361,11 +353,6 @@ class _Each:
             if not chunk.values:
                 return chunk
             ends = (chunk.begins[0],), (chunk.ends[-1],)
-            if self._skipped:
-                kept = [number for number, value in enumerate(chunk.values) if value is not SKIPPED]
-                chunk = chunk.only(kept, [chunk.values[number] for number in kept])
-                if not kept:
-                    return chunk
             try:
                 batch = together(chunk.values)
             except Exception as error:
