@@ -1321,33 +1321,6 @@ OF_FILES: Called = {
         "not both",
         lambda at: unirecord.purge(at / "rows", where="k == 1") and len(opened(at)) == 2,
     ),
-    "a purge of added columns": (
-        lambda at: [
-            unirecord.add_columns(at / "rows", {"n": "int8"}, {"n": [1, 2, 3]}),
-            unirecord.purge(at / "rows", rows=[0]),
-        ],
-        "unirecord compact --join-columns, and then unirecord gc --keep 1",
-        lambda at: (
-            main(["compact", str(at / "rows"), "--join-columns"])
-            == main(["gc", str(at / "rows"), "--keep", "1"])
-            == 0
-            and unirecord.purge(at / "rows", rows=[0])
-            and len(opened(at)) == 2
-        ),
-    ),
-    "an old version with added columns": (
-        lambda at: [
-            unirecord.add_columns(at / "rows", {"n": "int8"}, {"n": [1, 2, 3]}),
-            unirecord.compact(at / "rows", join_columns=True),
-            unirecord.purge(at / "rows", rows=[0]),
-        ],
-        "remove it first: unirecord gc --keep 1",
-        lambda at: (
-            main(["gc", str(at / "rows"), "--keep", "1"]) == 0
-            and unirecord.purge(at / "rows", rows=[0])
-            and len(opened(at)) == 2
-        ),
-    ),
     "a merge over a dataset": (
         lambda at: unirecord.merge([at / "rows"], at / "rows"),
         "choose another name",
@@ -2318,12 +2291,6 @@ def long_names(at: Path) -> Path:
     return at / "long"
 
 
-def copied_part(at: Path) -> None:
-    """Beside the parts, a copy of one that no manifest names."""
-    for part in long_names(at).glob("*.urec"):
-        shutil.copy(part, long_names(at) / "copy.bin")
-
-
 def set_of_folders(at: Path, name: str, **options: Any) -> Any:
     return unirecord.export(at / "rows", at / name, to="npz", parts=2, **options)
 
@@ -2362,15 +2329,6 @@ OF_HOLDERS: Called = {
             shutil.copytree(long_names(at), at / "local")
             and unirecord.purge(at / "local", rows=[0])
             and len(UniRecordDataset(at / "local")) == 1
-        ),
-    ),
-    "a purge beside a copy": (
-        lambda at: copied_part(at) or unirecord.purge(long_names(at), rows=[0]),
-        "copy.bin: bytes of erased rows are in this file.* remove it, and run the same purge again",
-        lambda at: (
-            [(at / "long" / "copy.bin").unlink()]
-            and unirecord.purge(at / "long", rows=[0])
-            and len(UniRecordDataset(at / "long")) == 1
         ),
     ),
     "a purge that somebody reads behind": (

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import faults
-import numpy as np
 import pytest
 from changed_datasets import SCHEMAS, SECRET, found_in, make, seen
 
@@ -21,7 +20,6 @@ from unirecord.cli import main
 from unirecord.snapshot import manifest
 from unirecord.snapshot.data_file import DataFile
 from unirecord.writing import deletion
-from unirecord.writing.deletion import Traces
 
 STRIDE = 1 if "UNIRECORD_STEPS" in os.environ else 3  # of system calls
 SCHEMA: dict[str, Any] = {"n": "int64", "s": "string", "b": "bytes"}
@@ -53,9 +51,9 @@ def test_no_file_has_their_bytes_and_the_others_are_the_same(tmp_path: Path, how
         found = unirecord.purge(path, **how)
     assert (found.rows, found.parts, found.lost) == (2, 2, tuple(range(1, found.version)))
     assert found.version == version + (2 if how else 1)
-    assert found.looked_for >= 5
-    assert found.too_plain == found.shared == found.unread == 0
-    assert (found.files, found.elsewhere) == (len(list(path.iterdir())), ())
+    assert (found.blank, found.unnamed, found.elsewhere) == (2, (), ())
+    assert found.files >= 4
+    assert found.bytes > 0
     assert found_in(path) == []
     assert [one.number for one in unirecord.versions(path)] == [found.version]
     assert seen(path) == [n for n in range(12) if n not in (2, 7)]
@@ -110,7 +108,6 @@ def test_who_begins_to_read_meanwhile_is_told_of(tmp_path: Path, monkeypatch: py
     opened[0].close()
     found = unirecord.purge(path, rows=[7])
     assert (found.rows, found.parts) == (1, 0)
-    assert found.looked_for >= 2  # by the version that was left
     assert found_in(path) == []
 
 
@@ -152,17 +149,28 @@ def test_other_dictionaries_and_parts_stay(tmp_path: Path) -> None:
     assert dictionaries_in(path, parts[0].name) == 1
 
 
-def test_bytes_elsewhere_are_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_files_that_no_version_names_are_named(tmp_path: Path) -> None:
     path = written(tmp_path / "data")
     (path / "notes").mkdir()
     (path / "notes" / "mail.txt").write_bytes(b"x" * 1001 + SECRET + b"y")
-    with pytest.raises(UniRecordError, match=r"notes/mail\.txt: bytes of erased rows"):
-        unirecord.purge(path, rows=[7])
-    assert sorted(found_in_tree(path)) == ["mail.txt"]
+    assert unirecord.purge(path, rows=[7]).unnamed == ("notes/mail.txt",)
 
 
-def found_in_tree(path: Path) -> list[str]:
-    return [file.name for file in path.rglob("*") if file.is_file() and SECRET in file.read_bytes()]
+def test_columns_beside_the_parts_are_erased_too(tmp_path: Path) -> None:
+    path = written(tmp_path / "data")
+    columns = {"c": {"type": "text", "codec": "zstd"}, "b": "bytes"}
+    text = [f"{SECRET.decode()} of row {n}" if n == 7 else f"no more of row {n}" for n in range(12)]
+    table = {"c": text, "b": [one.encode() for one in text]}
+    unirecord.add_columns(
+        path, columns, lambda rows: {k: [v[n] for n in rows["n"]] for k, v in table.items()}, replace=True
+    )
+    assert len(found_in(path)) > 2
+    found = unirecord.purge(path, rows=[7])
+    assert (found.rows, found.blank, found.unnamed) == (1, 1, ())
+    assert found_in(path) == []
+    with UniRecordDataset(path) as dataset:
+        assert [one["c"] for one in dataset] == text[:7] + text[8:]
+    assert main(["verify", str(path)]) == 0
 
 
 def test_what_others_have_too_and_links_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +188,7 @@ def test_what_others_have_too_and_links_are_said(tmp_path: Path, capsys: pytest.
     assert main(["purge", str(path), "--rows", "7", "--yes"]) == 0
     said = capsys.readouterr().out
     assert "1 row erased, 1 part written anew; versions 1, 2, 3, 4, 5 are lost" in said
-    assert "values that other rows have as well" in said
+    assert "read back: nothing is stored of 1 deleted row" in said
     assert "had another name on this disk" in said
     assert main(["purge", str(path), "--yes"]) == 0
     assert "there is nothing to erase" in capsys.readouterr().out
@@ -243,30 +251,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
         unirecord.purge("s3://bucket/data", rows=[1])
     with pytest.raises(unirecord.MissingError):
         unirecord.purge(tmp_path / "nothing", rows=[1])
-
-
-def test_traces_are_found_wherever_they_stand(tmp_path: Path) -> None:
-    chance = np.random.default_rng(3)
-    needles = [chance.bytes(size) for size in (8, 9, 31, 32, 33, 100, 5000)]
-    traces = Traces()
-    for one in [*needles, b"short", bytes(100), b""]:
-        traces.add(one)
-    assert (traces.looked_for, traces.too_plain) == (7, 2)
-    file = tmp_path / "file"
-    hay = bytearray(chance.bytes((16 << 20) + 5000))
-    file.write_bytes(hay)
-    assert traces.found_in(str(file)) == 0
-    for place in (0, 3, len(hay) - 5000, (16 << 20) - 20, 1 << 20):
-        for number, one in enumerate(needles):
-            some = bytearray(hay) if number in (0, 6) else hay[: 1 << 10]
-            at = min(place, len(some) - len(one))
-            some[at : at + len(one)] = one
-            file.write_bytes(some)
-            assert traces.found_in(str(file)) == 1
-    file.write_bytes(b"".join(needles))
-    assert traces.found_in(str(file)) == 7
-    file.write_bytes(b"")
-    assert traces.found_in(str(file)) == 0
 
 
 def erased_before(path: Path) -> None:

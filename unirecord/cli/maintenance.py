@@ -59,6 +59,7 @@ __all__ = [
 
 
 _MOST_ROWS: Final = 1 << 28  # named one by one
+_SHOWN: Final = 3  # files
 
 
 def row_numbers(text: str) -> list[int]:
@@ -140,9 +141,9 @@ def _evicted(args: argparse.Namespace, found: Evicted) -> Iterator[str]:
 
 @command(
     """Erase rows for good, as a privacy law may ask: the rows are deleted, the parts that have deleted rows are
-    written anew without their bytes, and all earlier versions are removed. Then every file of the directory is
-    searched for bytes of the erased rows. What had been deleted before is erased with them. The other rows keep
-    their numbers. It is refused while somebody reads the dataset.""",
+    written anew without their bytes, and all earlier versions are removed. Then what is stored in their place is read
+    back: nothing. What had been deleted before is erased with them. The other rows keep their numbers. It is refused
+    while somebody reads the dataset.""",
     """
     unirecord purge dataset --where 'user == 4711' --dry-run
     unirecord purge dataset --where 'user == 4711' --yes
@@ -175,15 +176,12 @@ def _purged(args: argparse.Namespace, found: Purged) -> Iterator[str]:
     if args.dry_run:
         return
     yield (
-        f"  looked for {many(found.looked_for, 'digest')} and pieces of values in all {many(found.files, 'file')}, "
-        f"{format_size(found.bytes)}: none is left of the erased rows"
+        f"  {many(found.files, 'file')} of {format_size(found.bytes)} removed; read back: nothing is stored of "
+        f"{many(found.blank, 'deleted row')}"
     )
-    if found.shared:
-        yield f"  {found.shared:,} of them are values that other rows have as well, which stay"
-    if found.too_plain:
-        yield f"  {many(found.too_plain, 'value')} too short or too even to be looked for"
-    if found.unread:
-        yield f"  {many(found.unread, 'row')} too damaged for values to be looked for; the digests were"
+    if found.unnamed:
+        shown = ", ".join(found.unnamed[:_SHOWN]) + (" and more" if len(found.unnamed) > _SHOWN else "")
+        yield f"  {many(len(found.unnamed), 'file', 'are')} there that no version names, and not looked at: {shown}"
     for name in found.elsewhere:
         yield f"  {name} had another name on this disk, as merge gives: its bytes are still there"
 

@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from ..core import xxh3_128
 from ..errors import BusyError, CorruptionError, StaleError, UniRecordError
 from ..format.column import Column
-from ..format.page import cell_lengths, chunk_digests_by_row, padded
 from ..order.selection import Selection, each_once, row_numbers
 from ..progress import Progress
 from ..sizes import many, parse_size
 from ..snapshot import manifest
-from ..snapshot.data_file import DataFile, DataHead, RowGroup
+from ..snapshot.data_file import DataFile
 from ..snapshot.dataset_path import deletion_of, no_directory, resolve
+from ..snapshot.deletions import NAME as DELETION
 from ..snapshot.deletions import encode_deletion, rows_deleted
-from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, bytes_of_part, files_of_part
+from ..snapshot.manifest import PART_NAME, DeletedRows, Manifest, PartEntry, bytes_of_part, files_of_part
 from ..snapshot.part_set import ColumnResult, Decoders, PartSet
 from ..snapshot.versions import (
     files_of,
@@ -38,23 +38,23 @@ from ..storage.claim import is_leased
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from .change import Change, OvertakenError, changing, opened
+from .directory_claim import with_indexes
 from .garbage import Collected, gc
+from .journal import Journal
 from .rewrite import bare_deletions, deleted_rows, joined_small, rewrite_parts
 from .target import storage_to_write_to
-from .verified_rows import row_ends
 
 __all__ = [
     "Deleted",
     "Dictionaries",
     "Evicted",
     "Purged",
-    "Traces",
     "delete",
     "dictionaries_of",
     "evict",
+    "look_at_rows",
     "purge",
     "rows_that_go",
-    "trace_rows",
 ]
 
 
@@ -334,12 +334,10 @@ def _kept_path(folder: str, number: int) -> str:
     return os.path.join(folder, kept_name(number))
 
 
-# Traces of rows that are to be erased: short runs of their bytes, looked for in every file that is left.
+# Dictionaries that may have been trained on rows that are to be erased.
 
 
-_RUN: Final = 32  # bytes of a value that are looked for
-_WORD: Final = 8  # the fewest: what is shorter is found everywhere by chance
-_DISTINCT: Final = 4  # bytes in a word; what repeats itself is found everywhere too
+_WORD: Final = 8  # bytes in a row that a dictionary and a value share
 _BLOCK: Final = 16 << 20
 _TABLE_BITS: Final = 22
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -355,8 +353,8 @@ class _WordSet:
         self._table = np.zeros(1 << _TABLE_BITS, bool)
         self._table[_place(self.words)] = True
 
-    def found_in(self, data: bytes | memoryview) -> Iterator[tuple[Numbers, Numbers]]:
-        """Offsets in ``data``, and which of the words stands there."""
+    def found_in(self, data: bytes) -> Iterator[Numbers]:
+        """Which of the words stand in ``data``."""
         for offset in range(min(_WORD, len(data))):
             words = np.frombuffer(data, "<u8", (len(data) - offset) // _WORD, offset)
             places = np.flatnonzero(self._table[_place(words)])
@@ -364,77 +362,11 @@ class _WordSet:
             numbers[numbers == len(self.words)] = 0
             same = self.words[numbers] == words[places] if len(self.words) else np.zeros(0, bool)
             if same.any():
-                yield places[same] * _WORD + offset, numbers[same]
+                yield numbers[same]
 
 
 def _place(words: Words) -> Words:
     return (words * _SPREAD) >> _SHIFT
-
-
-class Traces:
-    """Runs of bytes of values, and digests; about 150 bytes of memory for each.
-
-    Attributes:
-        looked_for: how many there are.
-        too_plain: values too short or too even to be told from chance, which are not looked for.
-        unread: rows whose values could not be read, since they are damaged; their digests are looked for.
-    """
-
-    def __init__(self) -> None:
-        self.too_plain: int = 0
-        self.unread = 0
-        self._runs: dict[int, list[tuple[bytes, int]]] = {}  # by the word at an offset in it
-        self._all: set[bytes] = set()
-
-    @property
-    def looked_for(self) -> int:
-        return len(self._all)
-
-    def add(self, value: bytes) -> None:
-        """Remembers the most telling of some places of a value."""
-        last = len(value) - _WORD
-        if last < 0:
-            self.too_plain += bool(value)
-            return
-        distinct, at = max((len(set(value[at : at + _WORD])), at) for at in {last * i // 8 for i in range(9)})
-        if distinct < _DISTINCT:
-            self.too_plain += 1
-            return
-        start = max(min(at - (_RUN - _WORD) // 2, len(value) - _RUN), 0)
-        self._add(value[start : start + _RUN], at - start)
-
-    def add_digest(self, digest: int) -> None:
-        """Remembers the digest of a row."""
-        self._add(digest.to_bytes(8, "little"), 0)
-
-    def _add(self, run: bytes, at: int) -> None:
-        if run not in self._all:
-            self._all.add(run)
-            word = int.from_bytes(run[at : at + _WORD], "little")
-            self._runs.setdefault(word, []).append((run, at))
-
-    def found_in(self, path: str) -> int:
-        """How many of them stand in a file."""
-        words = _WordSet(np.fromiter(self._runs, np.uint64, len(self._runs)))
-        runs = [self._runs[int(word)] for word in words.words]
-        left = np.ones(len(runs), bool)  # whose runs have not all been found
-        found: set[bytes] = set()
-        with location_of(path).open(path) as file:
-            for start in range(0, max(file.size, 1), _BLOCK):
-                begin = max(start - _RUN, 0)
-                data = file.read_at(begin, start + _BLOCK + _RUN - begin)
-                for places, numbers in words.found_in(data):
-                    wanted = left[numbers]
-                    for place, number in zip(places[wanted].tolist(), numbers[wanted].tolist(), strict=True):
-                        if left[number]:
-                            here = {run for run, at in runs[number] if _stands(data, run, place - at)}
-                            found |= here
-                            left[number] = not all(run in found for run, _ in runs[number])
-        return len(found)
-
-
-def _stands(data: bytes, run: bytes, at: int) -> bool:
-    return at >= 0 and data[at : at + len(run)] == run
 
 
 class Dictionaries:
@@ -454,10 +386,14 @@ class Dictionaries:
         """Adds to ``concerned`` the names of parts that have such a dictionary."""
         if not self._parts:
             return
-        for _, numbers in self._words.found_in(values):
+        for numbers in self._words.found_in(values):
             for owned, names in zip(self._owners, self._parts.values(), strict=True):
                 if not names <= self.concerned and owned[numbers].any():
                     self.concerned |= names
+
+    def take_all(self) -> None:
+        """Adds all parts that have one: values are damaged, so that nobody can tell."""
+        self.concerned.update(*self._parts.values())
 
 
 def _windows(content: bytes) -> Words:
@@ -469,90 +405,33 @@ def _windows(content: bytes) -> Words:
     return np.concatenate([np.empty(0, np.uint64), *each])
 
 
-def dictionaries_of(path: str, name: str) -> list[tuple[str, bytes]]:
-    """The dictionaries of a part, each with its name."""
-    with DataFile(path) as data:
-        return [(name, page.content) for page in data.dictionaries(data.head())]
+def dictionaries_of(folder: str, entry: PartEntry) -> Iterator[tuple[str, bytes]]:
+    """The dictionaries of a part and of its column parts, each with the part's name."""
+    for file in _files_of_values(folder, entry):
+        with DataFile(file) as data:
+            for page in data.dictionaries(data.head()):
+                yield entry.name, page.content
 
 
-def trace_rows(
-    folder: str, entry: PartEntry, rows: Numbers, traces: Traces, dictionaries: Dictionaries
-) -> None:
-    """Remembers rows of a part: their values, the bytes that they are stored as, and their digests."""
-    path = os.path.join(folder, entry.name)
-    _trace_stored(path, rows, traces)
-    parts = PartSet(resolve(path))
-    try:
-        columns = [i for i, column in enumerate(parts.schema) if column.is_blob or column.is_string]
-        step = min(max(int(_BLOCK / max(parts.mean_row_bytes(), 1.0)), 1), 1 << 16)
-        for first in range(0, len(rows), step):
-            _trace_values(parts, rows[first : first + step], columns, traces, dictionaries)
-    finally:
-        parts.close()
+def _files_of_values(folder: str, entry: PartEntry) -> list[str]:
+    columns = () if entry.columns is None else entry.columns.files
+    return [os.path.join(folder, name) for name in (entry.name, *(file.name for file in columns))]
 
 
-def _trace_values(
-    parts: PartSet, rows: Numbers, columns: Sequence[int], traces: Traces, dictionaries: Dictionaries
-) -> None:
-    try:
-        found = parts.read(rows, columns)
-    except CorruptionError:
-        if len(rows) == 1:
-            traces.unread += 1
-            return
-        half = len(rows) // 2
-        for some in (rows[:half], rows[half:]):
-            _trace_values(parts, some, columns, traces, dictionaries)
-        return
-    for column in found:
-        values = _values(column.data, column.offsets)
-        for value in values:
-            traces.add(value)
-        dictionaries.look_at(b"".join(values))
-
-
-def _values(data: NDArray[Any], offsets: Numbers | None) -> list[bytes]:
-    if offsets is None:
-        return [one.tobytes() for one in data]
-    whole = data.tobytes()
-    return [whole[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
-
-
-def _trace_stored(path: str, rows: Numbers, traces: Traces) -> None:
-    with DataFile(path) as data:
-        head = data.head()
-        if not head.schema.blobs:
-            return
-        for group in data.groups(head):
-            here = rows[(rows >= group.first_row) & (rows < group.first_row + group.page.rows)]
-            if len(here):
-                _trace_group(data, head, group, (here - group.first_row).tolist(), traces)
-
-
-def _trace_group(
-    data: DataFile, head: DataHead, group: RowGroup, rows: Sequence[int], traces: Traces
-) -> None:
-    shape, blobs = head.header.shape, head.schema.blobs
-    other = [  # cells that are not their values
-        i
-        for i, (_, column) in enumerate(blobs)
-        if column.codec is not None or (column.chunks is not None and column.is_array)
-    ]
-    chunks = chunk_digests_by_row(head.schema, group.page)
-    sizes = np.stack(cell_lengths(head.schema, group.page.rows, group.page.lengths), axis=1)
-    room, ends = padded(sizes, shape), row_ends(data, head, group)
-    for row in rows:
-        if shape.unit_rows:
-            traces.add_digest(int(group.page.digests[row // shape.unit_rows]))
-        else:
-            for digest in group.page.digests[row * len(blobs) : (row + 1) * len(blobs)]:
-                traces.add_digest(int(digest))
-        for of_rows in chunks:
-            for digest in of_rows[row].tolist():
-                traces.add_digest(digest)
-        for i in other:
-            start = group.blob_payload + int(ends[row]) + int(room[row, :i].sum())
-            traces.add(data.read(start, int(sizes[row, i])))
+def look_at_rows(folder: str, entry: PartEntry, rows: Numbers, dictionaries: Dictionaries) -> None:
+    """Has the dictionaries look at all values of these rows of a part."""
+    for file in _files_of_values(folder, entry):
+        parts = PartSet(resolve(file))
+        try:
+            columns = [i for i, column in enumerate(parts.schema) if column.is_blob or column.is_string]
+            step = min(max(int(_BLOCK / max(parts.mean_row_bytes(), 1.0)), 1), 1 << 16)
+            for first in range(0, len(rows), step):
+                for column in parts.read(rows[first : first + step], columns):
+                    dictionaries.look_at(column.data.tobytes())
+        except CorruptionError:
+            dictionaries.take_all()
+        finally:
+            parts.close()
 
 
 _NONE: Final = np.empty(0, np.int64)
@@ -560,18 +439,16 @@ _NONE: Final = np.empty(0, np.int64)
 
 @dataclass(frozen=True)
 class Purged:
-    """What `unirecord.purge` has erased and looked for, or would erase.
+    """What `unirecord.purge` has erased, or would erase.
 
     Attributes:
         rows: rows whose bytes were erased, those that had been deleted before among them.
         version: the only version that is left.
         parts: parts that were written anew.
         lost: earlier versions that are gone with all that they named, ascending.
-        looked_for: digests and runs of bytes of the erased rows that were looked for in every file that is left.
-        too_plain: values too short (of fewer than 8 bytes) or too even to be looked for.
-        unread: rows whose values could not be looked for, since they were damaged; their digests were.
-        files, bytes: that were searched, all that the directory has.
-        shared: how many of them other rows have as well, so that they stand in parts that have none of the erased rows.
+        files, bytes: that were removed with these.
+        blank: deleted rows of the version that is left, of which nothing is stored: they were read back.
+        unnamed: files in the directory that no version names, and that may have anything in them.
         elsewhere: files of parts that have been removed here and have another name on this disk, where the bytes are.
     """
 
@@ -579,12 +456,10 @@ class Purged:
     version: int
     parts: int
     lost: tuple[int, ...]
-    looked_for: int = 0
-    too_plain: int = 0
-    unread: int = 0
     files: int = 0
     bytes: int = 0
-    shared: int = 0
+    blank: int = 0
+    unnamed: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
 
 
@@ -599,8 +474,8 @@ def purge(
     """Erases rows of the directory at ``path`` for good, and all that had been deleted before (docs/growing.md).
 
     The rows are deleted, the parts that have deleted rows written anew without their bytes, and all earlier versions
-    removed: nothing can be restored. All other rows keep their numbers. When that is done, every file of the directory
-    is searched for bytes of the erased rows. Killed anywhere, the same call again does what is left.
+    removed: nothing can be restored. All other rows keep their numbers. What is stored in the place of the erased rows
+    is read back then, and is blank. Killed anywhere, the same call again does what is left.
 
     Args:
         path: a directory of parts on a disk.
@@ -614,8 +489,8 @@ def purge(
         BusyError: somebody reads a version, so that it cannot be removed, or a live writer is at work.
         CorruptionError: a part that must be written anew is damaged in another row: it is as `compact` says.
         MissingError, IndexError, QueryError: as of `delete`.
-        UniRecordError: bytes of erased rows are still there, in a file that the error names; the directory is in an
-            object store; or its file system has no locks that tell who reads.
+        UniRecordError: a deleted row still has values; the directory is in an object store; or its file system has no
+            locks that tell who reads.
         ValueError: both ``where`` and ``rows`` are given.
     """
     folder = os.fspath(path)
@@ -630,7 +505,6 @@ def purge(
         raise no_directory(folder)
     _refuse_readers(folder)
     newest = read_newest(folder)
-    _refuse_column_parts(folder, newest)
     asked = None if rows is None else _not_yet(folder, newest, rows)
     erases_more = where is not None or (asked is not None and bool(np.size(asked)))
     if erases_more:
@@ -650,34 +524,16 @@ def _refuse_unknown(folder: str, newest: Manifest) -> None:
             Decoders.of(data, head).check_available(head, data.path)
 
 
-def _refuse_column_parts(folder: str, newest: Manifest) -> None:
-    """Purge searches for what was in parts, and not for what was in column parts."""
-    if newest.layouts:
-        raise UniRecordError(
-            f"{folder}: columns were added, dropped or renamed, and purge does not search column parts; put them into "
-            "the parts first: unirecord compact --join-columns, and then unirecord gc --keep 1"
-        )
-    for number in kept_versions(location_of(folder).names(folder)):
-        if manifest.read(os.path.join(folder, kept_name(number))).layouts:
-            raise UniRecordError(
-                f"{folder}: version {number} has column parts, which purge does not search; remove it first: "
-                "unirecord gc --keep 1"
-            )
-
-
 def _erased(folder: str, progress: Progress | None) -> Purged:
     newest = read_newest(folder)
     rows = _count(folder, newest)
     exclusion_mask = _exclusion_mask(folder, newest)
-    traces, stale = Traces(), {entry.name for entry, _ in exclusion_mask}
+    stale = {entry.name for entry, _ in exclusion_mask}
     dictionaries = Dictionaries(
-        found
-        for entry in newest.parts
-        if entry.name not in stale
-        for found in dictionaries_of(os.path.join(folder, entry.name), entry.name)
+        found for entry in newest.parts if entry.name not in stale for found in dictionaries_of(folder, entry)
     )
     for entry, gone in exclusion_mask:
-        trace_rows(folder, entry, gone, traces, dictionaries)
+        look_at_rows(folder, entry, gone, dictionaries)
     elsewhere = tuple(_linked(folder, stale | dictionaries.concerned))
     done = rewrite_parts(
         folder,
@@ -696,11 +552,18 @@ def _erased(folder: str, progress: Progress | None) -> Purged:
             "they are deleted, and their bytes stay until the same purge is run again"
         )
     newest = read_newest(folder)
-    _check_blank(folder, newest)
-    files, size, shared = _searched(folder, newest, traces)
+    unnamed = _unnamed(folder, newest)
+    of_conversion = Journal(folder).owner()
+    for name in unnamed:
+        part = name.removesuffix(".idx")
+        if DELETION.fullmatch(part) or (PART_NAME.fullmatch(part) and not of_conversion(part)):
+            raise UniRecordError(
+                f"{os.path.join(folder, name)}: this file of a version that has been removed could not be; see to what "
+                "is in the way, and run the same purge again"
+            )
     return Purged(
-        rows, newest.generation, done.written, collected.removed, traces.looked_for,
-        traces.too_plain, traces.unread, files, size, shared, elsewhere,
+        rows, newest.generation, done.written, collected.removed, collected.parts, collected.bytes,
+        _check_blank(folder, newest), tuple(unnamed), elsewhere,
     )  # fmt: skip
 
 
@@ -813,14 +676,16 @@ def _linked(folder: str, names: set[str]) -> list[str]:
     return [path for path in paths if store.other_names(path)]
 
 
-def _check_blank(folder: str, newest: Manifest) -> None:
-    """Reads what is stored in place of the erased rows: nothing."""
+def _check_blank(folder: str, newest: Manifest) -> int:
+    """Reads what is stored in place of the deleted rows, which is nothing; how many they are."""
+    blank = 0
     for entry in newest.parts:
         if entry.deleted is None:
             continue
         parts = PartSet(resolve(os.path.join(folder, entry.name)))
         try:
             rows = deleted_rows(folder, entry)
+            blank += len(rows)
             for first in range(0, len(rows), 1 << 16):
                 found = parts.read(rows[first : first + (1 << 16)], range(len(parts.schema)))
                 for column, one in zip(parts.schema, found, strict=True):
@@ -831,6 +696,7 @@ def _check_blank(folder: str, newest: Manifest) -> None:
                         )
         finally:
             parts.close()
+    return blank
 
 
 def _is_blank(column: Column, found: ColumnResult) -> bool:
@@ -841,22 +707,11 @@ def _is_blank(column: Column, found: ColumnResult) -> bool:
     return not found.data.view(np.uint8).any()
 
 
-def _searched(folder: str, newest: Manifest, traces: Traces) -> tuple[int, int, int]:
-    """The files, their bytes, and how many of the traces other rows have; an error names a file that is no part."""
-    named = {entry.name + ending for entry in newest.parts for ending in ("", ".idx")}
-    files = size = shared = 0
-    for file in _files_below(folder):
-        found = traces.found_in(file)
-        files += 1
-        size += location_of(file).size(file)
-        if os.path.relpath(file, folder) in named:
-            shared += found
-        elif found:
-            raise UniRecordError(
-                f"{file}: bytes of erased rows are in this file, which no version names: of a conversion that was "
-                "stopped, or of somebody else; all else is erased: remove it, and run the same purge again"
-            )
-    return files, size, shared
+def _unnamed(folder: str, newest: Manifest) -> list[str]:
+    named = {manifest.NAME, *with_indexes(files_of(newest))}
+    return [
+        name for name in (os.path.relpath(file, folder) for file in _files_below(folder)) if name not in named
+    ]
 
 
 def _files_below(folder: str) -> list[str]:
