@@ -106,6 +106,10 @@ def test_rows_that_do_not_come_are_named(run: Run) -> None:
     assert lines[0] == ["row", "epoch", "step", "rank", "slot"]
     assert [line[:2] for line in lines[1:]] == [["4", "0"], ["5", "0"], ["4", "1"], ["5", "1"]]
     assert lines[2][2:] == lines[4][2:] == ["not", "delivered"]
+    _, out, _ = run(*JOB, "--row", "4,5", "--epochs", "0:2", "--where", "i != 5", "--csv")
+    assert [line.replace(",", " ").split() for line in out.splitlines()] == [
+        line[:2] if line[2:] == ["not", "delivered"] else line for line in lines
+    ]
 
 
 def test_blobs_of_a_step_become_files(run: Run, tmp_path: Path) -> None:

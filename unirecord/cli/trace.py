@@ -47,7 +47,7 @@ from .arguments import (
     titled,
     wrong_call,
 )
-from .cells import extract_cells, print_samples
+from .cells import csv_cell, extract_cells, print_samples
 from .terminal import fitted_table, print_csv, print_json_list, say
 
 __all__ = ["mixture_of_state", "named_path", "options_of", "trace_command"]
@@ -283,36 +283,26 @@ def _show_deliveries(job: TracedJob, args: argparse.Namespace) -> None:
     """Prints when rows come."""
     rows = [job.row(text) for text in args.row.split(",")]
     found = job.steps_of(rows, [job.epoch] if args.epochs is None else args.epochs)
-    names = ["row", "epoch", "step", "rank", "slot"]
-    entries = [
-        dict(zip(names, values, strict=True))
-        for values in zip(*(found[n].tolist() for n in names), strict=True)
-    ]
     exclusions, asked = job.ds.read_cursor.exclusions, np.array(rows, np.int64)
     gone = set(asked[exclusions.skipped((1 << 63) - 1, asked, asked)[0]].tolist())
-    numbers = [entry["row"] for entry in entries]
+    columns = ["row", "epoch", "step", "rank", "slot"]
+    entries: list[dict[str, Any]] = []
+    for number, epoch, *place in zip(*(found[name].tolist() for name in columns), strict=True):
+        source, row = job.named(number)
+        comes = place[0] >= 0
+        values = [row, epoch, *(place if comes else [None] * 3)]
+        entry = ({"source": source} if job.sources else {}) | dict(zip(columns, values, strict=True))
+        entries.append(entry if comes or number not in gone else entry | {"left_out": True})
     if job.sources:
-        entries = [
-            {"source": source, **entry, "row": row}
-            for entry in entries
-            for source, row in [job.named(entry["row"])]
-        ]
-        names = ["source", *names]
-    for number, entry in zip(numbers, entries, strict=True):
-        if entry["step"] < 0:
-            entry |= {"step": None, "rank": None, "slot": None}
-            if number in gone:
-                entry["left_out"] = True
+        columns = ["source", *columns]
     limit = _limit(args, len(entries))
     if args.json:
         print_json_list({"steps_in_epoch": job.steps_in_epoch()}, "deliveries", entries[:limit])
     elif args.csv:
-        print_csv(
-            [names, *(["" if entry[n] is None else entry[n] for n in names] for entry in entries[:limit])]
-        )
+        print_csv([columns, *([csv_cell(entry[name]) for name in columns] for entry in entries[:limit])])
     else:
-        body = [[_shown(name, entry) for name in names] for entry in entries[:limit]]
-        say(*fitted_table([names, *body], "<" * (len(names) - 5) + ">>>>>"))
+        body = [[_shown(name, entry) for name in columns] for entry in entries[:limit]]
+        say(*fitted_table([columns, *body], "<" * (len(columns) - 5) + ">>>>>"))
         if limit < len(entries):
             say(f"… {len(entries) - limit:,} more (--limit)")
 
