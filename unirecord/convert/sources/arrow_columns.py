@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,15 +17,16 @@ from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from .foreign_libraries import RAISED, foreign_call, needed
 from .media_types import file_type
-from .source import Options, RawBatch, Source, column_name, column_names, reduced
+from .source import Options, Partitions, RawBatch, Source, column_name, column_names, reduced
 
 __all__ = [
     "ArrowEvidence",
-    "ArrowSource",
     "arrow_values",
+    "choose_columns",
     "class_names",
     "features_of",
     "nullable",
+    "raw_batches",
     "same_fields",
 ]
 
@@ -444,7 +445,7 @@ def _ragged(row: Any, column: Column) -> Any:
     return found.reshape([0] * len(shape)) if not found.size and found.ndim != len(shape) else found
 
 
-# What all sources of Arrow columns share: a schema from types and a sample; rows to batches.
+# Rows that come as Arrow record batches: a schema from types and a sample; rows to batches.
 
 
 _BATCH_BYTES: Final = 8_000_000
@@ -453,98 +454,97 @@ _NEEDS: Final = "Arrow data"
 _REFUSED: Final[tuple[type[Exception], ...]] = (SchemaError, *RAISED["pyarrow"])
 
 
-class ArrowSource(Source):
-    """A source whose rows come as Arrow record batches."""
+def choose_columns(
+    source: Source,
+    fields: Any,
+    sample: Any,
+    nulls: Mapping[str, bool | None],
+    options: Options,
+    partitions: Partitions | None = None,
+    said: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Set the schema of a source, and return the names of the Arrow fields by those of their columns.
 
-    item: ClassVar[str] = "row"
-    read_file: Callable[[str], bytes] | None = None
+    The schema is made from an Arrow schema, some of the rows, and whether each column has nulls; and from
+    ``partitions``, columns that the rows have not. ``said``: what is said of columns elsewhere than in the Arrow
+    schema, as Hugging Face says it.
+    """
+    pa = needed("pyarrow", _NEEDS)
+    names, changed = (
+        column_names(fields.names, source.path, options)
+        if partitions is None
+        else (partitions.own_names, partitions.changed)
+    )
+    source.left_out += changed
+    features = {**features_of(fields.metadata), **said}
+    found: dict[str, Any] = {}
+    classes: dict[str, list[str]] = {}
+    for i, name in enumerate(names):
+        feature = features.get(fields.names[i])
+        evidence = ArrowEvidence(fields.field(i).type, feature, nulls.get(fields.names[i]))
+        if sample is not None:
+            with foreign_call("pyarrow", f"{source.path}, column {name!r}"):
+                for chunk in _chunks(sample.column(i)):
+                    evidence.sample(chunk)
+        found[name] = of_files(evidence.spec(), feature)
+        labels = class_names(feature)
+        if labels is not None and found[name] in ("int32", "int32?"):
+            found[name] = source.classes_type(name, found[name], labels)
+        exported = said_by_export(fields.field(i).metadata, found[name])
+        if exported:
+            found[name] = {
+                **(found[name] if isinstance(found[name], Mapping) else {"type": found[name]}), **exported
+            }  # fmt: skip
+        labels = labels or Schema.parse({name: found[name]})[name].class_names
+        if labels is not None:
+            classes[name] = labels
+        _note(source, pa, name, fields.field(i).type, feature)
+    source.schema = options.schema(found if partitions is None else {**found, **partitions.types})
+    if classes:
+        first = classes.get("label") or next(iter(classes.values()))
+        source.metadata = {"classes": first}
+        if len(classes) > 1:
+            source.metadata["class_names"] = classes
+    return dict(zip(names, fields.names, strict=True))
 
-    def choose_columns(
-        self,
-        fields: Any,
-        sample: Any,
-        nulls: Mapping[str, bool | None],
-        options: Options,
-        more: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        """Set the schema from an Arrow schema, some of the rows, and whether each column has nulls.
 
-        ``more``: columns that the rows have not, with their types.
-        """
-        pa = needed("pyarrow", _NEEDS)
-        names, changed = column_names([*fields.names, *more], self.path, options)
-        self._said_elsewhere = dict(zip(more, names[len(fields.names) :], strict=True))
-        names = names[: len(fields.names)]
-        self.left_out.extend(changed)
-        self._names = dict(zip(names, fields.names, strict=True))
-        features = {**features_of(fields.metadata), **self.said_of_columns()}
-        found: dict[str, Any] = {}
-        classes: dict[str, list[str]] = {}
-        for i, name in enumerate(names):
-            feature = features.get(fields.names[i])
-            evidence = ArrowEvidence(fields.field(i).type, feature, nulls.get(fields.names[i]))
-            if sample is not None:
-                with foreign_call("pyarrow", f"{self.path}, column {name!r}"):
-                    for chunk in _chunks(sample.column(i)):
-                        evidence.sample(chunk)
-            found[name] = of_files(evidence.spec(), feature)
-            labels = class_names(feature)
-            if labels is not None and found[name] in ("int32", "int32?"):
-                found[name] = self.classes_type(name, found[name], labels)
-            said = said_by_export(fields.field(i).metadata, found[name])
-            if said:
-                found[name] = {
-                    **(found[name] if isinstance(found[name], Mapping) else {"type": found[name]}), **said
-                }  # fmt: skip
-            labels = labels or Schema.parse({name: found[name]})[name].class_names
-            if labels is not None:
-                classes[name] = labels
-            self._note(pa, name, fields.field(i).type, feature)
-        found |= {self._said_elsewhere[name]: kind for name, kind in more.items()}
-        self.schema: Schema = options.schema(found)
-        if classes:
-            first = classes.get("label") or next(iter(classes.values()))
-            self.metadata: dict[str, Any] | None = {"classes": first}
-            if len(classes) > 1:
-                self.metadata["class_names"] = classes
+def _note(source: Source, pa: Any, name: str, kind: Any, feature: Any) -> None:
+    if is_time(pa, kind):
+        since = "since midnight" if pa.types.is_time(kind) else "since 1970"
+        what = "nanoseconds" if pa.types.is_duration(kind) else f"nanoseconds {since}"
+        source.notes.append(f"{name}: {kind} is written as {what}")
+        if getattr(kind, "tz", None) not in (None, "UTC"):
+            said = f"of {kind} the time zone is left out"
+            source.left_out.append(reduced(f"column {name!r}", said, column=name))
+    elif pa.types.is_decimal(kind):
+        source.notes.append(f"{name}: {kind} is written as text, so that no digit is lost")
+    elif is_file(pa, kind, feature):
+        source.notes.append(f"{name}: files, written byte for byte")
 
-    def said_of_columns(self) -> Mapping[str, Any]:
-        """What is said of columns elsewhere than in the Arrow schema, as Hugging Face says it."""
-        return {}
 
-    def _note(self, pa: Any, name: str, kind: Any, feature: Any) -> None:
-        if is_time(pa, kind):
-            since = "since midnight" if pa.types.is_time(kind) else "since 1970"
-            what = "nanoseconds" if pa.types.is_duration(kind) else f"nanoseconds {since}"
-            self.notes.append(f"{name}: {kind} is written as {what}")
-            if getattr(kind, "tz", None) not in (None, "UTC"):
-                said = f"of {kind} the time zone is left out"
-                self.left_out.append(reduced(f"column {name!r}", said, column=name))
-        elif pa.types.is_decimal(kind):
-            self.notes.append(f"{name}: {kind} is written as text, so that no digit is lost")
-        elif is_file(pa, kind, feature):
-            self.notes.append(f"{name}: files, written byte for byte")
-
-    def raw_batches(self, table: Any, where: str, first_row: int) -> Iterator[RawBatch]:
-        """Yield the rows of a record batch or table, a few MB at a time."""
-        rows = table.num_rows
-        step = max(1, min(_BATCH_ROWS, rows * _BATCH_BYTES // max(table.nbytes, 1)))
-        for start in range(0, rows, step):
-            piece = table.slice(start, step)
-            columns: dict[str, Any] = {}
-            for column in (one for one in self.schema if one.name in self._names):
-                try:
-                    columns[column.name] = _joined(
-                        [
-                            arrow_values(c, column, self.read_file)
-                            for c in _chunks(piece.column(self._names[column.name]))
-                        ]
-                    )
-                except _REFUSED as error:
-                    raise SchemaError(
-                        f"{where}, rows from {first_row + start}, column {column.name!r}: {error}"
-                    ) from None
-            yield RawBatch(columns, piece.num_rows)
+def raw_batches(
+    table: Any,
+    schema: Schema,
+    names: Mapping[str, str],
+    where: str,
+    first_row: int,
+    read_file: Callable[[str], bytes] | None = None,
+) -> Iterator[RawBatch]:
+    """Yield the rows of a record batch or table, a few MB at a time; ``names`` as `choose_columns` gives them."""
+    rows = table.num_rows
+    step = max(1, min(_BATCH_ROWS, rows * _BATCH_BYTES // max(table.nbytes, 1)))
+    for start in range(0, rows, step):
+        piece = table.slice(start, step)
+        columns: dict[str, Any] = {}
+        for column in (one for one in schema if one.name in names):
+            chunks = _chunks(piece.column(names[column.name]))
+            try:
+                columns[column.name] = _joined([arrow_values(one, column, read_file) for one in chunks])
+            except _REFUSED as error:
+                raise SchemaError(
+                    f"{where}, rows from {first_row + start}, column {column.name!r}: {error}"
+                ) from None
+        yield RawBatch(columns, piece.num_rows)
 
 
 def same_fields(first: Any, other: Any, first_name: str, other_name: str, options: Options) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...progress import Progress
-from .arrow_columns import ArrowSource, same_fields
-from .foreign_libraries import foreign_call, needed
-from .input_path import InputPath, Partitions
+from .arrow_columns import choose_columns, raw_batches, same_fields
+from .foreign_libraries import foreign_call, foreign_items, needed
+from .input_path import InputPath
 from .overrides import refuse_split_files
-from .source import TRUST, AskedOption, Options, RawBatch, Unit
+from .source import TRUST, AskedOption, Options, Partitions, RawBatch, Source, Unit
 
 __all__ = ["ArrowFiles"]
 
@@ -26,7 +26,7 @@ _STATE: Final = "state.json"
 _SPLIT: Final = "dataset_dict.json"
 
 
-class ArrowFiles(ArrowSource):
+class ArrowFiles(Source):
     """Arrow files of one schema: with a table of their batches (Feather), or streams, as `save_to_disk` writes them."""
 
     kind: ClassVar[str] = "arrow"
@@ -81,8 +81,8 @@ class ArrowFiles(ArrowSource):
             row += rows
             if progress is not None:
                 progress(number + 1, len(self._files))
-        self._partitions = Partitions(self.input, self._files, fields.names)
-        self.choose_columns(fields, sample, nulls, options, self._partitions.types)
+        self._partitions = Partitions(self.input, self._files, fields.names, options)
+        self._names = choose_columns(self, fields, sample, nulls, options, self._partitions, self._features)
 
     def _add_unit(self, number: int, first: int, stop: int | None, row: int, rows: int) -> None:
         name = self._files[number].name
@@ -122,10 +122,6 @@ class ArrowFiles(ArrowSource):
             raise SchemaError(f"{missing} is missing, which {_STATE} names")
         return files
 
-    def said_of_columns(self) -> Mapping[str, Any]:
-        """What ``dataset_info.json`` says."""
-        return self._features
-
     def _file(self, number: int) -> _ArrowFile:
         if self._open is None or self._open.number != number:
             self._open = _ArrowFile(number, self._files[number].local_path())
@@ -140,22 +136,13 @@ class ArrowFiles(ArrowSource):
         number, first, stop, row = unit.place
         with foreign_call("pyarrow", unit.name):
             batches = self._file(number).batches(first)
-        for i, batch in enumerate(_guarded(batches, unit.name), first):
-            for raw in self.raw_batches(batch, unit.name, row):
-                raw.columns.update(self._partitions.columns(number, raw.rows, self._said_elsewhere))
+        for i, batch in enumerate(foreign_items("pyarrow", unit.name, batches), first):
+            for raw in raw_batches(batch, self.schema, self._names, unit.name, row):
+                raw.columns.update(self._partitions.columns(number, raw.rows))
                 yield raw
             row += batch.num_rows
             if stop is not None and i + 1 == stop:
                 return
-
-
-def _guarded(batches: Iterator[Any], name: str) -> Iterator[Any]:
-    while True:
-        with foreign_call("pyarrow", name):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
 
 
 class _ArrowFile:

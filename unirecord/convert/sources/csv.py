@@ -17,17 +17,17 @@ from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from ...progress import Progress
 from ...sizes import many
-from .input_path import InputPath, Partitions
+from .input_path import InputPath
 from .source import (
     AskedOption,
     LeftOut,
     Options,
+    Partitions,
     RawBatch,
     RowPlace,
     Unit,
     WrongSourceError,
     column_name,
-    column_names,
     made_ahead,
 )
 from .text_files import (
@@ -440,16 +440,14 @@ class CsvTable(TextFiles):
             self._places.append(self._places_in(table, options))
             evidence = evidence or [CellEvidence() for _ in table.header]
             rows += self._look_through_file(len(self._files) - 1, evidence, options.threads, tell)
-        self._partitions = Partitions(self.input, [one.file for one in self._files], self._files[0].header)
-        header = [*self._files[0].header, *self._partitions.types]
-        every, changed = column_names(header, self.path, options)
-        names = every[: len(self._files[0].header)]
-        self._said_elsewhere = dict(zip(header[len(names) :], every[len(names) :], strict=True))
-        self.left_out.extend(changed)
+        files = [one.file for one in self._files]
+        self._partitions = Partitions(self.input, files, self._files[0].header, options)
+        self.left_out.extend(self._partitions.changed)
+        names = self._partitions.own_names
         if not rows:
             self.notes.append("there is no line below the header, so every type is string")
         found = {name: column.type() for name, column in zip(names, evidence, strict=True)}
-        found |= {self._said_elsewhere[name]: kind for name, kind in self._partitions.types.items()}
+        found |= self._partitions.types
         self._exact = frozenset(
             name
             for name, column in zip(names, evidence, strict=True)
@@ -552,7 +550,7 @@ class CsvTable(TextFiles):
         places = [(first, place.line), (rest, place.line + count_lines(first))]
         for data, line in places if rest else places[:1]:
             for batch in self._read(number, data, line):
-                batch.columns.update(self._partitions.columns(number, batch.rows, self._said_elsewhere))
+                batch.columns.update(self._partitions.columns(number, batch.rows))
                 yield batch
 
     def _read(self, number: int, data: bytes, line: int) -> Iterator[RawBatch]:

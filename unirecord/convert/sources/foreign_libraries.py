@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -16,6 +16,7 @@ __all__ = [
     "FLOORS",
     "RAISED",
     "foreign_call",
+    "foreign_items",
     "needed",
 ]
 
@@ -112,6 +113,18 @@ def foreign_call(library: str, where: str) -> Iterator[None]:
         if type(error).__name__ != "PanicException":
             raise
         raise _unreadable(where, error) from None
+
+
+def foreign_items(library: str, where: str, items: Iterable[Any]) -> Iterator[Any]:
+    """Yield what a library yields, each by a `foreign_call`; it yields no None."""
+    with foreign_call(library, where):
+        left = iter(items)
+    while True:
+        with foreign_call(library, where):
+            item = next(left, None)
+        if item is None:
+            return
+        yield item
 
 
 def _unreadable(where: str, error: BaseException) -> SchemaError:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import chain, islice
 from typing import Any, ClassVar, Final
@@ -18,7 +19,7 @@ from ...format.values.tensors import array_of, is_torch_tensor, memory_of
 from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import infer_schema
-from .arrow_columns import ArrowSource, features_of
+from .arrow_columns import choose_columns, features_of, raw_batches
 from .folder_walk import UnreadableError, read_regular_file
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
@@ -221,7 +222,7 @@ def _is_hugging_face(given: Any) -> bool:
     return hasattr(given, "features") and hasattr(given, "with_format") and hasattr(given, "num_rows")
 
 
-class GivenTable(ArrowSource):
+class GivenTable(Source):
     """A table that a program holds. A pandas index is no column; a float NaN stays NaN and is no null."""
 
     kind: ClassVar[str] = "table"
@@ -235,10 +236,11 @@ class GivenTable(ArrowSource):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Bring the columns into Arrow's form, a Hugging Face dataset's when they are read."""
         self._rows_as_arrow = None
+        features: Mapping[str, Any] = {}
         if _is_hugging_face(self._given):
             chosen = (getattr(self._given, "format", None) or {}).get("columns")  # by set_format
             self._rows_as_arrow = self._given.with_format("arrow", columns=chosen)
-            self.read_file: Callable[[str], bytes] | None = _read_file
+            features = _features(self._given)
             rows = self._given.num_rows
             sample = self._piece(0, min(1000, rows))
             fields = sample.schema
@@ -256,7 +258,7 @@ class GivenTable(ArrowSource):
             )
             for start in range(0, rows, _TABLE_UNIT_ROWS)
         ]
-        self.choose_columns(fields, sample, nulls, options)
+        self._names = choose_columns(self, fields, sample, nulls, options, said=features)
 
     def _has_nulls(self, name: str) -> bool | None:
         """Of the whole table below a Hugging Face dataset, from which rows may have been chosen."""
@@ -264,15 +266,6 @@ class GivenTable(ArrowSource):
             return bool(self._given.data.column(name).null_count)
         except (AttributeError, KeyError):
             return None
-
-    def said_of_columns(self) -> Mapping[str, Any]:
-        """The features of a Hugging Face dataset."""
-        if self._rows_as_arrow is None:
-            return {}
-        return {
-            **features_of(getattr(self._given.data, "schema", None) and self._given.data.schema.metadata),
-            **_said(self._given.features),
-        }
 
     def _piece(self, start: int, rows: int) -> Any:
         if self._rows_as_arrow is not None:
@@ -282,10 +275,13 @@ class GivenTable(ArrowSource):
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a range."""
         start, rows = unit.place
-        yield from self.raw_batches(self._piece(start, rows), self.path, start)
+        read_file = None if self._rows_as_arrow is None else _read_file
+        yield from raw_batches(
+            self._piece(start, rows), self.schema, self._names, self.path, start, read_file
+        )
 
 
-class GivenTables(ArrowSource):
+class GivenTables(Source):
     """Tables that a program gives one after the other, such as the batches of a reader; they are read once.
 
     Columns and types are those of the first; what its types do not hold exactly in another is an error.
@@ -310,7 +306,7 @@ class GivenTables(ArrowSource):
         }
         self.read_once = True
         self.units: Sequence[Unit] = [Unit(self.path, None, None)]
-        self.choose_columns(fields, self._table, nulls, options)
+        self._names = choose_columns(self, fields, self._table, nulls, options)
 
     def __getstate__(self) -> dict[str, Any]:
         """Nothing: the tables stay with the process that has them."""
@@ -322,7 +318,7 @@ class GivenTables(ArrowSource):
         for number, given in enumerate(chain([self._table], self._rest)):
             where = f"{self.path}, table {number}"
             table = given if number == 0 else self._as_first(given, where)
-            yield from self.raw_batches(table, where, row)
+            yield from raw_batches(table, self.schema, self._names, where, row)
             row += table.num_rows
 
     def _as_first(self, given: Any, where: str) -> Any:
@@ -347,11 +343,12 @@ def _may_be_null(field: Any) -> bool:
     return bool(field.nullable and not needed("pyarrow", _NEEDS).types.is_nested(field.type))
 
 
-def _said(features: Any) -> dict[str, Any]:
-    try:
-        return dict(features.to_dict())
-    except AttributeError:
-        return {}
+def _features(given: Any) -> dict[str, Any]:
+    """The features of a Hugging Face dataset."""
+    found = features_of(getattr(given.data, "schema", None) and given.data.schema.metadata)
+    with suppress(AttributeError):
+        found |= given.features.to_dict()
+    return found
 
 
 def _read_file(path: str) -> bytes:

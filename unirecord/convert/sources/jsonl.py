@@ -18,9 +18,9 @@ from ...format.values.batch import numbers_of, texts_of
 from ...format.values.objects import MAX_DEPTH
 from ...progress import Progress
 from ...writing.inference import ColumnEvidence
-from .input_path import InputPath, Partitions
+from .input_path import InputPath
 from .overrides import apply_overrides
-from .source import LeftOut, Options, RawBatch, RowPlace, Unit, column_names, made_ahead
+from .source import LeftOut, Options, Partitions, RawBatch, RowPlace, Unit, made_ahead
 from .text_files import BlockPlace, TextFiles, line_blocks, line_places, read_block
 from .text_values import InexactError, converted, json_converter, numbers, parse_json
 
@@ -261,11 +261,9 @@ class JsonLines(TextFiles):
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
-        self._partitions = Partitions(self.input, self._files, self._keys)
-        every, changed = column_names([*self._keys, *self._partitions.types], path, options)
-        names, elsewhere = every[: len(self._keys)], every[len(self._keys) :]
-        self._said_elsewhere = dict(zip(self._partitions.types, elsewhere, strict=True))
-        self.left_out.extend(changed)
+        self._partitions = Partitions(self.input, self._files, self._keys, options)
+        self.left_out.extend(self._partitions.changed)
+        names = self._partitions.own_names
         types: dict[str, Any] = {}
         for name, column in zip(names, evidence.values(), strict=True):
             column.missing = column.missing or column.seen < row - self._unread
@@ -275,7 +273,7 @@ class JsonLines(TextFiles):
                 if options.wants(name):
                     raise
                 types[name] = "object"
-        types |= {self._said_elsewhere[name]: kind for name, kind in self._partitions.types.items()}
+        types |= self._partitions.types
         self.schema: Schema = options.schema(types)
         every_type = apply_overrides(types, fixed)
         self._of_keys = Schema(every_type[name] for name in names)
@@ -360,8 +358,7 @@ class JsonLines(TextFiles):
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a block of lines by the types found."""
         for batch in self._read(unit):
-            said = self._partitions.columns(unit.place[0], batch.rows, self._said_elsewhere)
-            batch.columns.update(said)
+            batch.columns.update(self._partitions.columns(unit.place[0], batch.rows))
             yield batch
 
     def _read(self, unit: Unit) -> Iterator[RawBatch]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from ...progress import Progress
-from .arrow_columns import ArrowSource
-from .foreign_libraries import foreign_call, needed
+from .arrow_columns import choose_columns, raw_batches
+from .foreign_libraries import foreign_call, foreign_items, needed
 from .input_path import InputPath
-from .source import TRUST, AskedOption, Options, RawBatch, Unit
+from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit
 
 __all__ = ["LanceDataset"]
 
@@ -20,7 +20,7 @@ _BLOB_ROWS: Final = 16  # at a time: each may be large
 _VERSIONS: Final = "_versions"
 
 
-class LanceDataset(ArrowSource):
+class LanceDataset(Source):
     """A folder that Lance wrote; rows that were deleted are not there."""
 
     kind: ClassVar[str] = "lance"
@@ -62,7 +62,7 @@ class LanceDataset(ArrowSource):
                 _BLOB_ROWS if self._reading else _SAMPLE_ROWS
             )
             nulls = {field.name: self._has_nulls(dataset, field) for field in fields}
-        self.choose_columns(fields, sample if sample.num_rows else None, nulls, options)
+        self._names = choose_columns(self, fields, sample if sample.num_rows else None, nulls, options)
 
     def _has_nulls(self, dataset: Any, field: Any) -> bool | None:
         """Whether a column has nulls; None where counting them would read large values."""
@@ -91,13 +91,8 @@ class LanceDataset(ArrowSource):
         with foreign_call("lance", unit.name):
             fragment = self._opened().get_fragment(number)
             batches = fragment.to_batches(columns=columns, batch_size=step, **self._reading)
-            batches = iter(batches)
-        while True:
-            with foreign_call("lance", unit.name):
-                batch = next(batches, None)
-            if batch is None:
-                return
-            yield from self.raw_batches(batch, unit.name, row)
+        for batch in foreign_items("lance", unit.name, batches):
+            yield from raw_batches(batch, self.schema, self._names, unit.name, row)
             row += batch.num_rows
 
 

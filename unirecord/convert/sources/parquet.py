@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from ...progress import Progress
-from .arrow_columns import ArrowSource, same_fields
-from .foreign_libraries import foreign_call, needed
-from .input_path import InputPath, Partitions
+from .arrow_columns import choose_columns, raw_batches, same_fields
+from .foreign_libraries import foreign_call, foreign_items, needed
+from .input_path import InputPath
 from .overrides import refuse_split_files
-from .source import TRUST, AskedOption, Options, RawBatch, Unit, WrongSourceError
+from .source import TRUST, AskedOption, Options, Partitions, RawBatch, Source, Unit, WrongSourceError
 
 __all__ = [
     "ParquetFiles",
@@ -77,7 +77,7 @@ _BATCH_BYTES: Final = 8_000_000
 _SAMPLE_ROWS: Final = 1_000
 
 
-class ParquetFiles(ArrowSource):
+class ParquetFiles(Source):
     """Parquet files of one schema, by pyarrow."""
 
     kind: ClassVar[str] = "parquet"
@@ -126,8 +126,8 @@ class ParquetFiles(ArrowSource):
         for name in fields.names:
             if nulls.get(name) is None and fields.field(name).nullable:
                 nulls[name] = None if pa.types.is_nested(fields.field(name).type) else True
-        self._partitions = Partitions(self.input, self._files, fields.names)
-        self.choose_columns(fields, self._sample(), nulls, options, self._partitions.types)
+        self._partitions = Partitions(self.input, self._files, fields.names, options)
+        self._names = choose_columns(self, fields, self._sample(), nulls, options, self._partitions)
 
     def _sample(self) -> Any:
         """The first rows of the first file that has any."""
@@ -158,13 +158,9 @@ class ParquetFiles(ArrowSource):
             step = max(1, min(1 << 16, _BATCH_BYTES // max(width, 1)))
             columns = [self._names[name] for name in self.schema.names if name in self._names]
             batches = opened.iter_batches(step, [group], columns, use_threads=False)
-        while True:
-            with foreign_call("pyarrow", unit.name):
-                batch = next(batches, None)
-            if batch is None:
-                return
-            for raw in self.raw_batches(batch, unit.name, row):
-                raw.columns.update(self._partitions.columns(number, raw.rows, self._said_elsewhere))
+        for batch in foreign_items("pyarrow", unit.name, batches):
+            for raw in raw_batches(batch, self.schema, self._names, unit.name, row):
+                raw.columns.update(self._partitions.columns(number, raw.rows))
                 yield raw
             row += batch.num_rows
 

@@ -16,6 +16,7 @@ from dataclasses import astuple, dataclass
 from itertools import count
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Protocol, TypeVar
+from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +31,14 @@ from ...writing.journal import left_out_fields
 from .input_path import InputPath
 from .media_types import classes_problem, classes_type
 from .overrides import TypesThere, apply_overrides
+from .text_values import CellEvidence
 
 __all__ = [
     "AskedOption",
     "CellField",
     "LeftOut",
     "Options",
+    "Partitions",
     "RawBatch",
     "FileReadahead",
     "RowPlace",
@@ -648,6 +651,65 @@ def column_names(given: Sequence[str], where: str, options: Options) -> tuple[li
             )
         names[name] = field_name
     return list(names), changed
+
+
+# Columns that folders say: ``year=2024/cls=cat/part-0.parquet``, as Hive, Spark and pandas write them.
+
+
+_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+class Partitions:
+    """What the folders between a source and its files say of the rows of each file.
+
+    Attributes:
+        types: the columns: int64 where all values are whole numbers, else string; null by Hive's name for it.
+        own_names: the names of the columns of the files' own fields.
+        changed: what to say of the names, of either, that had to change.
+    """
+
+    def __init__(
+        self, source: InputPath, files: Sequence[InputPath], own: Sequence[str], options: Options
+    ) -> None:
+        """``own``: fields that the files have themselves, which count. Raises `SchemaError` where folders differ."""
+        above = source.fixed_folder
+        said = [_pairs_of(os.path.relpath(file.path, above)) if above is not None else {} for file in files]
+        names = list(said[0]) if said else []
+        for file, pairs in zip(files, said, strict=True):
+            if list(pairs) != names:
+                raise SchemaError(
+                    f"{file.name}: its folders say {', '.join(pairs) or 'no column'}, and those of {files[0].name} "
+                    f"{', '.join(names) or 'none'}; write them to datasets of their own"
+                )
+        names = [name for name in names if name not in own]
+        every, self.changed = column_names([*own, *names], source.name, options)
+        self.own_names: list[str] = every[: len(own)]
+        self.types: dict[str, str] = {}
+        self._values: dict[str, list[Any]] = {}
+        for column, name in zip(every[len(own) :], names, strict=True):
+            evidence = CellEvidence()
+            evidence.add([pairs[name] or "" for pairs in said])
+            kind = evidence.type()
+            is_whole = kind.rstrip("?") == "int64" and "" not in [pairs[name] for pairs in said]
+            self.types[column] = ("int64" if is_whole else "string") + "?" * (None in [p[name] for p in said])
+            self._values[column] = [
+                int(value) if is_whole and value is not None else value
+                for value in (pairs[name] for pairs in said)
+            ]
+
+    def columns(self, number: int, rows: int) -> dict[str, list[Any]]:
+        """The columns of rows of a file."""
+        return {column: [values[number]] * rows for column, values in self._values.items()}
+
+
+def _pairs_of(path: str) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for piece in path.split(os.sep)[:-1]:
+        name, equals, value = piece.partition("=")
+        if equals and name:
+            text = unquote(value)
+            found[unquote(name)] = None if text == _NO_VALUE else text
+    return found
 
 
 # What files claim to hold, against the bytes that they have.
