@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO, cast
 
 if TYPE_CHECKING:
     import subprocess
@@ -487,7 +487,7 @@ class ProgressBar:
         if self._shown and self._drawn:
             self._write("")
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> Self:
         """Return itself."""
         return self
 

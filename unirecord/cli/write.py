@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Final
 
 from ..convert.conversion import Conversion, Engine, Standing, write_part, write_sample
@@ -93,7 +92,7 @@ from .arguments import (
     titled,
     wrong_call,
 )
-from .terminal import ProgressBar, ProgressLines, Rates, duration, say, table, warn
+from .terminal import ProgressBar, ProgressLines, duration, say, table, warn
 
 __all__ = ["ConversionProgress", "split_command", "survey_progress", "write_command"]
 
@@ -882,14 +881,11 @@ def survey_progress(stage: str, lines: ProgressLines | None) -> Iterator[Callabl
         yield tell
 
 
-class ConversionProgress:
+class ConversionProgress(ProgressBar):
     """Shows how far one stage is; each stage has rates of its own, of what this run has done.
 
     ``resumed``: rows that an earlier run had written, once the stage has said so; ``published``: and published.
     """
-
-    resumed: int
-    published: bool
 
     def __init__(
         self, stage: str, known: int | None, lines: ProgressLines | None, share: str | None = None
@@ -897,8 +893,7 @@ class ConversionProgress:
         self._stage = {"stage": stage} if share is None else {"stage": stage, "share": share}
         self._lines, self.resumed, self.published = lines, 0, False
         self._told = False
-        self._bar = ProgressBar(" ".join(self._stage.values()), known or 0, _rows_text)
-        self._pace = Rates()
+        super().__init__(" ".join(self._stage.values()), known or 0, _rows_text)
 
     def show(self, standing: Standing) -> None:
         """Show it, if it is time."""
@@ -911,7 +906,7 @@ class ConversionProgress:
         if self._lines is not None:
             self._lines.update(lambda: self.values(standing), last=ended)
             return
-        self._bar.update(
+        self.update(
             standing.rows,
             standing.all_rows,
             before=standing.resumed_rows,
@@ -919,7 +914,7 @@ class ConversionProgress:
         )
         if ended and not standing.published:
             rate = self._pace.rate(standing.rows, standing.resumed_rows)
-            self._bar.finish(
+            self.finish(
                 f"{_rows_text(standing.rows)} written, {rate:,.0f} rows/s, comparing some of them with the source"
             )
 
@@ -946,20 +941,6 @@ class ConversionProgress:
                 others = len(standing.parts) - 1
                 notes.append(f"at {standing.parts[0]}" + (f" and {others} more" if others else ""))
         return notes
-
-    def close(self) -> None:
-        """Clear the line."""
-        self._bar.close()
-
-    def __enter__(self) -> ConversionProgress:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Clear the line."""
-        self.close()
 
 
 def _rows_text(rows: int) -> str:
