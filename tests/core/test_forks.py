@@ -176,9 +176,6 @@ def test_a_child_does_not_wait_for_what_its_parent_has_asked_a_store_for(path: P
         requests._awaited(Future(), process=-1)
 
     class Location:
-        def gap(self, path: str) -> int:
-            return 0
-
         def read_ranges(self, wanted: list[Any], checked: bool) -> list[bytes]:
             return [bytes(size) for _, _, size in wanted]
 

@@ -17,7 +17,7 @@ from unirecord.core.fetch import Fetching
 from unirecord.snapshot import prefetch
 from unirecord.snapshot.prefetch import RUN_BYTES, FileRun, PrefetchedRuns, join
 
-GAP = 40_000
+GAP = 32 << 10
 
 
 @st.composite
@@ -30,21 +30,18 @@ def sorted_ranges(draw: st.DrawFn) -> list[Range]:
             for _ in range(draw(st.integers(1, 8))):
                 size = draw(st.sampled_from([1, 7, 1_000, 70_000, 3 << 20, RUN_BYTES, RUN_BYTES + 1]))
                 found.append(Range(part, in_index, at, size))
-                at += size + draw(st.sampled_from([0, 0, 1, 32 << 10, (32 << 10) + 1, 35_001, GAP + 1]))
+                at += size + draw(st.sampled_from([0, 0, 1, GAP, GAP + 1, 3 * GAP]))
     return found
 
 
 def joined_one_by_one(ranges: Sequence[Range]) -> list[FileRun]:
     runs: list[FileRun] = []
-    before = 0
     for wanted in ranges:
         stop, run = wanted.offset + wanted.size, runs[-1] if runs else None
-        gap = min(GAP, max(32 << 10, min(before, wanted.size) // 2))
-        before = wanted.size
         if (
             run is None
             or (run.part, run.in_index) != (wanted.part, wanted.in_index)
-            or wanted.offset - run.stop > gap
+            or wanted.offset - run.stop > GAP
             or stop - run.start > RUN_BYTES
         ):
             runs.append(run := FileRun(wanted.part, wanted.in_index, wanted.offset, stop))
@@ -57,7 +54,7 @@ def joined_one_by_one(ranges: Sequence[Range]) -> list[FileRun]:
 def test_ranges_are_joined_as_one_by_one(wanted: list[Range]) -> None:
     ranges = Ranges.of(wanted)
     assert list(ranges) == wanted == [ranges[i] for i in range(len(wanted))]
-    runs, first, places = join(ranges, lambda part: GAP)
+    runs, first, places = join(ranges)
     assert runs == joined_one_by_one(wanted)
     assert first[-1] == len(wanted)
     for number, (start, stop) in enumerate(zip(first.tolist(), first[1:].tolist(), strict=False)):
@@ -73,7 +70,7 @@ def test_ranges_within_others_lie_in_their_run() -> None:
         Range(0, False, 10, 5),
         Range(0, False, 8_000, 2_000),
     ]
-    runs, first, places = join(Ranges.of(wanted), lambda part: GAP)
+    runs, first, places = join(Ranges.of(wanted))
     assert (runs, first.tolist(), places.tolist()) == (
         [FileRun(0, False, 0, 10_000)],
         [0, 4],

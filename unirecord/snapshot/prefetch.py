@@ -41,9 +41,9 @@ __all__ = [
 
 
 RUN_BYTES: Final = 4 << 20  # that one request brings at most, unless a single range is longer
-_LEAST_CAP: Final = (
-    32 << 10
-)  # bytes of a gap that are never too much; larger ones are half of a neighbour at most
+# Bytes between two ranges that are brought with them, since that costs less than a second request. Measured for each
+# store, from its latency and bandwidth, they were more bytes by fewer requests, and no more rows a second.
+_GAP_BYTES: Final = 32 << 10
 
 _I64 = npt.NDArray[np.int64]
 
@@ -58,11 +58,8 @@ class FileRun:
     stop: int
 
 
-def join(ranges: Ranges, gap_of: Callable[[int], int]) -> tuple[list[FileRun], _I64, _I64]:
-    """The runs that bring the ranges; the number of the first range of each, and of all; where each lies in its run.
-
-    ``gap_of`` gives the bytes between two ranges of a part that come as soon as a second request.
-    """
+def join(ranges: Ranges) -> tuple[list[FileRun], _I64, _I64]:
+    """The runs that bring the ranges; the number of the first range of each, and of all; where each lies in its run."""
     if len(ranges) == 1:  # a single row: not worth a dozen calls of numpy
         one = ranges[0]
         return (
@@ -71,7 +68,7 @@ def join(ranges: Ranges, gap_of: Callable[[int], int]) -> tuple[list[FileRun], _
             np.zeros(1, np.int64),
         )
     stops = ranges.offsets + ranges.sizes
-    first = np.array([*_firsts(ranges, stops, gap_of), len(ranges)], np.int64)
+    first = np.array([*_firsts(ranges, stops), len(ranges)], np.int64)
     starts = ranges.offsets[first[:-1]]
     ends = np.maximum.reduceat(stops, first[:-1])
     files = (ranges.parts[first[:-1]].tolist(), ranges.in_index[first[:-1]].tolist())
@@ -79,14 +76,10 @@ def join(ranges: Ranges, gap_of: Callable[[int], int]) -> tuple[list[FileRun], _
     return runs, first, ranges.offsets - np.repeat(starts, np.diff(first))
 
 
-def _firsts(ranges: Ranges, stops: _I64, gap_of: Callable[[int], int]) -> list[int]:
+def _firsts(ranges: Ranges, stops: _I64) -> list[int]:
     files = 2 * ranges.parts + ranges.in_index
     is_next = files[1:] != files[:-1]
-    at = [0, *(np.flatnonzero(is_next) + 1).tolist()]
-    gaps = np.repeat([gap_of(part) for part in ranges.parts[at].tolist()], np.diff([*at, len(ranges)]))
-    smaller = np.minimum(ranges.sizes[1:], ranges.sizes[:-1])
-    most = np.minimum(gaps[1:], np.maximum(_LEAST_CAP, smaller // 2))
-    is_far = is_next | (ranges.offsets[1:] - stops[:-1] > most)
+    is_far = is_next | (ranges.offsets[1:] - stops[:-1] > _GAP_BYTES)
     firsts: list[int] = []
     for begin, end in pairwise([0, *(np.flatnonzero(is_far) + 1).tolist(), len(ranges)]):
         start = begin
@@ -514,7 +507,7 @@ class Fetcher:
         """Brings ranges, of which neighbours come by one request, and puts those of each as soon as they come."""
         if not len(numbers):
             return
-        runs, first, places = self._runs_of(ranges.only(numbers))
+        runs, first, places = join(ranges.only(numbers))
         puts = np.zeros(len(numbers), PUT)
         puts["range"], puts["place"] = numbers, places
         alone = numbers.tolist() if len(runs) == len(numbers) else []
@@ -532,7 +525,7 @@ class Fetcher:
     def read_ahead(self, ranges: Sequence[Range]) -> None:
         """Asks for ranges of one part, which will be read once each; neighbours by one request."""
         wanted = Ranges.of(ranges)
-        runs, first, _ = self._runs_of(wanted)
+        runs, first, _ = join(wanted)
         self.ahead.add(runs, np.add.reduceat(wanted.sizes, first[:-1]).tolist())
 
     def _begin(self, runs: Sequence[FileRun], take: Callable[[Any], Any]) -> list[Callable[[], Any]] | None:
@@ -552,16 +545,13 @@ class Fetcher:
         """The bytes of ranges, of which neighbours come by one request."""
         if not ranges:
             return []
-        runs, first, places = self._runs_of(Ranges.of(ranges))
+        runs, first, places = join(Ranges.of(ranges))
         fetched = [memoryview(found) for found in self._fetch_runs(runs)]
         of = np.repeat(np.arange(len(runs)), np.diff(first))
         return [
             fetched[number][at : at + wanted.size]
             for number, at, wanted in zip(of.tolist(), places.tolist(), ranges, strict=True)
         ]
-
-    def _runs_of(self, ranges: Ranges) -> tuple[list[FileRun], _I64, _I64]:
-        return join(ranges, lambda part: self._location.gap(self._paths[part]))
 
     def _of_index(self, ranges: Sequence[Range]) -> list[Any]:
         """Blocks of an index, which all threads want when an epoch begins."""

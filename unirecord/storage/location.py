@@ -11,7 +11,6 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, Protocol
 
 from ..errors import MissingError
-from .pacing import GAP_BYTES
 
 __all__ = ["Entry", "Location", "OpenFile", "Readable", "matching_names"]
 
@@ -130,10 +129,6 @@ class Location(Protocol):
         None where a request is waited for by whoever makes it.
         """
         return None
-
-    def gap(self, path: str) -> int:
-        """Bytes between two ranges that come faster with what lies between them than by themselves."""
-        return GAP_BYTES
 
     def has_changed(self, path: str) -> bool:
         """Whether the file is another than `read_heads` and `read_ranges` have read; False where it cannot be known."""

@@ -17,7 +17,6 @@ from ..core import Locked, xxh3_64
 from ..errors import StaleError
 from .local import LocalFile
 from .location import Entry, Location, OpenFile, matching_names
-from .pacing import LinkSpeed
 from .requests import Read, requests
 from .storage_options import StorageOptions
 from .store import Store, client_module, failure, is_past_the_end
@@ -206,7 +205,7 @@ class ObjectStore(Location):
         calls = []
         for path, size in wanted:
             store, key = self._store_and_key(path)
-            calls.append(Read(store, partial(_get, store.speed, key, 0, size), size))
+            calls.append(Read(store, partial(_get, key, 0, size), size))
         return [
             (data, int(said["size"])) if data is not None else said
             for data, said in self._answers([path for path, _ in wanted], calls, self._versions)
@@ -233,7 +232,7 @@ class ObjectStore(Location):
         calls = []
         for path, offset, size in wanted:
             store, key = self._store_and_key(path)
-            ask = partial(_get, store.speed, key, offset, size)
+            ask = partial(_get, key, offset, size)
             calls.append(Read(store, ask, size, take=lambda answer: (take(answer[0]), answer[1])))
         begun = requests().begin(calls)
         return [partial(self._awaited, path, each) for (path, _, _), each in zip(wanted, begun, strict=True)]
@@ -241,10 +240,6 @@ class ObjectStore(Location):
     def _awaited(self, path: str, begun: Callable[[], Any]) -> Any:
         data, said = self._answer(path, begun(), self._versions)
         return said if data is None else data
-
-    def gap(self, path: str) -> int:
-        """Bytes between two ranges that come faster with what lies between them than by two requests, as measured."""
-        return self._store_and_key(path)[0].speed.gap
 
     def has_changed(self, path: str) -> bool:
         """Whether an object is another now than was read."""
@@ -307,7 +302,7 @@ class ObjectStore(Location):
             ask: Callable[[Any], Awaitable[Any]] = partial(_get_ranges, key, offsets, sizes)
             take_it: Callable[[Any], Any] | None = take and partial(_take_each, take, unit)
             if tells and sizes[0]:
-                ask = partial(_get, store.speed, key, offsets[0], sizes[0])
+                ask = partial(_get, key, offsets[0], sizes[0])
                 take_it = take and partial(_take_first, take, unit[0])
             elif len(unit) == 1:
                 ask = partial(_get_range, key, offsets[0], sizes[0])
@@ -399,14 +394,10 @@ def _head(key: str, client: Any) -> Awaitable[Any]:
     return client_module().head_async(client, key)  # type: ignore[no-any-return]
 
 
-async def _get(speed: LinkSpeed, key: str, offset: int, size: int, client: Any) -> tuple[Any, Any]:
+async def _get(key: str, offset: int, size: int, client: Any) -> tuple[Any, Any]:
     """Bytes, as many as there are, and what the same answer says of the object."""
-    asked = time.perf_counter()
     found = await client_module().get_async(client, key, options={"range": (offset, offset + size)})
-    answered = time.perf_counter()
-    data = await found.bytes_async()
-    speed.note(len(data), answered - asked, time.perf_counter() - answered)
-    return data, found.meta
+    return await found.bytes_async(), found.meta
 
 
 def _take_each(take: Callable[[int, Any], Any], numbers: Sequence[int], found: Sequence[Any]) -> list[Any]:

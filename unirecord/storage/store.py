@@ -13,7 +13,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ..core import Locked
 from ..errors import StaleError, UniRecordError
-from .pacing import LinkSpeed, RequestRate, Retries, retries_of
+from .pacing import RequestRate, Retries, retries_of
 from .storage_options import StorageOptions
 
 __all__ = [
@@ -222,7 +222,6 @@ class Store:
         self.is_reached = False  # it has said something, be it an error
         self.is_told_of = False  # that there is no answer
         self.error: BaseException | None = None  # of the last attempt that failed
-        self.speed: LinkSpeed = LinkSpeed()
         self._retry_config = retry_config
         self._making = Locked()
         self._host: str | None = None  # that the bucket is reached at
