@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -860,7 +861,11 @@ def merge(
     folder = check_path(dst)
     for path in (*given, folder):
         if not location_of(path).in_file_system:
-            raise UniRecordError(f"{path}: datasets are merged on a disk only, not in an object store")
+            raise UniRecordError(
+                f"{path}: datasets are merged on a disk only; in an object store write their rows anew, one dataset "
+                f"after the other: unirecord write {quote(given[0])} {quote(folder)}, and then each other one with "
+                "--append"
+            )
     if folder.endswith(".urec"):
         raise ValueError(f"{folder}: what is merged is a directory of parts; choose a name without .urec")
     location = location_of(folder)
