@@ -255,7 +255,7 @@ def test_a_part_that_was_replaced_before_it_was_published_is_not(
     publish = DirectoryWriter.publish
 
     def damaged(self: DirectoryWriter, content: Any, shape: Any, entries: Any) -> None:
-        index = Path(self.folder) / f"{entries[1].name}.idx"
+        index = Path(self.change.folder) / f"{entries[1].name}.idx"
         index.write_bytes(index.read_bytes()[:100] + b"x" + index.read_bytes()[101:])
         publish(self, content, shape, entries)
 

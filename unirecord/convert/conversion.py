@@ -384,7 +384,7 @@ class Conversion:
         target.keep()
         begun = False
         try:
-            begun = not self.resume or target.journal.plan() is None
+            begun = not self.resume or target.change.journal.plan() is None
             run = _Run(self, target, progress, before_publishing)
             run.take_up()
             begun = True
@@ -401,7 +401,7 @@ def _give_up(target: DirectoryWriter, error: BaseException) -> None:
     """Leaves finished parts to a later run where that can go on; Ctrl-C and a full disk then say how."""
     wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
     try:
-        done, tasks = len(target.journal.parts()), len(target.journal.tasks())
+        done, tasks = len(target.change.journal.parts()), len(target.change.journal.tasks())
     except OSError:  # of a store that does not answer: what is finished there stays
         target.suspend()
         return
@@ -437,7 +437,8 @@ class _Run:
     ) -> None:
         self._spec, self._target, self._progress = spec, target, progress
         self._before_publishing = before_publishing
-        index, user, before = spec.index, spec.user, target.before
+        change = target.change
+        index, user, before = spec.index, spec.user, change.before
         if spec.append and before is not None:
             index = before.index if index is None else index
             user = before.metadata or b"\xc0"
@@ -449,15 +450,15 @@ class _Run:
         row_bytes = take_sample(spec.source, spec.schema).row_bytes * spec.source.share
         tasks = divide(spec.source.units, row_bytes, spec.max_part_bytes, computed=spec.source.computes)
         self.job = Job(
-            spec.source, content, tuple(tasks), target.folder, target.id, target.first, spec.max_part_bytes,
-            os.path.join(target.path, "manifest.json"), target.place, target.deliver, target.journal,
+            spec.source, content, tuple(tasks), change.folder, target.id, target.first, spec.max_part_bytes,
+            os.path.join(target.path, "manifest.json"), change.place, change.deliver, change.journal,
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
         self._at: dict[int, str] = {}  # the part that each task is at
         self._counted: dict[int, tuple[int, int]] = {}  # rows and bytes of tasks begun by an earlier run
         self._published: dict[str, Any] | None = None  # what an earlier run has published
         known = spec.source.rows
-        self._standing = Standing(all_tasks=len(tasks), all_rows=known, dropped=target.dropped)
+        self._standing = Standing(all_tasks=len(tasks), all_rows=known, dropped=change.dropped)
         if spec.limit is not None:
             self._standing.all_rows = spec.limit if known is None else min(spec.limit, known)
 
@@ -472,7 +473,12 @@ class _Run:
             self._spec.engine(self.job, waiting, self._tell, self._done)
         elif self._spec.workers > 1 and len(waiting) > 1:
             run_in_workers(
-                self.job, waiting, self._spec.workers, self._target.lock_number(), self._tell, self._done
+                self.job,
+                waiting,
+                self._spec.workers,
+                self._target.change.lock_number(),
+                self._tell,
+                self._done,
             )
         else:
             with BackgroundSync() as background_sync, closing(batches_of_tasks(self.job, waiting)) as ahead:
@@ -495,7 +501,8 @@ class _Run:
         target = self._target
         plan: dict[str, Any] = {"id": target.id.hex(), "first": target.first, "what": self._what()}
         plan["files"] = stamps_of(self._spec.source.files())
-        before = target.earlier(plan["what"]) if self._spec.resume else None
+        change = target.change
+        before = change.earlier(plan["what"]) if self._spec.resume else None
         if before is None:
             self._begin(plan)
             return
@@ -507,14 +514,14 @@ class _Run:
             raise StaleError(f"{target.path}: {differs}; without resume it begins anew")
         target.go_on(before)
         self.job = replace(
-            self.job, dataset_id=target.id, first_part=before["first"], records=target.journal, folder=target.folder,
-            place=target.place,
+            self.job, dataset_id=target.id, first_part=before["first"], records=change.journal, folder=change.folder,
+            place=change.place,
         )  # fmt: skip
         self._take_over_finished()
 
     def _begin(self, plan: dict[str, Any]) -> None:
-        self._target.begin(plan)
-        self._standing.dropped = self._target.dropped
+        self._target.change.begin(plan)
+        self._standing.dropped = self._target.change.dropped
         self._show()
 
     def _find_published(self, plan: dict[str, Any], before: dict[str, Any], differs: str | None) -> None:
@@ -537,15 +544,15 @@ class _Run:
         if self._before_publishing is not None:
             self._before_publishing()
         self._spec.source.done()
-        self._target.end_published()
+        self._target.change.release()
         return published["rows"], left_out_from_json(published["left_out"])
 
     def _take_over_finished(self) -> None:
-        journal = self._target.journal
+        journal = self._target.change.journal
         tasks, task_checkpoints = journal.tasks(), journal.task_checkpoints()
         records = [*tasks.values(), *task_checkpoints.values()]
         entries = [entry_from_json(part) for record in records for part in record["parts"]]
-        whole = self._target.whole(entries)
+        whole = self._target.change.whole(entries)
         for task, record in tasks.items():
             if self._is_good(task, record, whole):
                 self._records[task] = record

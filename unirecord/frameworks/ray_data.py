@@ -518,7 +518,7 @@ class _PartsJob:
             self._first, self._like = self._target.first, os.path.join(path, manifest.NAME)
             self._attempts = Attempts(path)
             self._attempts.start()
-            before = self._target.before
+            before = self._target.change.before
             if append and before is not None:
                 known = before.schema if self._target.schema is None else self._target.schema
                 self._given = {**known.to_spec(), **given}
@@ -584,7 +584,7 @@ class _PartsJob:
         entries: list[PartEntry] = []
         for _, folder, _, parts in sorted(results, key=lambda one: int(one[0])):
             names = [name for part in parts for name in (part.name, part.name + ".idx")]
-            self._attempts.take_over(folder, names, target.folder)
+            self._attempts.take_over(folder, names, target.change.folder)
             entries += parts
         rows = sum(one[2] for one in results)
         stored = sum(entry.rows for entry in entries)

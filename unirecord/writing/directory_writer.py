@@ -20,8 +20,8 @@ from ..snapshot.readable import check_readable
 from ..snapshot.versions import published_as
 from .change import begin_change, check_columns
 from .directory_claim import Unfinished
-from .journal import Journal, begins_anew
-from .part_writer import Delivery, PartContent, PartSequence, ScalarCodec
+from .journal import begins_anew
+from .part_writer import PartContent, PartSequence, ScalarCodec
 from .verified_rows import compressed_as
 
 
@@ -41,39 +41,34 @@ class DirectoryWriter:
         self.path = path
         self.id: bytes = dataset_id
         self._append = append
-        self._claim = begin_change(
+        self.change = begin_change(
             path, dataset_id, overwrite=overwrite, append=append, unfinished=unfinished
         )
-        self._seen = self._claim.before
-        if self._claim.dropped and unfinished == "refuse":
-            warnings.warn(f"{path} {begins_anew(self._claim.dropped)}", stacklevel=2)
-        numbers = [int(name.split("-")[1]) for name in self._claim.parts if name.startswith("part-")]
-        self.first: int = self.before.next_part if self.before else max(numbers, default=-1) + 1
+        self._seen = self.change.before
+        if self.change.dropped and unfinished == "refuse":
+            warnings.warn(f"{path} {begins_anew(self.change.dropped)}", stacklevel=2)
+        numbers = [int(name.split("-")[1]) for name in self.change.parts if name.startswith("part-")]
+        self.first: int = self.change.before.next_part if self.change.before else max(numbers, default=-1) + 1
         like = os.path.join(path, manifest.NAME)
         self._parts = PartSequence(
-            self._claim.folder,
+            self.change.folder,
             dataset_id,
             lambda i: self.first + i,
             max_part_bytes,
             like,
-            self._claim.deliver,
+            self.change.deliver,
         )
         self.target_bytes: int | None = self._parts.target_bytes
 
     @property
-    def before(self) -> Manifest | None:
-        """The manifest that was there."""
-        return self._claim.before
-
-    @property
     def published(self) -> bool:
         """Whether the new manifest is where readers find it, as the disk says."""
-        return self._claim.published
+        return self.change.published
 
     @property
     def schema(self) -> Schema | None:
         """The schema that was there, compressed as its last part is, if that can be read."""
-        before = self._claim.before
+        before = self.change.before
         if before is None or not before.parts:
             return None if before is None else before.schema
         try:
@@ -84,7 +79,7 @@ class DirectoryWriter:
     @property
     def scalar_codec(self) -> ScalarCodec:
         """How the last part that was there stores scalar pages, if that can be read."""
-        before = self._claim.before
+        before = self.change.before
         if before is None or not before.parts:
             return None
         try:
@@ -95,7 +90,7 @@ class DirectoryWriter:
 
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""
-        self._claim.keep()
+        self.change.keep()
 
     def add(self, content: PartContent, shape: Shape, pieces: Sequence[ColumnBatch]) -> None:
         """Writes a row group, into a new part when this one would grow beyond its greatest size."""
@@ -110,7 +105,7 @@ class DirectoryWriter:
 
     def _publish(self, content: PartContent, entries: Sequence[PartEntry], *, checked: bool = False) -> None:
         if self._append and not entries:
-            self._claim.release()
+            self.change.release()
             return
 
         def after(before: Manifest | None) -> Manifest:
@@ -119,17 +114,17 @@ class DirectoryWriter:
                 manifest.check(found, os.path.join(self.path, manifest.NAME))
             return found
 
-        self._claim.publish(after)
+        self.change.publish(after)
         if not self._append:
-            self._claim.clear_replaced({entry.name for entry in entries})
-        self._claim.release()
+            self.change.clear_replaced({entry.name for entry in entries})
+        self.change.release()
 
     def _after(self, before: Manifest | None, content: PartContent, entries: Sequence[PartEntry]) -> Manifest:
         numbers = [int(entry.name.split("-")[1]) for entry in entries]
         first = self.first if before is None else max(self.first, before.next_part)
         next_part = max([first, *(number + 1 for number in numbers)])  # a number is never used again
         user = None if content.user == b"\xc0" else content.user
-        generation = max(self._claim.last_kept, before.generation if before else 0) + 1
+        generation = max(self.change.last_kept, before.generation if before else 0) + 1
         after = Manifest(self.id, generation, next_part, content.schema, content.index, user, tuple(entries))
         if self._append and before is not None:
             assert self._seen is not None
@@ -143,74 +138,29 @@ class DirectoryWriter:
 
     def check_schema(self, content: PartContent) -> None:
         """Refuses to append rows of another schema."""
-        if not self._append or self.before is None:
+        if not self._append or self.change.before is None:
             return
-        if content.schema != self.before.schema:
+        if content.schema != self.change.before.schema:
             raise SchemaError(
-                f"{self.path}: {_difference(self.before, content)}; appended rows must have the dataset's schema"
+                f"{self.path}: {_difference(self.change.before, content)}; appended rows must have the dataset's schema"
             )
-        for old, new in zip(self.before.schema, content.schema, strict=True):
+        for old, new in zip(self.change.before.schema, content.schema, strict=True):
             if old.packed_annotations != new.packed_annotations:
                 raise SchemaError(
                     f"{self.path}: the annotations of column {old.name!r} are {old.wire_annotations} in the dataset "
                     f"and {new.wire_annotations} here; appended rows keep the dataset's: leave annotations out"
                 )
-        if content.index != self.before.index:
+        if content.index != self.change.before.index:
             raise SchemaError(
-                f"{self.path}: the dataset's index columns are {list(self.before.index)}, "
+                f"{self.path}: the dataset's index columns are {list(self.change.before.index)}, "
                 f"got {list(content.index)}; leave index out"
             )
 
-    @property
-    def folder(self) -> str:
-        """Where parts are written until they are published, or delivered."""
-        return self._claim.folder
-
-    @property
-    def place(self) -> str:
-        """Where parts are once they have been delivered."""
-        return self._claim.place
-
-    @property
-    def deliver(self) -> Delivery:
-        """Takes a part that is complete in ``folder`` to its place."""
-        return self._claim.deliver
-
-    def begin(self, plan: dict[str, Any]) -> None:
-        """Begins the journal of a conversion."""
-        self._claim.begin(plan)
-
-    def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
-        """The plan of a stopped conversion: of one that does ``what``, or else of another that is there; or None."""
-        return self._claim.earlier(what)
-
     def go_on(self, plan: dict[str, Any]) -> None:
         """Takes that conversion over: ``id`` and ``journal`` are its own from then on."""
-        self._claim.go_on(plan)
+        self.change.go_on(plan)
         self.id = self._parts.dataset_id = bytes.fromhex(plan["id"])
-        self._parts.folder = self._claim.folder
-
-    def whole(self, entries: Sequence[PartEntry]) -> set[str]:
-        """The names of those parts that are in their place, both files, as they were written."""
-        return self._claim.whole(entries)
-
-    @property
-    def dropped(self) -> int:
-        """How many finished parts of an unfinished conversion were given up, since it was not to go on."""
-        return self._claim.dropped
-
-    @property
-    def journal(self) -> Journal:
-        """What is done of a conversion that writes here."""
-        return self._claim.journal
-
-    def end_published(self) -> None:
-        """Gives the directory up with the journal of a conversion that an earlier run has published."""
-        self._claim.release()
-
-    def lock_number(self) -> int:
-        """The file descriptor that holds the lock: whoever inherits it holds it too."""
-        return self._claim.lock_number()
+        self._parts.folder = self.change.folder
 
     def publish(self, content: PartContent, shape: Shape, entries: Sequence[PartEntry]) -> None:
         """Publishes parts that others have written into ``folder`` and delivered, in this order, at once.
@@ -221,25 +171,25 @@ class DirectoryWriter:
         if not entries and not self._append:
             self._parts.write_empty(content, shape)
             entries = self._parts.entries
-        check_readable(self.place, content.schema, self._claim.not_opened(entries))
+        check_readable(self.change.place, content.schema, self.change.not_opened(entries))
         self._publish(content, entries, checked=True)
 
     def abandon(self) -> None:
         """Removes what this and other processes have written for `publish`."""
         self._parts.discard()
-        self._claim.abandon()
+        self.change.abandon()
 
     def suspend(self) -> None:
         """Gives the directory up, and leaves the parts that the journal names there for who goes on."""
         self._parts.discard()
-        self._claim.suspend()
+        self.change.suspend()
 
     def abort(self) -> None:
         """Removes what has been written so far; what was published stays, before or by this writer."""
         try:
             self._parts.discard()
         finally:
-            self._claim.abort(self._parts.named)
+            self.change.abort(self._parts.named)
 
 
 def _difference(before: Manifest, content: PartContent) -> str:

@@ -191,8 +191,12 @@ class Writer:
         try:
             self._target.keep()
             watch(self)
-            if append and isinstance(self._target, DirectoryWriter) and self._target.before is not None:
-                before = self._target.before
+            if (
+                append
+                and isinstance(self._target, DirectoryWriter)
+                and self._target.change.before is not None
+            ):
+                before = self._target.change.before
                 if parsed is None or not any(column.packed_annotations for column in parsed):
                     stored = self._target.schema or before.schema
                     parsed = stored if parsed is None else parsed.with_annotations_of(before.schema)
