@@ -241,12 +241,10 @@ def _show_step(job: TracedJob, args: argparse.Namespace, step: _Step) -> None:
 
 def _gone(job: TracedJob, args: argparse.Namespace, step: _Step) -> list[int]:
     """The rows that the state says are left out of a step."""
-    if not job.ds.read_cursor.exclusions:
-        return []
     steps = job.ds.order._job(job.batch, job.ranks, job.drop_last, step.start)
-    exclusion_mask = job.ds.read_cursor.exclusion_mask(step.epoch, steps)
-    assert exclusion_mask is not None
-    found = exclusion_mask.rows_at(steps.unwrapped(step.number, args.rank))
+    found = job.ds.read_cursor.exclusion_mask(step.epoch, steps).rows_at(
+        steps.unwrapped(step.number, args.rank)
+    )
     rows: list[int] = found.own[found.out].tolist()
     return rows
 

@@ -25,7 +25,6 @@ from ..loading.loader import (
 )
 from ..loading.plan import Plan
 from ..loading.stats import Recorder, Stats
-from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.spec import JobSteps, check_integer
 from ..pipeline.budget import Budget
@@ -352,10 +351,8 @@ class BatchLoader(Generic[Batch]):
         options = self._options
         if self._whole_for:
             cursor.refuse_skipped_slots(self._whole_for)
-        exclusion_mask: ExclusionMask | None = None
-        if exclusions:
-            steps = cursor.steps(run.start, options.batch_size, options.drop_last)
-            exclusion_mask = cursor.exclusion_mask(run.epoch, steps)
+        steps = cursor.steps(run.start, options.batch_size, options.drop_last) if exclusions else None
+        exclusion_mask = cursor.exclusion_mask(run.epoch, steps)
         if receipts is not None:
             receipts.exclusion_mask = exclusion_mask
         reader = BatchReader(plan, rest, options, self._memory, exclusion_mask)
@@ -381,7 +378,7 @@ class BatchLoader(Generic[Batch]):
                     return plan.order.run(run.epoch, end)
                 start = clock()
                 recorder.consumed(start - now)
-            if reader.trailing or exclusion_mask is not None:
+            if reader.trailing or exclusion_mask:
                 if receipts is not None:
                     receipts.left_out(reader.trailing, reader.end)
                 counted(0, 0, 0, len(reader.trailing))

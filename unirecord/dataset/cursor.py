@@ -270,9 +270,9 @@ class Cursor:
         """The steps of a pass from a position on, of batches of this size."""
         return JobSteps(self.plan.order.sharding.resumed(start), batch_size, drop_last)
 
-    def exclusion_mask(self, epoch: int, steps: JobSteps | None = None) -> ExclusionMask | None:
-        """The skipped slots of a pass; None where nothing has been left out."""
-        return ExclusionMask(self.exclusions, self.plan.order, epoch, steps) if self.exclusions else None
+    def exclusion_mask(self, epoch: int, steps: JobSteps | None = None) -> ExclusionMask:
+        """Which rows come in a pass, and in which slots none does."""
+        return ExclusionMask(self.exclusions, self.plan.order, epoch, steps)
 
     def exclude(self, named: Mapping[str, Any], fill: bool) -> int:
         """Leaves rows out from where the latest pass stands on; how many there are.
@@ -308,9 +308,7 @@ class Cursor:
         if not self.exclusions:
             return 0
         epoch, start = self.position.next_pass
-        return ExclusionMask(
-            self.exclusions, self.plan.order, epoch, self.steps(start, 1, False)
-        ).open_slots()
+        return self.exclusion_mask(epoch, self.steps(start, 1, False)).open_slots()
 
     def batches_left(self, size: int, drop_last: bool) -> int:
         """How many batches of ``size`` samples the next pass will deliver."""
@@ -326,9 +324,7 @@ class Cursor:
             return samples  # they are batches
         batches = samples // size if drop_last else -(-samples // size)
         if self.exclusions:
-            exclusion_mask = ExclusionMask(
-                self.exclusions, self.plan.order, epoch, self.steps(start, size, drop_last)
-            )
+            exclusion_mask = self.exclusion_mask(epoch, self.steps(start, size, drop_last))
             batches -= int(np.searchsorted(exclusion_mask.empty_steps(), batches))
         return batches
 

@@ -168,10 +168,8 @@ class OrderQueries:
         if self._cursor.plan.order.batched:
             places, _ = order.order(epoch).batches(steps.positions(step, rank))
             found = order.selection.row_ids(places)
-        elif (exclusion_mask := self._cursor.exclusion_mask(epoch, steps)) is not None:
-            found = exclusion_mask.of_step(step, rank)
         else:
-            found = order.selection.row_ids(order.order(epoch).at(steps.positions(step, rank)))
+            found = self._cursor.exclusion_mask(epoch, steps).of_step(step, rank)
         rows = as_row_numbers(found)
         return self._cursor.plan.data.reader.batch(rows) if read else rows
 
@@ -212,7 +210,7 @@ class OrderQueries:
             came, positions = order.order(epoch).occurrences(places)
             which, step, rank, slot = steps.places(positions)
             found, exclusion_mask = (came[which], step, rank, slot), self._cursor.exclusion_mask(epoch, steps)
-            if exclusion_mask is None:
+            if not exclusion_mask:
                 return found
             return _with_skipped_slots(exclusion_mask, steps, epoch, order.selection.row_ids(places), found)
 

@@ -298,10 +298,11 @@ def _without_receipt(error: OSError, path: str) -> OSError:
 
 
 class PassReceipts:
-    """The receipts of one pass; ``leaving`` says what is left out on purpose."""
+    """The receipts of one pass; ``exclusion_mask`` says what is left out on purpose."""
+
+    exclusion_mask: ExclusionMask  # of what is left of the pass, when that begins
 
     def __init__(self, receipts: Receipts, plan: Plan, run: EpochRun) -> None:
-        self.exclusion_mask: ExclusionMask | None = None
         self._receipts, self._plan, self._run = receipts, plan, run
         self._taken = 0  # samples of the pass that records speak of
         size = receipts.batch_size
@@ -309,7 +310,7 @@ class PassReceipts:
 
     def batch(self, delivered: TrackedBatch[Any]) -> None:
         """Notes a batch that is about to be handed out."""
-        if self.exclusion_mask is not None or delivered.left_out:
+        if self.exclusion_mask or delivered.left_out:
             self._note(delivered.end, delivered.left_out, delivered.digest)
             return
         run, start = self._run, self._taken
@@ -330,7 +331,7 @@ class PassReceipts:
         given = np.atleast_1d(np.asarray(rows, np.int64))
         run, start = self._run, self._taken
         stop = (end - run.start) // run.stride
-        if self.exclusion_mask is None and len(given) == stop - start:
+        if not self.exclusion_mask and len(given) == stop - start:
             self._taken = stop
             self._receipts.write_batch(
                 run.epoch, run.first + start * run.stride, stop - start, xxh3_64(given)
@@ -356,14 +357,10 @@ class PassReceipts:
     def _write_matched(self, stop: int, rows: list[int], left_out: Mapping[int, str | None]) -> bool:
         """Writes which samples as far as one are these rows, and which are left out; False where they are not all."""
         run, start, size = self._run, self._taken, self._receipts.batch_size
-        if self.exclusion_mask is None:
-            own = given = self._plan.rows_of(run, start, stop)
-            out = np.zeros(stop - start, np.bool_)
-        else:
-            front, behind = start // size * size, min(-(-stop // size) * size, run.samples)
-            found = self.exclusion_mask.of_rank(run.first, run.stride, front, behind)
-            here = slice(start - front, stop - front)
-            own, given, out = found.own[here], found.given[here], found.out[here]
+        front, behind = start // size * size, min(-(-stop // size) * size, run.samples)
+        found = self.exclusion_mask.of_rank(run.first, run.stride, front, behind)
+        here = slice(start - front, stop - front)
+        own, given, out = found.own[here], found.given[here], found.out[here]
         now, first = time_ns(), run.first + start * run.stride
         notes: list[Record] = []
         kept: list[int] = []
@@ -424,12 +421,8 @@ class PassReceipts:
     def _gone(self, start: int, stop: int, corrupt: tuple[int, ...]) -> list[tuple[int, int, int]]:
         """(number, why, row) of those samples [start, stop) that have been left out."""
         run = self._run
-        if self.exclusion_mask is None:
-            rows = self._plan.rows_of(run, start, stop)
-            why = np.zeros(len(rows), np.int64)
-        else:
-            found = self.exclusion_mask.of_rank(run.first, run.stride, start, stop)
-            rows, why = found.own, np.where(found.out, _EXCLUDED, 0)
+        found = self.exclusion_mask.of_rank(run.first, run.stride, start, stop)
+        rows, why = found.own, np.where(found.out, _EXCLUDED, 0)
         why[np.isin(rows, corrupt) & (why == 0)] = _CORRUPT
         places = np.flatnonzero(why)
         return list(zip(places.tolist(), why[places].tolist(), rows[places].tolist(), strict=True))

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError, TransformError
 from ..loading.loader import OnCorrupt
 from ..loading.plan import Plan
-from ..order.exclusion import RankRows
 from ..order.permutation import EpochRun, ShardOrder, whole_numbers
 from ..order.spec import check_integer, launched_ranks
 from .cursor import Cursor, warn_of_ranks
@@ -241,9 +240,9 @@ class Samples:
 
     def at(self, epoch: int, position: int) -> Any:
         """The sample at a position of an epoch, counted over all ranks."""
-        rows, there = self._rows_at(epoch, self._checked(epoch, [position]))
-        row = int(rows[0])
-        if not there[0]:
+        found = self._cursor.exclusion_mask(epoch).rows_at(self._checked(epoch, [position]))
+        row = int(found.given[0])
+        if not found.there[0]:
             raise IndexError(
                 f"position {position} of epoch {epoch} is left out: row {row} has been excluded; read_rows reads it"
             )
@@ -307,7 +306,7 @@ class Samples:
         """Rows, positions behind, and samples [start, stop) of a pass, without those that are left out."""
         ends: Sequence[int] = range(run.after(start + 1), run.after(stop + 1), run.stride)
         exclusion_mask = self._cursor.exclusion_mask(run.epoch)
-        if exclusion_mask is None:
+        if not exclusion_mask:
             rows = plan.rows_of(run, start, stop)
         else:
             found = exclusion_mask.of_rank(run.first, run.stride, start, stop)
@@ -322,7 +321,7 @@ class Samples:
         of = self._cursor.position.epoch if epoch is None else epoch
         if not self._cursor.exclusions:
             return self._order.rows(indices, of)
-        found = self._with_skipped_slots(indices, of)
+        found = self._cursor.exclusion_mask(of).rows_at(self._order.positions(indices))
         if not found.there.all():
             number = int(np.flatnonzero(~found.there)[0])
             raise IndexError(
@@ -330,11 +329,6 @@ class Samples:
                 "batches(), which pass over it; exclude(fill=True) puts another row in its place; read_rows reads it"
             )
         return found.given
-
-    def _with_skipped_slots(self, indices: Sequence[int], epoch: int) -> RankRows:
-        exclusion_mask = self._cursor.exclusion_mask(epoch)
-        assert exclusion_mask is not None
-        return exclusion_mask.rows_at(self._order.positions(indices))
 
     def _rows_for_collate(self, indices: Sequence[Any], of_epochs: bool) -> NDArray[np.int64]:
         """The rows of samples that make a batch, without those left out; one that would be empty has its first filled.
@@ -348,26 +342,12 @@ class Samples:
             ]
         else:
             runs = [(self._cursor.position.epoch, self._order.positions(indices))]
-        found = [self._rows_at(epoch, positions) for epoch, positions in runs]
-        rows, there = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        if len(there) and not there.any():
+        found = [self._cursor.exclusion_mask(epoch).rows_at(positions) for epoch, positions in runs]
+        rows: NDArray[np.int64] = np.concatenate([of.given[of.there] for of in found])
+        if len(indices) and not len(rows):
             epoch, positions = runs[0]
-            exclusion_mask = self._cursor.exclusion_mask(epoch)
-            assert exclusion_mask is not None
-            return exclusion_mask.instead(positions[:1])
-        found_rows: NDArray[np.int64] = rows[there]
-        return found_rows
-
-    def _rows_at(
-        self, epoch: int, positions: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """The rows at positions of an epoch, not wrapped, and which of them are not left out."""
-        if not self._cursor.exclusions:
-            return self._order.rows_at(positions, epoch), np.ones(len(positions), np.bool_)
-        exclusion_mask = self._cursor.exclusion_mask(epoch)
-        assert exclusion_mask is not None
-        found = exclusion_mask.rows_at(positions)
-        return found.given, found.there
+            return self._cursor.exclusion_mask(epoch).instead(positions[:1])
+        return rows
 
     def _checked(self, epoch: Any, positions: Sequence[Any]) -> NDArray[np.int64]:
         """Positions of an epoch, where there are such; padding leads past its end, and begins at its front."""

@@ -572,7 +572,7 @@ class BatchReader:
                     (column.name, column.shape, crop.shape) if (crop := wanted.get(column.name)) else None
                     for column in columns
                 ]
-            if exclusion_mask is None:
+            if not exclusion_mask:
                 if not wanted:  # else they would bring whole rows
                     self._windows = WindowsAhead(plan, run, options.batch_size)
                 self._ahead = given["prefetch"] + 2
@@ -581,7 +581,7 @@ class BatchReader:
             else:
                 self._natives = plan.open_exclusion_mask(run, exclusion_mask, options.batch_size, **given)
         rest = run.samples % options.batch_size if options.drop_last else 0
-        self._last = run.start if exclusion_mask is None else run.after(run.samples - rest)
+        self._last = run.after(run.samples - rest) if exclusion_mask else run.start
 
     @closed_at_exit  # whoever's generator it is read by
     def __iter__(self) -> Generator[TrackedBatch[dict[str, Any]], None, None]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,8 +76,7 @@ class Exclusions:
         return out, filled
 
 
-@dataclass(frozen=True)
-class RankRows:
+class RankRows(NamedTuple):
     """Neighbouring samples of a rank: ``own`` rows by the order, and ``given`` the rows that come there.
 
     ``out``: the own row is left out. ``there``: a row is given all the same, which is another one where ``out``.
@@ -90,8 +89,9 @@ class RankRows:
 
 
 class ExclusionMask:
-    """The skipped slots of one pass over an epoch, as its steps have them; without ``steps``, of samples one by one.
+    """Which rows come in one pass over an epoch, as its steps have them; without ``steps``, of samples one by one.
 
+    It is false where nothing has been left out: then the rows are those of the order.
     A skipped slot stays empty, so that its batch is smaller; or the row of another position of the epoch, drawn for
     it, fills it. That is done where an exclusion says so, and in the first slot of a rank's batch that would be empty
     while the step is not: ranks stay in step.
@@ -102,12 +102,16 @@ class ExclusionMask:
     ) -> None:
         self.exclusions = exclusions
         self._order, self._epoch, self._steps = order, epoch, steps
-        self._permutation = order.order(epoch)
         self._in_epoch: tuple[Numbers, Mask, Numbers] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.exclusions)
 
     def rows_at(self, positions: Numbers) -> RankRows:
         """The rows at positions, not wrapped, without a look at batches."""
         own = self._own(positions)
+        if not self.exclusions.entries:
+            return RankRows(own, own, np.zeros(len(own), np.bool_), np.ones(len(own), np.bool_))
         out, filled = self.exclusions.skipped(self._epoch, positions, own)
         given, places = own, np.flatnonzero(filled)
         if len(places):
@@ -128,7 +132,7 @@ class ExclusionMask:
         step_of = (positions - self._steps.sharding.start) // a_step
         kept = [front for front in empty.tolist() if not self.is_empty(int(step_of[front]))]
         if kept:
-            found = replace(found, given=found.given.copy())
+            found = found._replace(given=found.given.copy())
             found.given[kept] = self._drawn(positions[kept])
             found.there[kept] = True
         return found
@@ -141,11 +145,13 @@ class ExclusionMask:
         """The rows that a step gives to all ranks, in the order of positions; or to one."""
         assert self._steps is not None
         places = self._steps.unwrapped(step, rank)
+        if not self:
+            return self._own(places)
         found = self.rows_at(places)
         if not found.there.all() and not self.is_empty(step):
             rank_of = (places - self._steps.sharding.start) % self._steps.sharding.num_shards
             without = np.setdiff1d(rank_of, rank_of[found.there])
-            found = replace(found, given=found.given.copy())
+            found = found._replace(given=found.given.copy())
             slots = [int(np.flatnonzero(rank_of == one)[0]) for one in without.tolist()]
             found.given[slots] = self._drawn(places[slots])
             found.there[slots] = True
@@ -219,17 +225,14 @@ class ExclusionMask:
         return len(self._steps.unwrapped(step))
 
     def _own(self, positions: Numbers) -> Numbers:
-        order = self._order
-        if len(positions) and positions.max() >= order.samples:
-            positions = positions % order.samples
-        return order.selection.row_ids(self._permutation.at(positions))
+        return self._order.rows_at(positions, self._epoch)
 
     def _drawn(self, positions: Numbers) -> Numbers:
         """Rows that fill skipped slots: of positions drawn one after the other until the row there is not left out."""
         rows = np.zeros(len(positions), np.int64)
         if not len(positions):
             return rows
-        samples, spec = self._order.samples, self._permutation.spec
+        samples, spec = self._order.samples, self._order.order(self._epoch).spec
         heads = np.zeros((len(positions), 4), "<u8")
         heads[:, 0], heads[:, 1], heads[:, 2], heads[:, 3] = spec.seed, self._epoch, positions, _DOMAIN * 256
         begins = np.arange(0, heads.nbytes, 32, dtype=np.uint64)

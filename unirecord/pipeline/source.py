@@ -103,7 +103,7 @@ class DatasetSource:
         keyed: bool,
         raw: frozenset[str] = frozenset(),
         conditions: Sequence[NDArray[np.bool_]] = (),
-        exclusion_mask: ExclusionMask | None = None,
+        exclusion_mask: ExclusionMask,
         aligned: int = 0,
     ) -> None:
         self._plan, self._run, self._options, self._memory = plan, run, options, memory
@@ -112,7 +112,7 @@ class DatasetSource:
         self._times = times
 
     def __iter__(self) -> Iterator[Chunk]:
-        if not self._batched and (self._conditions or self._exclusion_mask is not None):
+        if not self._batched and (self._conditions or self._exclusion_mask):
             return self._passing_over()
         plan, run = self._plan, self._run
 
@@ -164,22 +164,16 @@ class DatasetSource:
         window = unit * max(1, _WINDOW // unit)
         for start in range(0, run.samples, window):
             stop = min(start + window, run.samples)
-            kept, drawn = np.arange(stop - start), None
-            if self._exclusion_mask is None:
-                rows = plan.rows_of(run, start, stop)
-            else:
-                found = self._exclusion_mask.of_rank(run.first, run.stride, start, stop)
-                rows, kept = found.given, np.flatnonzero(found.there)
-                drawn = found.out[kept]
+            found = self._exclusion_mask.of_rank(run.first, run.stride, start, stop)
+            kept = np.flatnonzero(found.there)
             for condition in self._conditions:
-                met = condition[rows[kept]]
-                kept, drawn = kept[met], None if drawn is None else drawn[met]
+                kept = kept[condition[found.given[kept]]]
             if len(kept):
-                chosen = plan.listed(rows[kept])
+                chosen = plan.listed(found.given[kept])
                 positions = run.first + run.stride * (kept + start)
                 draws = None
                 if self._keyed or self._options.crops:
-                    draws = plan.order.draws_at(positions, drawn)
+                    draws = plan.order.draws_at(positions, found.out[kept])
                 places = self._places(kept + start)
                 yield from self._read(chosen, chosen.order.run(run.epoch, 0), places, _sliced(draws), draws)
 
@@ -250,7 +244,7 @@ Lend = Callable[[int], NDArray[np.uint8]]
 class ResultReceipts(Protocol):
     """What a pass writes down of its results (dataset/receipts.py)."""
 
-    exclusion_mask: ExclusionMask | None
+    exclusion_mask: ExclusionMask
 
     def result(self, end: int, rows: Any, left_out: Mapping[int, str | None]) -> None:
         """Notes a result that is about to be handed out."""
@@ -362,8 +356,8 @@ class DatasetCursor(Protocol):
     def batches_left(self, size: int, drop_last: bool) -> int:
         """Batches of the next pass."""
 
-    def exclusion_mask(self, epoch: int, steps: JobSteps | None = None) -> ExclusionMask | None:
-        """The skipped slots of a pass; None where nothing has been left out."""
+    def exclusion_mask(self, epoch: int, steps: JobSteps | None = None) -> ExclusionMask:
+        """Which rows come in a pass, and in which slots none does."""
 
     def steps(self, start: int, batch_size: int, drop_last: bool) -> JobSteps:
         """The steps of a pass from a position on."""
@@ -439,8 +433,6 @@ class DatasetOrigin:
     def gives(self, step: int, epoch: int, steps: JobSteps, batched: bool) -> bool:
         """Whether a step of ``batched`` samples, or of one, is not left out."""
         exclusion_mask = self._cursor.exclusion_mask(epoch, steps)
-        if exclusion_mask is None:
-            return True
         if batched:
             return not exclusion_mask.is_empty(step)
         return bool(exclusion_mask.rows_at(steps.unwrapped(step, self.shard[0])).there.any())
@@ -620,7 +612,7 @@ class DatasetPass:
             [name for name in read if name in names or (name in crops and f"{name}_place" in names)]
         )
 
-    def _exclusion_mask(self, graph: Graph) -> ExclusionMask | None:
+    def _exclusion_mask(self, graph: Graph) -> ExclusionMask:
         steps = None
         if graph.aligned:
             steps = self._cursor.steps(self.start, graph.aligned, graph.drop_last)
