@@ -88,9 +88,33 @@ def test_what_a_user_says_of_retries_is_said_to_the_client() -> None:
 def test_late_is_what_takes_longer_than_its_like() -> None:
     durations = Durations()
     assert durations.long(1_000) == STALLED
-    for i in range(128):
+    for i in range(1_000):
         durations.note(1_000, 0.1 if i % 2 else 0.2)
         durations.note(1_000_000, 1.0)
-    assert durations.long(1_000) == pytest.approx(0.3)
-    assert durations.long(1_000_000) == pytest.approx(1.5)
-    assert durations.long(100_000_000) == STALLED
+    assert durations.long(1_000) == pytest.approx(2 * 0.15 + 4 * 0.05, rel=0.02)
+    assert durations.long(1_000_000) == pytest.approx(2.0)
+    assert durations.long(1_000, 4) == durations.long(100_000_000) == STALLED
+
+
+def test_what_is_late_follows_a_store_that_becomes_slower() -> None:
+    durations = Durations()
+    for _ in range(63):
+        durations.note(1_000, 0.03)
+    assert durations.long(1_000) == STALLED
+    durations.note(1_000, 0.03)
+    assert durations.long(1_000) == pytest.approx(0.06)
+    durations.note(1_000, 3.0)  # one says little
+    assert durations.long(1_000) < 0.4
+    for _ in range(640):
+        durations.note(1_000, 0.5)
+    assert durations.long(1_000) == pytest.approx(1.0, rel=0.01)
+
+
+@given(st.lists(st.floats(0, 1e4), min_size=64, max_size=200))
+def test_no_request_is_late_before_those_of_its_like_have_mostly_come(seconds: list[float]) -> None:
+    durations = Durations()
+    for each in seconds:
+        durations.note(1_000, each)
+    assert durations.long(1_000) >= 0.02
+    if len(seconds) == 64:
+        assert durations.long(1_000) >= 2 * sum(seconds) / 64 * (1 - 1e-9)

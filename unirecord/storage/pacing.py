@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -25,12 +24,11 @@ __all__ = [
 _Like = tuple[int, int]  # bits of a size, and how many requests
 
 _ROUNDS: Final = 64  # of answers, in which the number in flight comes back from one to the most
-_KEPT: Final = 128  # durations of requests of about one size: their p99 is the second longest
-_ENOUGH: Final = 64  # of them to say what is long
+_ENOUGH: Final = (
+    64  # durations of requests of about one size, to say what is long; older ones count less and less
+)
 STALLED: Final = 2.0  # seconds that are long before enough is known
 _LEAST: Final = 0.02  # seconds below which nothing is long: what a scheduler makes of a busy machine
-_MARGIN: Final = 1.5  # above the p99: where the tail is even, it pays to wait
-_REFRESH: Final = 32  # requests after which the p99 is found anew
 
 
 @dataclass(frozen=True)
@@ -113,33 +111,28 @@ class RequestRate:
 
 
 class Durations:
-    """How long requests have lately taken, by size: and from when on one of them is late."""
+    """How long requests have lately taken, by size: and from when on one of them is late.
+
+    By their mean and their mean deviation from it, as TCP tells a lost segment (RFC 6298).
+    """
 
     def __init__(self) -> None:
-        self._lately: dict[_Like, deque[float]] = {}
-        self._long: dict[_Like, tuple[int, float]] = {}
-        self._noted: dict[_Like, int] = {}
+        self._of: dict[
+            _Like, tuple[int, float, float]
+        ] = {}  # how many are known, their mean, their deviation
 
     def note(self, size: int, seconds: float, count: int = 1) -> None:
         """A request of so many bytes, or so many requests by one call, took so long."""
         like = size.bit_length(), count
-        lately = self._lately.get(like)
-        if lately is None:
-            lately = self._lately[like] = deque(maxlen=_KEPT)
-        lately.append(seconds)
-        self._noted[like] = self._noted.get(like, 0) + 1
+        known, mean, apart = self._of.get(like, (0, seconds, 0.0))
+        known = min(known + 1, _ENOUGH)
+        apart += (abs(seconds - mean) - apart) / known
+        self._of[like] = known, mean + (seconds - mean) / known, apart
 
     def long(self, size: int, count: int = 1) -> float:
-        """Seconds after which such a request is late: well above the p99 of its like."""
-        like = size.bit_length(), count
-        noted = self._noted.get(like, 0)
-        if noted < _ENOUGH:
-            return STALLED
-        found = self._long.get(like)
-        if found is None or noted - found[0] >= _REFRESH:
-            ordered = sorted(self._lately[like])
-            found = self._long[like] = noted, max(_LEAST, ordered[-1 - len(ordered) // 100] * _MARGIN)
-        return found[1]
+        """Seconds after which such a request is late: well above nearly all of its like."""
+        known, mean, apart = self._of.get((size.bit_length(), count), (0, 0.0, 0.0))
+        return STALLED if known < _ENOUGH else max(_LEAST, 2 * mean + 4 * apart)
 
 
 def retries_of(config: Any) -> Retries:
