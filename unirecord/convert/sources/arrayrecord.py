@@ -36,11 +36,6 @@ class ArrayRecordFiles(ExampleRecords):
         """By the names (``x.arrayrecord``, ``x.array_record-00000-of-00010``)."""
         return any(mark in name for name in source.peek for mark in _MARKS)
 
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or cls.recognises(source)
-
     def record_files(self) -> list[InputPath]:
         """The files that are ArrayRecord files by their names."""
         files = self.input.files(("",))

@@ -14,7 +14,6 @@ from ...progress import Progress
 from .arrow_columns import choose_columns, raw_batches, same_fields
 from .foreign_libraries import foreign_call, foreign_items, needed
 from .input_path import InputPath
-from .overrides import refuse_split_files
 from .source import TRUST, AskedOption, Options, Partitions, RawBatch, Source, Unit
 
 __all__ = ["ArrowFiles"]
@@ -33,31 +32,23 @@ class ArrowFiles(Source):
     about: ClassVar[str] = "Arrow or Feather files, or a saved Hugging Face dataset"
     any_names: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc", ".arrows")
+    first_bytes: ClassVar[bytes] = b"ARROW1"
+    takes_folders: ClassVar[bool] = True
+    also_named: ClassVar[tuple[str, ...]] = (_SPLIT,)
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow.ipc",)
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the names, or by the first bytes."""
-        return source.holds((*cls.suffixes, _SPLIT)) or source.head(6) == b"ARROW1"
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds((*cls.suffixes, _SPLIT))
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Go through the headers of all record batches; values are read only to see what types leave open."""
         self._features: dict[str, Any] = {}
         self._files = self._saved() or self.files_to_read()
-        refuse_split_files(self.path, [file.name for file in self._files])
         self._open: _ArrowFile | None = None
         self.units: Sequence[Unit] = []
         nulls: dict[str, bool | None] = {}
         fields: Any = None
         sample: Any = None
         row = 0
-        for number, file in enumerate(self._files):
+        for number, file, _ in self.each_file(self._files, progress):
             with foreign_call("pyarrow", file.name):
                 opened = self._file(number)
                 fields = opened.schema if fields is None else fields
@@ -79,8 +70,6 @@ class ArrowFiles(Source):
                     row, first, rows, size = row + rows, i + 1, 0, 0
             self._add_unit(number, first, None, row, rows)
             row += rows
-            if progress is not None:
-                progress(number + 1, len(self._files))
         self._partitions = Partitions(self.input, self._files, fields.names, options)
         self._names = choose_columns(self, fields, sample, nulls, options, self._partitions, self._features)
 

@@ -26,16 +26,7 @@ class BagzFiles(ExampleRecords):
     kind: ClassVar[str] = "bagz"
     about: ClassVar[str] = "Bagz files"
     suffixes: ClassVar[tuple[str, ...]] = (".bag", ".bagz")
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the names."""
-        return source.holds(cls.suffixes)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
+    takes_folders: ClassVar[bool] = True
 
     def record_files(self) -> list[InputPath]:
         """The files of such a name, in natural order."""

@@ -25,6 +25,7 @@ from .source import (
     Partitions,
     RawBatch,
     RowPlace,
+    Source,
     Unit,
     WrongSourceError,
     column_name,
@@ -34,12 +35,12 @@ from .text_files import (
     Block,
     BlockPlace,
     CsvDialect,
-    TextFiles,
     count_lines,
     csv_blocks,
     csv_records,
     first_records,
     line_places,
+    open_ended,
     quotes_are_plain,
     read_block,
     text_start,
@@ -413,7 +414,7 @@ def _is_finite(pa: Any, compute: Any, values: Any) -> bool:
     return not pa.types.is_floating(values.type) or bool(compute.all(compute.is_finite(values)).as_py())
 
 
-class CsvTable(TextFiles):
+class CsvTable(Source):
     """Text files of comma, semicolon, tab or bar separated values, whose first line, or who asks, names the columns.
 
     Empty cells are null. A column is int64, uint64, float64 or bool when all its cells are, else string.
@@ -422,7 +423,19 @@ class CsvTable(TextFiles):
     kind: ClassVar[str] = "csv"
     about: ClassVar[str] = "CSV or TSV files"
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
+    any_names: ClassVar[bool] = True
+    reads: ClassVar[str] = "a file, or a folder of them"
     options: ClassVar[tuple[AskedOption, ...]] = CSV_OPTIONS
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the name; a folder or a pattern by the names of all its files."""
+        return source.holds_only(cls.suffixes)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Files, and folders of them."""
+        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
@@ -434,12 +447,12 @@ class CsvTable(TextFiles):
         self.units: Sequence[Unit] = []
         evidence: list[CellEvidence] = []
         rows = 0
-        for file, tell in self.each_file(progress):
+        for number, file, tell in self.each_file(self.files_to_read(), progress):
             table = CsvFile(file, asked)
             self._files.append(table)
             self._places.append(self._places_in(table, options))
             evidence = evidence or [CellEvidence() for _ in table.header]
-            rows += self._look_through_file(len(self._files) - 1, evidence, options.threads, tell)
+            rows += self._look_through_file(number, evidence, options.threads, tell)
         files = [one.file for one in self._files]
         self._partitions = Partitions(self.input, files, self._files[0].header, options)
         self.left_out.extend(self._partitions.changed)
@@ -503,7 +516,7 @@ class CsvTable(TextFiles):
             units[i:] = [Unit(table.name, (number, place), row - place.row)]
             if progress is not None:
                 progress(place.offset + len(block.data), total)
-        self.add_units(units)
+        self.units = [*self.units, *open_ended(units)]
         return row
 
     def _look_at(self, number: int, data: bytes, line: int, evidence: list[CellEvidence]) -> int:

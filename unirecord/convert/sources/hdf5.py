@@ -19,9 +19,7 @@ from .array_attributes import (
     wanted_types,
 )
 from .foreign_libraries import foreign_call, needed
-from .input_path import InputPath
 from .media_types import annotated
-from .overrides import refuse_split_files
 from .source import (
     TRUST,
     AskedOption,
@@ -38,7 +36,6 @@ from .source import (
 __all__ = ["Hdf5File"]
 
 _UNIT_BYTES: Final = 16_000_000
-_MAGIC: Final = b"\x89HDF\r\n\x1a\n"
 _MOST: Final = 10_000  # datasets of a file
 
 
@@ -51,26 +48,17 @@ class Hdf5File(Source):
     kind: ClassVar[str] = "hdf5"
     about: ClassVar[str] = "HDF5 files"
     suffixes: ClassVar[tuple[str, ...]] = (".h5", ".hdf5", ".he5", ".nc", ".nc4")
+    first_bytes: ClassVar[bytes] = b"\x89HDF\r\n\x1a\n"
+    takes_folders: ClassVar[bool] = True
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
     libraries: ClassVar[tuple[str, ...]] = ("h5py",)
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the names, or by the first bytes."""
-        return source.holds(cls.suffixes) or source.head(8) == _MAGIC
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read what the files say of their datasets."""
         self._files = self.files_to_read()
-        refuse_split_files(self.path, [file.name for file in self._files])
         self.units: Sequence[Unit] = []
         rows = width = 0
-        for number, file in enumerate(self._files):
+        for number, file, _ in self.each_file(self._files, progress):
             types, many, row_bytes = self._look(number, options)
             if number == 0:
                 self.schema: Schema = options.schema(self._said_by_first)
@@ -87,8 +75,6 @@ class Hdf5File(Source):
                 Unit(f"{file.name}, rows from {i}", (number, i), min(step, many - i))
                 for i in range(0, many, step)
             ]
-            if progress is not None:
-                progress(number + 1, len(self._files))
 
     def _look(self, number: int, options: Options) -> tuple[dict[str, Any], int, int]:
         """The types of the columns of a file, its rows, and the bytes of one."""

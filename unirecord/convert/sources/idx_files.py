@@ -58,11 +58,6 @@ class IdxFiles(Source):
         """By the names."""
         return any(_SUFFIX.search(name) for name in source.peek)
 
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or cls.recognises(source)
-
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the headers."""
         files = [f for f in self.input.files(("",)) if self.input.is_file or _SUFFIX.search(f.name)]

@@ -20,8 +20,8 @@ from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .input_path import InputPath
 from .overrides import apply_overrides
-from .source import LeftOut, Options, Partitions, RawBatch, RowPlace, Unit, made_ahead
-from .text_files import BlockPlace, TextFiles, line_blocks, line_places, read_block
+from .source import LeftOut, Options, Partitions, RawBatch, RowPlace, Source, Unit, made_ahead
+from .text_files import BlockPlace, line_blocks, line_places, open_ended, read_block
 from .text_values import InexactError, converted, json_converter, numbers, parse_json
 
 __all__ = [
@@ -238,26 +238,37 @@ _PLAIN: Final = {bool: "bool", int: "int64", float: "float64", str: "string"}
 _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers` makes
 
 
-class JsonLines(TextFiles):
+class JsonLines(Source):
     """Files with one JSON object a line. A key that is missing means null, as ``null`` does."""
 
     kind: ClassVar[str] = "jsonl"
     about: ClassVar[str] = "JSON Lines files"
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
+    any_names: ClassVar[bool] = True
+    reads: ClassVar[str] = "a file, or a folder of them"
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """By the name; a folder or a pattern by the names of all its files."""
+        return source.holds_only(cls.suffixes)
+
+    @classmethod
+    def can_read(cls, source: InputPath) -> bool:
+        """Files, and folders of them."""
+        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
         path, fixed = self.path, options.overrides
         self._leaves_out = options.leaves_out
-        self._files: list[InputPath] = []
+        self._files = self.files_to_read()
         self._kept: dict[tuple[int, int], ArrowLines] = {}
         self._keeps = _KEPT_BYTES if options.threads == 1 else 0  # other processes would not have it
         evidence: dict[str, _KeyEvidence] = {}
         self.units: Sequence[Unit] = []
         row, self._unread = 0, 0
-        for file, tell in self.each_file(progress):
-            self._files.append(file)
-            row += self._look_through_file(len(self._files) - 1, row, evidence, options, tell)
+        for number, _, tell in self.each_file(self._files, progress):
+            row += self._look_through_file(number, row, evidence, options, tell)
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
@@ -309,7 +320,7 @@ class JsonLines(TextFiles):
             units.append(Unit(file.name, (number, place), row - place.row))
             if progress is not None:
                 progress(block.offset + len(block.data), total)
-        self.add_units(units)
+        self.units = [*self.units, *open_ended(units)]
         return row
 
     def _keep(self, number: int, offset: int, found: ArrowLines) -> None:

@@ -44,11 +44,6 @@ class LmdbFolder(Source):
             else source.holds(cls.suffixes)
         )
 
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Folders with ``data.mdb``, and files."""
-        return source.is_file or cls.recognises(source)
-
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Count the entries, and note the key at which each unit begins."""
         units: list[Unit] = []

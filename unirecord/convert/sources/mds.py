@@ -298,11 +298,7 @@ class MdsShards(Source):
     reads_ahead = True
     about: ClassVar[str] = "MosaicML MDS shards"
     suffixes: ClassVar[tuple[str, ...]] = (".mds",)
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the names of the shards."""
-        return source.holds(cls.suffixes)
+    takes_folders: ClassVar[bool] = True
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:

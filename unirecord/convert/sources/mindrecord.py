@@ -148,11 +148,6 @@ class MindRecordFiles(Source):
         """By the names (``x.mindrecord``, ``x.mindrecord0``), or by the header."""
         return any(map(_is_name, source.peek)) or _looks_like_header(source.head(256))
 
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or any(map(_is_name, source.peek))
-
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the headers of all files."""
         given = [f for f in self.input.files(("",)) if self.input.is_file or _is_name(f.name.lower())]

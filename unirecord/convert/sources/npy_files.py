@@ -304,17 +304,9 @@ class NpyFiles(Source):
     kind: ClassVar[str] = "npy"
     about: ClassVar[str] = "NumPy files (.npy, .npz)"
     suffixes: ClassVar[tuple[str, ...]] = (".npy", ".npz")
+    first_bytes: ClassVar[bytes] = b"\x93NUMPY"
+    takes_folders: ClassVar[bool] = True
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the names, or by the first bytes."""
-        return source.holds(cls.suffixes) or source.head(6) == b"\x93NUMPY"
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the headers of the arrays."""

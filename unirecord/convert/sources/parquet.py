@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Final
 from ...progress import Progress
 from .arrow_columns import choose_columns, raw_batches, same_fields
 from .foreign_libraries import foreign_call, foreign_items, needed
-from .input_path import InputPath
-from .overrides import refuse_split_files
 from .source import TRUST, AskedOption, Options, Partitions, RawBatch, Source, Unit, WrongSourceError
 
 __all__ = [
@@ -84,30 +82,21 @@ class ParquetFiles(Source):
     about: ClassVar[str] = "Parquet files"
     any_names: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    first_bytes: ClassVar[bytes] = b"PAR1"
+    takes_folders: ClassVar[bool] = True
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
     libraries: ClassVar[tuple[str, ...]] = ("pyarrow.parquet",)
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the names, or by the first bytes."""
-        return source.holds(cls.suffixes) or source.head(4) == b"PAR1"
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read what the ends of the files say, and the first rows."""
         pa = needed("pyarrow", _NEEDS)
         self._files = self.files_to_read()
-        refuse_split_files(self.path, [file.name for file in self._files])
         self._open: tuple[int, Any] | None = None
         self.units: Sequence[Unit] = []
         nulls: dict[str, bool | None] = {}
         fields: Any = None
         row = 0
-        for number, file in enumerate(self._files):
+        for number, file, _ in self.each_file(self._files, progress):
             with foreign_call("pyarrow", file.name):
                 opened = self._parquet(number)
                 if fields is None:
@@ -121,8 +110,6 @@ class ParquetFiles(Source):
                     _add_nulls(nulls, found)
                     self.units.append(Unit(name, (number, group, row), found.num_rows))
                     row += found.num_rows
-            if progress is not None:
-                progress(number + 1, len(self._files))
         for name in fields.names:
             if nulls.get(name) is None and fields.field(name).nullable:
                 nulls[name] = None if pa.types.is_nested(fields.field(name).type) else True

@@ -30,7 +30,7 @@ from ...storage.staged import StagedFile
 from ...writing.journal import left_out_fields
 from .input_path import InputPath
 from .media_types import classes_problem, classes_type
-from .overrides import TypesThere, apply_overrides
+from .overrides import TypesThere, apply_overrides, refuse_split_files
 from .text_values import CellEvidence
 
 __all__ = [
@@ -471,6 +471,9 @@ class Source(ABC):
     item: ClassVar[str] = "row"  # what one row is made of, in messages
     reads: ClassVar[str] = "a file or a folder"  # what messages call its input
     suffixes: ClassVar[tuple[str, ...]] = ()  # of the names of files of this kind
+    first_bytes: ClassVar[bytes] = b""  # of a file that is recognised whatever it is called
+    takes_folders: ClassVar[bool] = False  # it reads folders and patterns of files that are called so, too
+    also_named: ClassVar[tuple[str, ...]] = ()  # other endings, or whole names, that tell such a folder
     options: ClassVar[tuple[AskedOption, ...]] = ()
     takes_classes: ClassVar[bool] = False
     picture_sizes: ClassVar[
@@ -535,13 +538,16 @@ class Source(ABC):
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
-        """Whether what lies at the path is of this kind: by default a file, by its name."""
-        return source.is_file and source.suffix in cls.suffixes
+        """Whether what lies at the path is of this kind: by default by its name, or by its first bytes."""
+        if cls.takes_folders and source.holds((*cls.suffixes, *cls.also_named)):
+            return True
+        named = source.is_file and source.suffix in cls.suffixes
+        return named or (bool(cls.first_bytes) and source.head(len(cls.first_bytes)) == cls.first_bytes)
 
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
-        """Whether this kind can be read from there when it is asked for by name: by default any file."""
-        return source.is_file
+        """Whether this kind can be read from there when asked for by name: by default any file, and what it knows."""
+        return source.is_file or cls.recognises(source)
 
     @abstractmethod
     def look_through(self, options: Options, progress: Progress | None) -> None:
@@ -554,6 +560,22 @@ class Source(ABC):
     def files_to_read(self) -> list[InputPath]:
         """The files of its kind by their names; where none is called so, all there are."""
         return self.input.files(self.suffixes) or self.input.all_files()
+
+    def each_file(
+        self, files: Sequence[InputPath], progress: Progress | None
+    ) -> Iterator[tuple[int, InputPath, Progress | None]]:
+        """Yield files with their numbers, and what is told how far one is that is alone; gives each back after it.
+
+        Raises `SchemaError` where they are parts of a split by their names.
+        """
+        refuse_split_files(self.path, [file.name for file in files])
+        alone = len(files) == 1
+        for number, file in enumerate(files):
+            yield number, file, progress if alone else None
+            if not alone:
+                file.release()
+                if progress is not None:
+                    progress(number + 1, len(files))
 
     def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
         """Where rows of a unit are, counted from 0 over its batches: their lines in a file, where they have some."""

@@ -14,7 +14,7 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from .input_path import InputPath
-from .overrides import apply_overrides, refuse_split_files
+from .overrides import apply_overrides
 from .source import Options, RawBatch, RowPlace, Source, Unit
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = [
     "BlockPlace",
     "CsvDialect",
     "FIRST_BYTES",
-    "TextFiles",
     "TextLines",
     "count_lines",
     "csv_blocks",
@@ -34,6 +33,7 @@ __all__ = [
     "first_records",
     "line_blocks",
     "line_places",
+    "open_ended",
     "quotes_are_plain",
     "read_block",
     "text_start",
@@ -203,70 +203,41 @@ def _parsed_records(data: bytes, dialect: CsvDialect) -> int:
     return done
 
 
-# What sources of text share: several files make one dataset, and are read in blocks of lines.
+# The units of text files: the number of the file, and a `BlockPlace`.
 
 
-class TextFiles(Source):
-    """A text file, or a folder or pattern of them. ``place`` of a unit: the number of the file, and a `BlockPlace`."""
-
-    any_names: ClassVar[bool] = True
-    reads: ClassVar[str] = "a file, or a folder of them"
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """By the name; a folder or a pattern by the names of all its files."""
-        return source.holds_only(cls.suffixes)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
-
-    def each_file(self, progress: Progress | None) -> Iterator[tuple[InputPath, Progress | None]]:
-        """Yield the files in natural order, and what is told how far one is that is alone; gives each back after it."""
-        files = self.files_to_read()
-        refuse_split_files(self.path, [file.name for file in files])
-        alone = len(files) == 1
-        for number, file in enumerate(files, 1):
-            yield file, progress if alone else None
-            if alone:
-                return
-            file.release()
-            if progress is not None:
-                progress(number, len(files))
-
-    def add_units(self, units: list[Unit]) -> None:
-        """Add the units of a file; the last reaches to its end, so that lines that come to be there are noticed."""
-        if units:
-            last = units[-1]
-            number, place = last.place
-            units[-1] = Unit(last.name, (number, place._replace(size=None)), last.rows)
-        self.units: Sequence[Unit] = [*self.units, *units]
+def open_ended(units: list[Unit]) -> list[Unit]:
+    """The units of a file, of which the last reaches to its end, so that lines that come to be there are noticed."""
+    if not units:
+        return []
+    number, place = units[-1].place
+    return [*units[:-1], Unit(units[-1].name, (number, place._replace(size=None)), units[-1].rows)]
 
 
 # Text files as records: a row per line.
 
 
-class TextLines(TextFiles):
+class TextLines(Source):
     """UTF-8 text, a row per line without its end; empty lines are rows, too. Folders are read so when that is asked."""
 
     kind: ClassVar[str] = "text"
     about: ClassVar[str] = "a text file (a row per line)"
     item: ClassVar[str] = "line"
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text")
+    any_names: ClassVar[bool] = True
+    reads: ClassVar[str] = "a file, or a folder of them"
 
     @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """A file, by its name; a folder of texts has a row per file."""
-        return source.is_file and source.suffix in cls.suffixes
+    def can_read(cls, source: InputPath) -> bool:
+        """Files, and folders of them; what nobody asked to read so is a folder of texts, with a row per file."""
+        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Count the lines."""
-        self._files: list[InputPath] = []
+        self._files = self.files_to_read()
         self.units: Sequence[Unit] = []
-        for file, tell in self.each_file(progress):
-            self._files.append(file)
-            self._look_through_file(file, len(self._files) - 1, tell)
+        for number, file, tell in self.each_file(self._files, progress):
+            self._look_through_file(file, number, tell)
         if not self.units:
             raise SchemaError(f"{self.path} is empty")
         self.schema: Schema = apply_overrides({"text": "text"}, options.overrides)
@@ -281,7 +252,7 @@ class TextLines(TextFiles):
             line += lines
             if progress is not None:
                 progress(block.offset + len(block.data), total)
-        self.add_units(units)
+        self.units = [*self.units, *open_ended(units)]
 
     def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
         """The file and the lines."""

@@ -20,7 +20,6 @@ from ...sizes import many
 from .arrow_columns import nullable
 from .compression import ZLIB_MARKS
 from .input_path import InputPath
-from .overrides import refuse_split_files
 from .source import Options, RawBatch, Source, Unit, column_names
 from .text_values import Misfit
 
@@ -400,7 +399,6 @@ class ExampleRecords(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Find where all records lie, and look at the content of some."""
         self._files = self.record_files()
-        refuse_split_files(self.path, [file.name for file in self._files])
         self.units: Sequence[Unit] = []
         self._takes_all = options.wanted is None
         evidence: dict[str, FeatureEvidence] = {}
@@ -408,7 +406,7 @@ class ExampleRecords(Source):
         self._raw = False
         asked_raw = set(options.overrides) == {_RAW}
         sampled = False
-        for number, file in enumerate(self._files):
+        for number, file, _ in self.each_file(self._files, progress):
             units = list(self.walk(number, file, row))
             self.units += units
             rows = sum(unit.rows or 0 for unit in units)
@@ -416,9 +414,6 @@ class ExampleRecords(Source):
             seen_here = self._look(units, evidence, asked_raw)
             seen += seen_here
             sampled = sampled or seen_here < rows
-            file.release()
-            if progress is not None:
-                progress(number + 1, len(self._files))
         if not row:
             raise SchemaError(f"{self.path} holds no records")
         if not evidence or (asked_raw and _RAW not in evidence):

@@ -19,7 +19,6 @@ from .arrow_columns import nullable
 from .input_path import InputPath
 from .media_types import file_type, media_type
 from .npy_files import npy_array
-from .overrides import refuse_split_files
 from .source import FileReadahead, LeftOut, Options, RawBatch, Source, Unit, column_names
 from .tar_members import Member, tar_members
 from .text_values import Misfit, parse_json
@@ -57,19 +56,13 @@ class WebDatasetShards(Source):
         """By the names, or by the first header."""
         return source.holds((*cls.suffixes, ".tgz")) or source.head(262)[257:262] == b"ustar"
 
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Archives, and folders of them."""
-        return source.is_file or source.holds((*cls.suffixes, ".tgz"))
-
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Go through the headers of all archives, and the content of the first rows of each."""
         self._files = self.input.files((*self.suffixes, ".tgz"))
-        refuse_split_files(self.path, [file.name for file in self._files])
         self._growing: list[list[int]] = []
         endings: dict[str, _Ending] = {}
         rows = looked = 0
-        for number, file in enumerate(self._files):
+        for number, file, _ in self.each_file(self._files, progress):
             file.packed = file.packed or file.name.lower().endswith(".tgz")
             looked_here = 0
             with file.open() as stream:
@@ -80,9 +73,6 @@ class WebDatasetShards(Source):
                     self._count(sample, endings, look, ahead, rows)
                     rows += 1
             looked += looked_here
-            file.release()
-            if progress is not None:
-                progress(number + 1, len(self._files))
         self.units: Sequence[Unit] = [
             Unit(self._files[number].name, (number, start, end), many)
             for number, start, end, many in self._growing
