@@ -12,7 +12,13 @@ import numpy as np
 from ...errors import SchemaError
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .media_types import NotAnImageError, file_type, read_image_header
-from .source import LeftOut, RawBatch, Source, Unit
+from .source import (
+    LeftOut,
+    RawBatch,
+    Source,
+    Unit,
+    row_batches,
+)
 
 __all__ = ["AnnotatedPictures", "PicturePair", "array_of"]
 
@@ -89,23 +95,20 @@ class AnnotatedPictures(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the pictures of a range that can be read, with what is said of them."""
-        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
-        left_out: list[LeftOut] = []
-        for pair in self.pairs[unit.place : unit.place + _UNIT_PICTURES]:
-            try:
-                data = read_regular_file(os.path.join(self.input.path, pair.picture))
-                header = read_image_header(data)
-            except FileNotFoundError:
-                left_out.append(LeftOut(utf8_name(pair.picture), "it has gone since the folder was listed"))
-                continue
-            except (UnreadableError, NotAnImageError) as error:
-                left_out.append(LeftOut(utf8_name(pair.picture), str(error)))
-                continue
-            row: dict[str, Any] = {"image": data, "path": utf8_name(pair.picture), "split": pair.split}
-            row |= {"width": header.width, "height": header.height, **self.said(pair)}
-            for column, values in columns.items():
-                values.append(row[column])
-        yield RawBatch(columns, len(columns["path"]), tuple(left_out))
+        pairs = self.pairs[unit.place : unit.place + _UNIT_PICTURES]
+        yield from row_batches(self.schema.names, map(self._row, pairs))
+
+    def _row(self, pair: PicturePair) -> tuple[list[Any], int] | LeftOut:
+        try:
+            data = read_regular_file(os.path.join(self.input.path, pair.picture))
+            header = read_image_header(data)
+        except FileNotFoundError:
+            return LeftOut(utf8_name(pair.picture), "it has gone since the folder was listed")
+        except (UnreadableError, NotAnImageError) as error:
+            return LeftOut(utf8_name(pair.picture), str(error))
+        row: dict[str, Any] = {"image": data, "path": utf8_name(pair.picture), "split": pair.split}
+        row |= {"width": header.width, "height": header.height, **self.said(pair)}
+        return [row[column] for column in self.schema.names], len(data)
 
 
 def array_of(source: Source, name: str, values: list[Any], width: int | None = None) -> Any:

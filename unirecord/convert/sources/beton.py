@@ -18,7 +18,15 @@ from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
 from .media_types import file_type
-from .source import Options, RawBatch, Source, Unit, column_name, column_names
+from .source import (
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    column_name,
+    column_names,
+    row_batches,
+)
 from .text_values import parse_json
 
 __all__ = ["BetonFile"]
@@ -38,7 +46,6 @@ _JPEG, _RAW = 0, 1
 _VERSION: Final = 2
 _SHAPE_BYTES: Final = 256
 _UNIT_ROWS: Final = 1_024
-_BATCH_BYTES: Final = 8_000_000
 _LOOK_ROWS: Final = 1 << 16
 
 
@@ -202,26 +209,22 @@ class BetonFile(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of rows."""
-        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
-        size = rows = 0
         with self.input.open() as file:
-            for row, places in enumerate(self._places(file, unit.place, unit.rows or 0), unit.place):
-                for column in self.schema:
-                    i = self._by_column[column.name]
-                    try:
-                        value, taken = self._value(file, i, places[i], column.type == "bytes")
-                    except ValueError as error:
-                        raise SchemaError(
-                            f"{self.path}, row {row}, field {self._fields[i].name!r}: {error}"
-                        ) from None
-                    columns[column.name].append(value)
-                    size += taken
-                rows += 1
-                if size >= _BATCH_BYTES:
-                    yield RawBatch(columns, rows)
-                    columns, rows, size = {name: [] for name in self.schema.names}, 0, 0
-        if rows:
-            yield RawBatch(columns, rows)
+            yield from row_batches(self.schema.names, self._rows_of(file, unit))
+
+    def _rows_of(self, file: BinaryIO, unit: Unit) -> Iterator[tuple[list[Any], int]]:
+        for row, places in enumerate(self._places(file, unit.place, unit.rows or 0), unit.place):
+            size, values = 0, []
+            for column in self.schema:
+                i = self._by_column[column.name]
+                try:
+                    value, taken = self._value(file, i, places[i], column.type == "bytes")
+                except ValueError as error:
+                    where = f"{self.path}, row {row}, field {self._fields[i].name!r}"
+                    raise SchemaError(f"{where}: {error}") from None
+                values.append(value)
+                size += taken
+            yield values, size
 
     def _value(self, file: BinaryIO, number: int, place: Any, as_bytes: bool) -> tuple[Any, int]:
         """The value of a field, and the bytes it took."""

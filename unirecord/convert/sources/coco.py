@@ -19,7 +19,17 @@ from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .input_path import InputPath
 from .media_types import NotAnImageError, boxes_type, bytes_of, read_image_header
 from .overrides import apply_overrides
-from .source import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
+from .source import (
+    AskedOption,
+    LeftOut,
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    WrongSourceError,
+    reduced,
+    row_batches,
+)
 
 __all__ = ["CocoFile"]
 
@@ -223,33 +233,26 @@ class CocoFile(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the pictures of a range that can be read, with what is said of them."""
-        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
-        left_out: list[LeftOut] = []
-        for image in self._images[unit.place : unit.place + _UNIT_PICTURES]:
-            name = image["file_name"]
-            try:
-                if not _is_below(name):
-                    raise UnreadableError("its name leads out of the folder")
-                data = read_regular_file(os.path.join(self._folder, name))
-                header = read_image_header(data)
-            except FileNotFoundError:
-                left_out.append(LeftOut(name, "it is not in the folder of pictures"))
-                continue
-            except (UnreadableError, NotAnImageError) as error:
-                left_out.append(LeftOut(utf8_name(name), str(error)))
-                continue
-            row = {
-                "image": data,
-                "path": name,
-                "image_id": image["id"],
-                "width": header.width,
-                "height": header.height,
-            }
-            row |= {name: image.get(key) for name, key in self._of_images.items()}
-            row |= self._said(image["id"])
-            for column, values in columns.items():
-                values.append(row[column])
-        yield RawBatch(columns, len(columns["path"]), tuple(left_out))
+        images = self._images[unit.place : unit.place + _UNIT_PICTURES]
+        yield from row_batches(self.schema.names, map(self._row, images))
+
+    def _row(self, image: Mapping[str, Any]) -> tuple[list[Any], int] | LeftOut:
+        name = image["file_name"]
+        try:
+            if not _is_below(name):
+                raise UnreadableError("its name leads out of the folder")
+            data = read_regular_file(os.path.join(self._folder, name))
+            header = read_image_header(data)
+        except FileNotFoundError:
+            return LeftOut(name, "it is not in the folder of pictures")
+        except (UnreadableError, NotAnImageError) as error:
+            return LeftOut(utf8_name(name), str(error))
+        row = {
+            "image": data, "path": name, "image_id": image["id"], "width": header.width, "height": header.height
+        }  # fmt: skip
+        row |= {column: image.get(key) for column, key in self._of_images.items()}
+        row |= self._said(image["id"])
+        return [row[column] for column in self.schema.names], len(data)
 
     def _said(self, image_id: Any) -> dict[str, Any]:
         """What the annotations say of a picture, in their order."""

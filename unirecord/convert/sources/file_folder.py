@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -18,7 +18,16 @@ from .images import FOLDERS_ARE_CLASSES, Layout, layout_of, same_classes, some
 from .input_path import InputPath
 from .media_types import MEDIA, bytes_of
 from .overrides import apply_overrides
-from .source import AskedOption, LeftOut, Options, RawBatch, Source, Unit, reduced
+from .source import (
+    AskedOption,
+    LeftOut,
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    reduced,
+    row_batches,
+)
 
 __all__ = ["FileFolder"]
 
@@ -158,40 +167,29 @@ class FileFolder(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of files."""
-        values: list[Any] = []
-        taken: list[str] = []
-        left_out: list[LeftOut] = []
-        size = 0
-        for path in self._files[unit.place : unit.place + _UNIT_FILES]:
-            try:
-                data = self._content(path)
-            except UnreadableError as error:
-                left_out.append(LeftOut(utf8_name(path), str(error)))
-                continue
-            values.append(data)
-            taken.append(path)
-            size += len(data)
-            if size >= _BATCH_BYTES:
-                yield self._batch(values, taken, left_out)
-                values, taken, left_out, size = [], [], [], 0
-        if values or left_out:
-            yield self._batch(values, taken, left_out)
+        numbers = {name: i for i, name in enumerate(self._classes)}
+        files = self._files[unit.place : unit.place + _UNIT_FILES]
+        yield from row_batches(self.schema.names, (self._row(path, numbers) for path in files), _BATCH_BYTES)
+
+    def _row(self, path: str, numbers: Mapping[str, int]) -> tuple[list[Any], int] | LeftOut:
+        try:
+            data = self._content(path)
+        except UnreadableError as error:
+            return LeftOut(utf8_name(path), str(error))
+        split, name = (one and utf8_name(one) for one in self._layout.place(path))
+        row: dict[str, Any] = {
+            self._column: data, "path": utf8_name(path), "split": split, "class": name,
+            "label": None if name is None else numbers.get(name),
+        }  # fmt: skip
+        if self._labels is not None:
+            row |= self._labels.of(path)
+        return [row[column] for column in self.schema.names], len(data)
 
     def files(self) -> Iterator[str]:
         """The files, and the table of labels."""
         yield from (str(Path(self.input.path) / path) for path in self._files)
         if self._labels is not None:
             yield self._labels.path
-
-    def _batch(self, values: list[Any], taken: list[str], left_out: list[LeftOut]) -> RawBatch:
-        columns: dict[str, Any] = {self._column: values, "path": [utf8_name(path) for path in taken]}
-        numbers = {name: i for i, name in enumerate(self._classes)}
-        places = [[one and utf8_name(one) for one in self._layout.place(path)] for path in taken]
-        columns["split"], columns["class"] = [split for split, _ in places], [name for _, name in places]
-        columns["label"] = [None if name is None else numbers.get(name) for _, name in places]
-        if self._labels is not None:
-            columns |= self._labels.of(taken)
-        return RawBatch({name: columns[name] for name in self.schema.names}, len(values), tuple(left_out))
 
     def _content(self, path: str) -> bytes | str:
         try:

@@ -152,10 +152,10 @@ class FileLabels:
         """Whether the table speaks of a file."""
         return path in self._rows
 
-    def of(self, paths: Sequence[str]) -> dict[str, list[Any]]:
-        """The columns of some files."""
-        rows = [self._rows[path] for path in paths]
-        return {name: [values[row] for row in rows] for name, values in self._columns.items()}
+    def of(self, path: str) -> dict[str, Any]:
+        """What the table says of a file."""
+        row = self._rows[path]
+        return {name: values[row] for name, values in self._columns.items()}
 
 
 def _names(files: Sequence[str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -24,7 +24,16 @@ from .folder_walk import UnreadableError, read_regular_file
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .overrides import apply_overrides
-from .source import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
+from .source import (
+    LeftOut,
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    WrongSourceError,
+    reduced,
+    row_batches,
+)
 
 __all__ = [
     "OF_TUPLES",
@@ -43,7 +52,7 @@ OF_TUPLES: Final = "names= is for items that are tuples; rename= gives columns o
 _UNIT_ROWS: Final = 256
 _SAMPLE_ROWS: Final = 1_000
 _SAMPLE_BYTES: Final = 32 << 20
-_BATCH_BYTES: Final = 8_000_000
+_BATCH_ROWS: Final = 4_096
 
 
 class GivenRecords(Source):
@@ -150,26 +159,16 @@ class GivenRecords(Source):
         else:
             start = unit.place
             records = (self._record(self._given[i], i) for i in range(start, start + (unit.rows or 0)))
-        while rows := list(_some(records)):
-            yield RawBatch(self._columns(rows, start), len(rows))
-            start += len(rows)
+        rows = (self._row(record, row) for row, record in enumerate(records, start))
+        yield from row_batches(self.schema.names, rows, most_rows=_BATCH_ROWS)
 
-    def _columns(self, rows: list[dict[str, Any]], first_row: int) -> dict[str, list[Any]]:
-        for row, record in enumerate(rows, first_row):
-            if len(record) != len(self.schema.names) or any(name not in record for name in self.schema.names):
-                raise SchemaError(
-                    f"{self.path}, item {row} has the fields {', '.join(record)}, not {', '.join(self.schema.names)}"
-                )
-        return {name: [record[name] for record in rows] for name in self.schema.names}
-
-
-def _some(records: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    size = 0
-    for record in islice(records, 4096):
-        yield record
-        size += sum(memory_of(value) for value in record.values())
-        if size >= _BATCH_BYTES:
-            return
+    def _row(self, record: dict[str, Any], row: int) -> tuple[list[Any], int]:
+        names = self.schema.names
+        if len(record) != len(names) or any(name not in record for name in names):
+            raise SchemaError(
+                f"{self.path}, item {row} has the fields {', '.join(record)}, not {', '.join(names)}"
+            )
+        return [record[name] for name in names], sum(map(memory_of, record.values()))
 
 
 def _plain(value: Any) -> Any:

@@ -20,7 +20,17 @@ from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8
 from .input_path import InputPath
 from .media_types import PICTURES, ImageHeader, NotAnImageError, bytes_of, read_image_header
 from .overrides import SPLITS, apply_overrides
-from .source import AskedOption, LeftOut, Options, RawBatch, Source, Unit, WrongSourceError, reduced
+from .source import (
+    AskedOption,
+    LeftOut,
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    WrongSourceError,
+    reduced,
+    row_batches,
+)
 
 __all__ = [
     "FOLDERS_ARE_CLASSES",
@@ -341,27 +351,22 @@ class ImageFolder(Source):
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the pictures of a range of files that can be read."""
         labels = {name: i for i, name in enumerate(self.classes)}
-        rows: list[tuple[Any, ...]] = []
-        taken: list[str] = []
-        left_out: list[LeftOut] = []
-        size = 0
-        for relative in self._files[unit.place : unit.place + _BATCH_ROWS]:
-            try:
-                data, header = self._picture(relative)
-            except (UnreadableError, NotAnImageError) as error:
-                left_out.append(LeftOut(utf8_name(relative), str(error)))
-                continue
-            path = utf8_name(relative)
-            split, name = (one and utf8_name(one) for one in self._layout.place(relative))
-            label = None if name is None else labels.get(name)
-            rows.append((data, split, label, name, path, header.width, header.height))
-            taken.append(relative)
-            size += len(data)
-            if size >= _BATCH_BYTES:
-                yield self._batch(rows, taken, left_out)
-                rows, taken, left_out, size = [], [], [], 0
-        if rows or left_out:
-            yield self._batch(rows, taken, left_out)
+        files = self._files[unit.place : unit.place + _BATCH_ROWS]
+        yield from row_batches(self.schema.names, (self._row(path, labels) for path in files), _BATCH_BYTES)
+
+    def _row(self, relative: str, labels: Mapping[str, int]) -> tuple[list[Any], int] | LeftOut:
+        try:
+            data, header = self._picture(relative)
+        except (UnreadableError, NotAnImageError) as error:
+            return LeftOut(utf8_name(relative), str(error))
+        split, name = (one and utf8_name(one) for one in self._layout.place(relative))
+        row: dict[str, Any] = {
+            "image": data, "split": split, "label": None if name is None else labels.get(name), "class": name,
+            "path": utf8_name(relative), "width": header.width, "height": header.height,
+        }  # fmt: skip
+        if self._labels is not None:
+            row |= self._labels.of(relative)
+        return [row[column] for column in self.schema.names], len(data)
 
     def files(self) -> Iterator[str]:
         """The pictures, and the table of labels."""
@@ -380,15 +385,6 @@ class ImageFolder(Source):
         if self._check:
             check_picture(data)
         return data, header
-
-    def _batch(self, rows: list[tuple[Any, ...]], relative: list[str], left_out: list[LeftOut]) -> RawBatch:
-        names = ("image", "split", "label", "class", "path", "width", "height")
-        values = zip(*rows, strict=True) if rows else ([] for _ in names)
-        columns = {n: list(v) for n, v in zip(names, values, strict=True)}
-        if self._labels is not None:
-            columns |= self._labels.of(relative)
-        columns = {name: columns[name] for name in self.schema.names}
-        return RawBatch(columns, len(rows), tuple(left_out))
 
 
 def _program_of(file: InputPath) -> str | None:

@@ -418,7 +418,7 @@ class LitDataChunks(Source):
             if i >= _SAMPLE_ITEMS:
                 return i
             where = f"{name}, item {i}"
-            add_cells(self._leaves, self._cells(item, where), row + i, where)
+            add_cells([(one.name, one.add) for one in self._leaves], self._cells(item, where), row + i, where)
         return len(pieces[0].ends) - 1 if pieces else 0
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:

@@ -11,10 +11,18 @@ from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .foreign_libraries import foreign_call, needed
+from .foreign_libraries import foreign_call, foreign_items, needed
 from .input_path import InputPath
 from .overrides import apply_overrides
-from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit
+from .source import (
+    TRUST,
+    AskedOption,
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    row_batches,
+)
 
 __all__ = ["LmdbFolder"]
 
@@ -51,7 +59,9 @@ class LmdbFolder(Source):
         with self._opened() as env, self._guard(env.begin) as transaction:
             self._check_whole(env)
             total = self._guard(env.stat)["entries"]
-            for key in self._guarded(transaction.cursor().iternext(keys=True, values=False)):
+            for key in foreign_items(
+                "lmdb", self.path, transaction.cursor().iternext(keys=True, values=False)
+            ):
                 if many == 0:
                     first = bytes(key)
                 many += 1
@@ -72,7 +82,7 @@ class LmdbFolder(Source):
         """Refuse entries that are databases of their own: what is there under their names is where they lie."""
         with self._opened(_MOST_DATABASES) as env:
             with env.begin() as transaction:
-                entries = self._guarded(transaction.cursor().iternext())
+                entries = foreign_items("lmdb", self.path, transaction.cursor().iternext())
                 keys = islice((bytes(key) for key, value in entries if len(value) == _DATABASE_BYTES), _TRIED)
                 tried = list(keys)
             found = [key.decode("utf-8", "backslashreplace") for key in tried if self._is_database(env, key)]
@@ -122,31 +132,11 @@ class LmdbFolder(Source):
         with foreign_call("lmdb", self.path):
             return call()
 
-    def _guarded(self, items: Iterator[Any]) -> Iterator[Any]:
-        while True:
-            item = self._guard(lambda: next(items, None))
-            if item is None:
-                return
-            yield item
-
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the entries from a key on."""
-        keys: list[bytes] = []
-        values: list[bytes] = []
-        size = 0
         with self._opened() as env, self._guard(env.begin) as transaction:
             cursor = transaction.cursor()
-            left = unit.rows or 0
             if self._guard(lambda: cursor.set_range(unit.place)):
-                for key, value in self._guarded(cursor.iternext()):
-                    keys.append(bytes(key))
-                    values.append(bytes(value))
-                    size += len(value)
-                    left -= 1
-                    if size >= _BATCH_BYTES or not left:
-                        yield RawBatch({"key": keys, "value": values}, len(keys))
-                        keys, values, size = [], [], 0
-                    if not left:
-                        return
-        if keys:
-            yield RawBatch({"key": keys, "value": values}, len(keys))
+                entries = islice(foreign_items("lmdb", self.path, cursor.iternext()), unit.rows or 0)
+                rows = (((bytes(key), bytes(value)), len(value)) for key, value in entries)
+                yield from row_batches(self.schema.names, rows, _BATCH_BYTES)

@@ -421,7 +421,12 @@ class MdsShards(Source):
             stream.seek(int(ends[sample]))
             data = memoryview(stream.read(int(ends[sample + 1] - ends[sample])))
             where = f"{self._shards[number].file.name}, sample {sample}"
-            add_cells(self._fields, cut_cells(data, self._sizes, where), row + sample, where)
+            add_cells(
+                [(one.name, one.add) for one in self._fields],
+                cut_cells(data, self._sizes, where),
+                row + sample,
+                where,
+            )
             seen, size = seen + 1, size + len(data)
             if size >= _BATCH_BYTES:
                 break

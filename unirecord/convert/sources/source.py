@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass
 from itertools import count
 from types import MappingProxyType
-from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -35,7 +35,6 @@ from .text_values import CellEvidence
 
 __all__ = [
     "AskedOption",
-    "CellField",
     "LeftOut",
     "Options",
     "Partitions",
@@ -58,6 +57,7 @@ __all__ = [
     "ranges",
     "reduced",
     "refuse_claims",
+    "row_batches",
     "row_bytes",
     "said_of_left_out",
     "said_of_unread",
@@ -193,17 +193,6 @@ def left_out_from_json(value: Any) -> list[LeftOut]:
 # Rows that lie one behind another: ranges of them by where each ends, and the cells of one by their sizes.
 
 
-class CellField(Protocol):
-    """A field whose type shows as its cells come."""
-
-    @property
-    def name(self) -> str:
-        """What the file calls it."""
-
-    def add(self, cell: memoryview, row: int) -> None:
-        """Take a cell into account; `ValueError` says why it cannot be one."""
-
-
 def ranges(
     ends: Any, most_bytes: int, first: int = 0, stop: int | None = None, most_rows: int | None = None
 ) -> Iterator[tuple[int, int]]:
@@ -238,13 +227,21 @@ def cut_cells(row: memoryview, sizes: Sequence[int | None], where: str) -> list[
     return found
 
 
-def add_cells(fields: Sequence[CellField], cells: Sequence[memoryview], row: int, where: str) -> None:
-    """Take the cells of a row into account, a field each; `SchemaError` names the one that cannot be read."""
-    for field, cell in zip(fields, cells, strict=True):
+def add_cells(
+    fields: Iterable[tuple[str, Callable[[memoryview, int], None]]],
+    cells: Sequence[memoryview],
+    row: int,
+    where: str,
+) -> None:
+    """Take the cells of a row into account, by the name of each field and what takes its cells, which show its type.
+
+    That raises `ValueError` over one that cannot be such a cell, and this a `SchemaError` that names it.
+    """
+    for (name, add), cell in zip(fields, cells, strict=True):
         try:
-            field.add(cell, row)
+            add(cell, row)
         except ValueError as error:
-            raise SchemaError(f"{where}, column {field.name!r}: {error}") from None
+            raise SchemaError(f"{where}, column {name!r}: {error}") from None
 
 
 # What is made of one thing after the other, by threads that are ahead of whoever asks.
@@ -334,6 +331,40 @@ class RawBatch:
     rows: int
     left_out: tuple[LeftOut, ...] = ()
     numbers: npt.NDArray[np.int64] | None = None
+
+
+_MOST_BYTES: Final = 8_000_000  # of a batch
+
+
+def row_batches(
+    names: Sequence[str],
+    rows: Iterable[tuple[Sequence[Any], int] | LeftOut],
+    most_bytes: int = _MOST_BYTES,
+    most_rows: int | None = None,
+) -> Iterator[RawBatch]:
+    """Yield rows as batches, each of which ends with the row that makes it as large as is allowed.
+
+    ``rows``: the values of each in the order of ``names`` and the bytes that they take, or what is left out there.
+    """
+    waiting: list[Sequence[Any]] = []
+    left_out: list[LeftOut] = []
+    size = 0
+    for row in rows:
+        if isinstance(row, LeftOut):
+            left_out.append(row)
+            continue
+        waiting.append(row[0])
+        size += row[1]
+        if size >= most_bytes or len(waiting) == most_rows:
+            yield _of_rows(names, waiting, left_out)
+            waiting, left_out, size = [], [], 0
+    if waiting or left_out:
+        yield _of_rows(names, waiting, left_out)
+
+
+def _of_rows(names: Sequence[str], rows: list[Sequence[Any]], left_out: list[LeftOut]) -> RawBatch:
+    values = map(list, zip(*rows, strict=True)) if rows else ([] for _ in names)
+    return RawBatch(dict(zip(names, values, strict=True)), len(rows), tuple(left_out))
 
 
 _ROW_0: Final = re.compile(

@@ -20,7 +20,14 @@ from ...sizes import many
 from .arrow_columns import nullable
 from .compression import ZLIB_MARKS
 from .input_path import InputPath
-from .source import Options, RawBatch, Source, Unit, column_names
+from .source import (
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    column_names,
+    row_batches,
+)
 from .text_values import Misfit
 
 __all__ = [
@@ -457,29 +464,18 @@ class ExampleRecords(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the records of a part of a file."""
-        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
-        rows = size = 0
-        for where, data in self.records(unit):
-            if self._raw:
-                columns[_RAW].append(data)
-            else:
-                self._add(columns, where, memoryview(data))
-            rows, size = rows + 1, size + len(data)
-            if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield RawBatch(columns, rows)
-                columns, rows, size = {name: [] for name in self.schema.names}, 0, 0
-        if rows:
-            yield RawBatch(columns, rows)
+        rows = ((self._row(where, data), len(data)) for where, data in self.records(unit))
+        yield from row_batches(self.schema.names, rows, _BATCH_BYTES, _BATCH_ROWS)
 
-    def _add(self, columns: dict[str, list[Any]], where: str, data: memoryview) -> None:
+    def _row(self, where: str, data: Any) -> list[Any]:
+        if self._raw:
+            return [data]
         try:
-            values = self._values(where, data)
+            return self._values(where, memoryview(data))
         except SchemaError as error:
             if not self.keeps_misfits:
                 raise
-            values = [Misfit(str(error))] * len(self.schema)
-        for column, value in zip(self.schema.names, values, strict=True):
-            columns[column].append(value)
+            return [Misfit(str(error))] * len(self.schema)
 
     def _values(self, where: str, data: memoryview) -> list[Any]:
         try:

@@ -19,7 +19,16 @@ from .arrow_columns import nullable
 from .input_path import InputPath
 from .media_types import file_type, media_type
 from .npy_files import npy_array
-from .source import FileReadahead, LeftOut, Options, RawBatch, Source, Unit, column_names
+from .source import (
+    FileReadahead,
+    LeftOut,
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    column_names,
+    row_batches,
+)
 from .tar_members import Member, tar_members
 from .text_values import Misfit, parse_json
 
@@ -144,40 +153,33 @@ class WebDatasetShards(Source):
         """Yield the rows of a part of an archive."""
         number, start, stop = unit.place
         file = self._files[number]
-        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
         wanted = frozenset(self._endings[name] for name in self.schema.names if name != _KEY_COLUMN)
-        rows = size = 0
         with file.open() as stream:
             ahead = FileReadahead(stream, _PIECE_BYTES, stop)
-            for sample in self._samples(number, file.name, ahead, start, stop, wanted):
-                size += self._add(columns, sample)
-                rows += 1
-                if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                    yield RawBatch(columns, rows)
-                    columns, rows, size = {name: [] for name in self.schema.names}, 0, 0
-        if rows:
-            yield RawBatch(columns, rows)
+            rows = map(self._row, self._samples(number, file.name, ahead, start, stop, wanted))
+            yield from row_batches(self.schema.names, rows, _BATCH_BYTES, _BATCH_ROWS)
 
-    def _add(self, columns: dict[str, list[Any]], sample: _Sample) -> int:
+    def _row(self, sample: _Sample) -> tuple[list[Any], int]:
+        values: list[Any] = []
         size = 0
         for column in self.schema:
             if column.name == _KEY_COLUMN:
-                columns[column.name].append(sample.key)
+                values.append(sample.key)
                 continue
             ending = self._endings[column.name]
             content = sample.contents.pop(ending, None)
             try:
                 if content is None:
-                    columns[column.name].append(_nothing(column))
+                    values.append(_nothing(column))
                     continue
                 size += len(content)
-                columns[column.name].append(_value(ending, content, column))
+                values.append(_value(ending, content, column))
             except ValueError as error:
                 reason = f"{sample.key}.{ending}: {error}"
                 if not self.keeps_misfits:
                     raise SchemaError(f"{sample.file}, {reason}") from None
-                columns[column.name].append(Misfit(reason))
-        return size
+                values.append(Misfit(reason))
+        return values, size
 
 
 @dataclass
