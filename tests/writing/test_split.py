@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numbers_converted import check_refused
 from numbers_source import Numbers, values
+from objectstore import Server
+from written_store import served
 
-from unirecord import ExistsError, StaleError, UniRecordDataset, write_dataset
+from unirecord import ExistsError, StaleError, UniRecordDataset, UniRecordError, write_dataset
 from unirecord.cli import main
 from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted
@@ -23,6 +25,7 @@ from unirecord.convert.row_choice import RowChoice, SplitChoice
 from unirecord.convert.sources import WrongSourceError
 from unirecord.writing.directory_writer import DirectoryWriter
 
+server = pytest.fixture(served)
 ID = bytes(range(16))
 UNITS = [130, 70, 1, 300, 0, 220, 90]
 ROWS = sum(UNITS)
@@ -268,3 +271,21 @@ def test_values_that_name_no_folder_are_refused(
     assert main(["write", str(tmp_path / "x.csv"), str(tmp_path / "d"), *argv]) == 2
     assert said in capsys.readouterr().err
     assert sorted(os.listdir(tmp_path)) == ["x.csv"]
+
+
+def test_the_shares_in_an_object_store_are_those_on_a_disk(server: Server, tmp_path: Path) -> None:
+    table = [{"n": n, "b": bytes([n]) * 20} for n in range(100)]
+    split = {"train": 0.8, "val": 0.2}
+    for place in ("s3://bucket/apart", str(tmp_path / "apart")):
+        assert write_dataset(table, place, split=split) == 100
+    for share in split:
+        with (
+            UniRecordDataset(f"s3://bucket/apart/{share}", shuffle=False) as stored,
+            UniRecordDataset(tmp_path / "apart" / share, shuffle=False) as local,
+        ):
+            assert [int(row["n"]) for row in stored] == [int(row["n"]) for row in local]
+    with pytest.raises(ExistsError, match="a dataset is there already"):
+        write_dataset(table, "s3://bucket/apart", split=split)
+    with pytest.raises(UniRecordError, match="not gone on with in an object store"):
+        write_dataset(table, "s3://bucket/apart", split=split, resume=True)
+    assert write_dataset(table, "s3://bucket/apart", split=split, overwrite=True) == 100

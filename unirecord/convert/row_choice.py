@@ -20,7 +20,7 @@ from ..pipeline.pictures import pillow
 from ..snapshot import manifest
 from ..snapshot.versions import read_newest
 from ..storage import local
-from ..storage.schemes import location_of, path_on_disk
+from ..storage.schemes import location_of, path_of_dataset
 from ..writing.directory_claim import check_directory_free
 from ..writing.journal import Journal
 from .conversion import Conversion, Standing
@@ -158,8 +158,15 @@ def check_split_target(path: str, names: Sequence[str], *, overwrite: bool, resu
         raise ExistsError(
             f"{path}: a split makes several datasets; choose a name without .urec for their folder"
         )
-    location = location_of(path_on_disk(path, "a split"))
+    location = location_of(path_of_dataset(path))
+    if resume and not location.in_file_system:
+        raise UniRecordError(
+            f"{path}: the shares of a split are not gone on with in an object store: begin anew, without --resume "
+            "(resume=True in Python)"
+        )
     if not location.is_directory(path):
+        if not location.in_file_system:
+            return
         if location.is_taken(path):
             raise ExistsError(f"{path}: a file is in the way of the folder for the shares")
         if not location.is_directory(os.path.dirname(os.path.abspath(path))):
@@ -182,7 +189,8 @@ def write_shares(
     Nothing is published before the last one is written. ``resume`` of the conversions goes on with any of them, and
     takes one for done that was published when the others were not yet, which its id tells.
     """
-    made = not location_of(path).is_directory(path)
+    location = location_of(path)
+    made = location.in_file_system and not location.is_directory(path)
     if made:
         local.make_directory(path)
     try:
@@ -207,7 +215,7 @@ def write_shares(
         return {name: rows[name] for name in shares}, list(left_out.elements())
     except BaseException:
         with suppress(OSError):
-            if made and not location_of(path).names(path):
+            if made and not location.names(path):
                 local.remove_directory(path)
         raise
 

@@ -174,7 +174,8 @@ def write_dataset(
     tell = _warned_of_dropped()
     listed = _report_path(report, place, on_error, overwrite=overwrite)
     if choice.split is not None:
-        check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
+        with use_storage(storage or current_storage()):
+            check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
         if limit is not None:
             raise ValueError("limit= and split= exclude each other; sample= takes rows of all")
     with use_storage(storage or current_storage()):
@@ -189,11 +190,12 @@ def write_dataset(
                 share, os.path.join(place, name), share.schema, index=index, overwrite=overwrite,
                 user=pack_user(share.metadata if metadata is None else metadata),
                 max_part_bytes=check_part_bytes(max_part_bytes, place), id=share_id(base, name), workers=workers,
-                resume=resume, options=choice.options(), scalar_codec=scalar_codec,
+                resume=resume, options=choice.options(), scalar_codec=scalar_codec, storage=storage,
             )
             for name, share in choice.shares(given).items()
         }  # fmt: skip
-        shares, left_out = write_shares(place, specs, lambda _, standing: tell(standing))
+        with use_storage(storage or current_storage()):
+            shares, left_out = write_shares(place, specs, lambda _, standing: tell(standing))
         _tell_left_out(given, left_out, listed, on_error)
         return WrittenRows(sum(shares.values()), left_out)
     found = choice.of(given)
