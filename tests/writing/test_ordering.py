@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from numbers_converted import check_refused
 from numbers_source import Numbers, values
+from objectstore import Server
+from written_store import served, spooled
 
 from unirecord import StaleError, UniRecordDataset, write_dataset
 from unirecord.cli import main
@@ -22,6 +24,7 @@ from unirecord.convert import row_order, task
 from unirecord.convert.conversion import Interrupted
 from unirecord.convert.sources import WrongSourceError
 
+server = pytest.fixture(served)
 ID = bytes(range(16))
 UNITS = [130, 70, 1, 300, 0, 220, 90]
 ROWS = sum(UNITS)
@@ -60,6 +63,17 @@ def test_the_order_is_exact_and_the_same_with_any_number_of_workers(
         other = [row["n"] for row in UniRecordDataset(tmp_path / "other")]
         assert len(other) == 20
         assert other != order[:20]
+
+
+@pytest.mark.parametrize("options", [{"shuffle_seed": 5}, {"sort": "name"}])
+def test_the_order_in_an_object_store_is_that_on_a_disk(
+    options: dict[str, Any], server: Server, tmp_path: Path
+) -> None:
+    for target in ("s3://bucket/ordered", str(tmp_path / "ordered")):
+        assert write_dataset(Numbers(tmp_path, UNITS), target, **options) == ROWS
+    with UniRecordDataset("s3://bucket/ordered") as stored, UniRecordDataset(tmp_path / "ordered") as local:
+        assert list(stored) == list(local)
+    assert spooled(server) == []
 
 
 def test_every_type_of_value_comes_through_and_nulls_are_last(tmp_path: Path) -> None:

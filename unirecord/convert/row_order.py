@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from ..snapshot.part_set import PartSet, resolve
 from ..snapshot.versions import read_newest
 from ..storage import local
 from ..storage.own_directory import check_own_folder
-from ..storage.schemes import location_of, path_on_disk, read_file
+from ..storage.schemes import location_of, read_file
 from ..storage.staged import StagedFile, remove_tree
 from .conversion import Conversion, Standing, asked_of, difference, say_kept, stamps_of
 from .sources.source import (
@@ -173,13 +174,16 @@ def in_order(
 ) -> Iterator[StoredRows]:
     """Give the rows of ``source`` in order, once they have been written beside ``target``.
 
-    That takes as much disk again as the rows. Ctrl-C and a full disk leave them to ``resume``; otherwise they are
-    removed once all is written and compared, before it is published, so that nothing is left beside a dataset. Raises
-    what `Conversion` does, `BusyError` when another one is at it.
+    For a target in an object store, where the system keeps temporary files. That takes as much disk again as the rows.
+    Ctrl-C and a full disk leave them to ``resume``; otherwise they are removed once all is written and compared, before
+    it is published, so that nothing is left beside a dataset. Raises what `Conversion` does, `BusyError` when another
+    one is at it.
     """
     check_sort(order, source.schema)
-    path_on_disk(target, "what is sorted or shuffled")
-    folder, name = os.path.split(os.path.abspath(target))
+    if location_of(target).in_file_system:
+        folder, name = os.path.split(os.path.abspath(target))
+    else:
+        folder, name = tempfile.gettempdir(), hashlib.sha256(target.encode()).hexdigest()[:32]
     place = os.path.join(folder, f".{name}.unordered")
     if os.path.lexists(place):
         check_own_folder(place)
