@@ -17,6 +17,7 @@ C_TEST_FLAGS := -std=c11 -g -O1 -fno-omit-frame-pointer -fsanitize=address,undef
 WRAP = $(foreach call,$(1),-Wl,--wrap=$(call))
 FAULT_CALLS := malloc calloc free mmap munmap madvise mincore mprotect open close fopen fstat fstatfs getrlimit \
 	read pread preadv preadv2 writev syscall ur_ring_take ur_zstd_library pthread_create pthread_mutex_init pthread_setspecific
+FUZZ_CALLS := open close fstat memfd_create write pread preadv mmap munmap
 
 FRAMEWORKS := "torch==2.13.0" "torchdata==0.11.0" "tensorflow-cpu==2.21.0" jax "grain>=0.2.18"
 
@@ -74,7 +75,11 @@ build/c/core/%.o: csrc/%.c $(C_HEADERS)
 .SECONDARY:
 build/c/%: tests/c/%.c $(C_SOURCES:csrc/%.c=build/c/core/%.o) $(C_HEADERS)
 	@mkdir -p $(@D)
-	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $< $(filter %.o,$^) -o $@
+	@echo "cc $<" && $(CC) $(C_TEST_FLAGS) $(WRAPPED) $(filter %.c %.o,$^) -o $@
+
+# A third of a million parts, each a file in memory; `make aarch64` and tests/format/test_hostile.py have files of the system.
+build/c/test_hostile: WRAPPED := $(call WRAP,$(FUZZ_CALLS))
+build/c/test_hostile: tests/c/memory_files.c
 
 build/c/faults_%: tests/c/faults_%.c tests/c/fault_seam.c $(C_SOURCES:csrc/%.c=build/c/core/%.o) $(C_HEADERS)
 	@mkdir -p $(@D)
@@ -129,9 +134,10 @@ install: build/libunirecord.so ## that below PREFIX, with its header
 	install -m 644 csrc/unirecord.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 build/unirecord.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
 
-# The tests in C are compiled, and types checked, while the frameworks are installed.
-test: venv ## lint and all tests but the slow ones: what CI runs
-	@$(MAKE) --no-print-directory -j$(JOBS) frameworks build lint test-c tsan
+# The tests in C are compiled and run, and types checked, while packages are installed, which waits for the network: one job
+# more than there are cores.
+test: ## lint and all tests but the slow ones: what CI runs
+	@$(MAKE) --no-print-directory -j$$(($(JOBS) + 1)) frameworks build lint test-c tsan
 	$(BIN)/python tests/in_shares.py
 
 # Tests that take more time or memory than every change is worth; each night, and before a release.

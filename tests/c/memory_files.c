@@ -1,6 +1,6 @@
-/* memory_files.c - files that are memory, for the fuzzers: no system call between a case and the code it tries.
+/* memory_files.c - files that are memory, for fuzzers and test_hostile: no system call between a case and the code it tries.
  *
- * Linked with --wrap for each call below (Makefile, `fuzz`). Descriptors from FIRST on are pieces of memory of exactly the
+ * Linked with --wrap for each call below (Makefile, FUZZ_CALLS). Descriptors from FIRST on are pieces of memory of exactly the
  * file's size, so the sanitizer also sees a read in the last page beyond the file's end; all other calls pass through.
  */
 #ifndef _GNU_SOURCE

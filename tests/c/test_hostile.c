@@ -42,6 +42,14 @@ static const uint64_t edges[] = {
     UINT64_MAX - 1, UINT64_MAX};
 enum { EDGES = sizeof edges / sizeof *edges };
 
+/* As many of its bytes as there are. */
+static void copy_part(part *to, const part *from) {
+  to->data_bytes = from->data_bytes;
+  to->index_bytes = from->index_bytes;
+  memcpy(to->data, from->data, from->data_bytes);
+  memcpy(to->index, from->index, from->index_bytes);
+}
+
 static void try_part(part *p, bool agree, int32_t io) {
   if (agree) fuzz_agree(p->data, p->data_bytes, p->index, p->index_bytes);
   fuzz_seal(p->data, p->data_bytes, p->index, p->index_bytes);
@@ -57,7 +65,7 @@ static void try_field(const part *good, bool in_index, uint64_t at, int width) {
   for (uint64_t i = 0; i < EDGES + 8; i++) {
     uint64_t value = i < EDGES ? edges[i] : i % 2 ? right + (UINT64_C(1) << (i - EDGES)) : right - (UINT64_C(1) << (i - EDGES));
     for (int agree = 0; agree < 2; agree++) {
-      p = *good;
+      copy_part(&p, good);
       fuzz_store((in_index ? p.index : p.data) + at, value, width);
       try_part(&p, agree, i % 2 ? UR_IO_MAP : UR_IO_PREAD);
     }
@@ -116,7 +124,7 @@ static void mutate(part *p) {
 static void try_random(const part *good, uint64_t cases) {
   static part p;
   for (uint64_t n = 0; n < cases; n++) {
-    p = *good;
+    copy_part(&p, good);
     for (uint64_t times = 1 + draw(4); times > 0; times--) mutate(&p);
     if (p.data_bytes < 192 || p.index_bytes < 192) continue;
     try_part(&p, draw(4) > 0, (int32_t)(draw(3) == 0 ? UR_IO_MEMORY : draw(2) ? UR_IO_MAP : UR_IO_PREAD));

@@ -44,7 +44,6 @@ coverage: $(COVERAGE_TESTS:%=build/coverage/%) ## branches of the core that the 
 
 # Coverage-guided cases without end: FUZZ_SECONDS of them.
 FUZZ_SECONDS ?= 600
-FUZZ_CALLS := open close fstat memfd_create write pread preadv mmap munmap
 
 build/fuzz/fuzz_open: tests/c/fuzz_open.c tests/c/memory_files.c $(C_SOURCES) $(C_HEADERS)
 	@command -v clang >/dev/null || { echo "make fuzz needs clang and libFuzzer: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
