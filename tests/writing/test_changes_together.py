@@ -19,6 +19,7 @@ from unirecord.writing.directory_change import DirectoryChange
 from unirecord.writing.object_change import ObjectChange
 
 server = pytest.fixture(served)
+ID = b"i" * 16
 SCHEMA = {"n": "int64", "b": "bytes", "k": "int16"}
 
 
@@ -32,11 +33,17 @@ def append(path: str, *numbers: int) -> None:
             writer.write({key: value for key, value in row(n).items() if key in writer.schema})
 
 
+def replace(path: str, *numbers: int, **options: Any) -> None:
+    with unirecord.Writer(
+        path, SCHEMA, **{"overwrite": True, "id": None if "://" in path else ID, **options}
+    ) as writer:
+        for n in numbers:
+            writer.write(row(n))
+
+
 def make(path: str) -> None:
     """Three versions, of three parts of four rows."""
-    with unirecord.Writer(path, SCHEMA) as writer:
-        for n in range(4):
-            writer.write(row(n))
+    replace(path, *range(4), overwrite=False)
     append(path, *range(4, 8))
     append(path, *range(8, 12))
 
@@ -120,9 +127,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
         yield Made(tmp_path_factory.mktemp("made"))
 
 
-def together(path: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def together(
+    path: str, first: str, second: str | Callable[[str], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The second one is made between the first one's work and its publication."""
-    waiting = [CHANGES[second]]
+    waiting = [CHANGES[second] if isinstance(second, str) else second]
     for kind in (DirectoryChange, ObjectChange):
 
         def publish(self: Any, after: Any, whole: Any = kind.publish) -> None:
@@ -171,6 +180,24 @@ def test_two_changes_at_once(first: str, second: str, made: Made, tmp_path: Path
     }
     there = {name.removesuffix(".idx") for name in os.listdir(path) if name.startswith(("part", "parts"))}
     assert there == named
+
+
+@pytest.mark.parametrize("first", ["compact", "reshard", "sort", "delete by number"])
+def test_another_dataset_under_the_same_id_is_not_taken_for_it(
+    first: str, made: Made, tmp_path: Path
+) -> None:
+    path = made.copy(str(tmp_path / "d"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StaleError, match=r"meanwhile|while this one"):
+        together(path, first, lambda path: replace(path, *range(30, 34)), patch)
+    assert [one["n"] for one in state(path)[0]] == [30, 31, 32, 33]
+
+
+@pytest.mark.parametrize("first", CHANGES)
+def test_another_dataset_is_not_changed(first: str, made: Made, tmp_path: Path) -> None:
+    path = made.copy(str(tmp_path / "d"))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StaleError, match="another dataset"):
+        together(path, first, lambda path: replace(path, *range(30, 34), id=None), patch)
+    assert [one["n"] for one in state(path)[0]] == [30, 31, 32, 33]
 
 
 STORED = [

@@ -177,7 +177,7 @@ def _replaced(now: Manifest, changed: Mapping[str, tuple[PartEntry, PartEntry]])
     for part in now.parts:
         old, new = changed.get(part.name, (part, part))
         found += new is not part
-        if old.deleted != part.deleted:
+        if part._replace(columns=old.columns) != old:
             raise OvertakenError
         parts.append(part._replace(deleted=new.deleted))
     if found < len(changed):

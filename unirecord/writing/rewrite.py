@@ -585,8 +585,8 @@ def seen_parts(folder: str, now: Manifest, seen: Manifest) -> Sequence[PartEntry
         seen.layouts,
         seen.metadata,
     )
-    if not same or [(part.name, part.columns) for part in parts] != [
-        (part.name, part.columns) for part in seen.parts
+    if not same or [part._replace(deleted=None) for part in parts] != [
+        part._replace(deleted=None) for part in seen.parts
     ]:
         raise StaleError(
             f"{folder}: another writer has changed columns, or has laid out anew or removed parts, while this one was "
