@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from time import perf_counter_ns
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -22,6 +23,7 @@ from ..loading.loader import (
     Transforming,
     close_after,
     closed_at_exit,
+    staged,
 )
 from ..loading.plan import Plan
 from ..loading.stats import Recorder, Stats
@@ -358,9 +360,8 @@ class BatchLoader(Generic[Batch]):
         reader = BatchReader(plan, rest, options, self._memory, exclusion_mask)
         with ExitStack() as open_stages:
             open_stages.callback(self._count_reading, reader)
-            batches = self._staged(iter(reader), plan, rest, open_stages)
             start = clock()
-            for delivered in batches:
+            for delivered in staged(iter(reader), self._all_stages(plan, rest), open_stages):
                 now = clock()
                 left_out, end = delivered.left_out, delivered.end
                 if receipts is not None:
@@ -393,18 +394,13 @@ class BatchLoader(Generic[Batch]):
         cursor = self.read_cursor
         return self._receipts.begin(plan, run, cursor.state_at_front(), cursor.position.from_state)
 
-    def _staged(
-        self, batches: Iterator[TrackedBatch[Any]], plan: Plan, run: EpochRun, open_stages: ExitStack
-    ) -> Iterator[TrackedBatch[Any]]:
-        open_stages.enter_context(close_after(batches))
-        if self._options.changes_batches:
-            change = Transforming(plan, run, self._options)
-            batches = changed(batches, change, self._options.workers(), self._recorder)
-            open_stages.enter_context(close_after(batches))
-        for stage in self._stages:
-            batches = stage(batches)
-            open_stages.enter_context(close_after(batches))
-        return batches
+    def _all_stages(self, plan: Plan, run: EpochRun) -> Iterator[BatchTransform]:
+        """The functions, as one stage, and those behind them."""
+        options = self._options
+        if options.changes_batches:
+            change = Transforming(plan, run, options)
+            yield partial(changed, change=change, workers=options.workers(), recorder=self._recorder)
+        yield from self._stages
 
     def _count_reading(self, reader: BatchReader) -> None:
         self._recorder.read(reader.read_ns, reader.part_times)

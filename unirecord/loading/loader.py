@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import atexit
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import wraps
@@ -48,6 +48,7 @@ __all__ = [
     "check_on_corrupt",
     "close_after",
     "closed_at_exit",
+    "staged",
 ]
 
 
@@ -295,6 +296,17 @@ def close_after(batches: Iterator[Any]) -> Iterator[None]:
         if hasattr(batches, "close"):
             with suppress(ValueError):
                 batches.close()
+
+
+def staged(
+    batches: Iterator[TrackedBatch[Any]], stages: Iterable[BatchTransform], open_stages: ExitStack
+) -> Iterator[TrackedBatch[Any]]:
+    """The batches behind these stages; each of them is closed with ``open_stages``, the last one first."""
+    open_stages.enter_context(close_after(batches))
+    for stage in stages:
+        batches = stage(batches)
+        open_stages.enter_context(close_after(batches))
+    return batches
 
 
 # What the functions of a loader make of a batch: ``transform``, ``collate_fn`` and ``batch_transform``.

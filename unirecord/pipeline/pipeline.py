@@ -10,7 +10,7 @@ from itertools import islice
 from time import perf_counter_ns
 from typing import Any
 
-from ..loading.loader import BatchTransform, TrackedBatch, check_callable, close_after, closed_at_exit
+from ..loading.loader import BatchTransform, TrackedBatch, check_callable, close_after, closed_at_exit, staged
 from ..loading.loader import BatchTransform as BatchStage
 from ..loading.stats import Recorder, Stats
 from ..order.spec import check_integer
@@ -60,11 +60,7 @@ def through(chunks: Iterator[Chunk], stages: Sequence[BatchTransform]) -> Iterat
     trailing: list[Note] = []
     with ExitStack() as open_stages:
         open_stages.enter_context(close_after(chunks))
-        batches: Iterator[TrackedBatch[Any]] = _delivered(chunks, trailing)
-        for stage in stages:
-            batches = stage(batches)
-            open_stages.enter_context(close_after(batches))
-        for delivered in batches:
+        for delivered in staged(_delivered(chunks, trailing), stages, open_stages):
             place, notes = delivered.end, delivered.left_out
             chunk = Chunk([delivered.batch], (place,), (place,), [delivered.rows], (), notes)  # type: ignore[arg-type]
             del delivered
