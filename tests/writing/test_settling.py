@@ -12,19 +12,19 @@ from numbers_converted import ROWS, UNITS, check, convert, files
 from numbers_source import Numbers
 
 from unirecord.convert import task
-from unirecord.convert.task import BackgroundSync
+from unirecord.convert.task import background_sync
 from unirecord.storage import system as store
 
 
 def test_work_is_done_in_order_one_behind_at_most() -> None:
     done: list[int] = []
     free = threading.Event()
-    with BackgroundSync() as background_sync:
-        background_sync.add(lambda: free.wait(20) and done.append(0))  # type: ignore[func-returns-value,arg-type,return-value]
+    with background_sync() as run:
+        run(lambda: free.wait(20) and done.append(0))  # type: ignore[func-returns-value,arg-type,return-value]
         assert done == []
         free.set()
         for number in range(1, 5):
-            background_sync.add(lambda number=number: done.append(number))  # type: ignore[misc]
+            run(lambda number=number: done.append(number))  # type: ignore[misc]
             assert done[:number] == list(range(number))
     assert done == [0, 1, 2, 3, 4]
 
@@ -36,9 +36,9 @@ def test_an_error_is_raised_by_the_next_call_or_at_the_end() -> None:
     went_on = []
 
     def use(*works: Callable[[], object]) -> None:
-        with BackgroundSync() as background_sync:
+        with background_sync() as run:
             for work in works:
-                background_sync.add(work)  # type: ignore[arg-type]
+                run(work)  # type: ignore[arg-type]
             went_on.append(len(works))
 
     with pytest.raises(OSError, match="no space"):
@@ -51,8 +51,8 @@ def test_an_error_is_raised_by_the_next_call_or_at_the_end() -> None:
 
 def test_another_error_is_not_hidden_by_that_of_the_disk() -> None:
     def interrupted() -> None:
-        with BackgroundSync() as background_sync:
-            background_sync.add(lambda: os.stat("/nowhere/at/all"))  # type: ignore[arg-type,return-value]
+        with background_sync() as run:
+            run(lambda: os.stat("/nowhere/at/all"))  # type: ignore[arg-type,return-value]
             raise KeyError
 
     with pytest.raises(KeyError):

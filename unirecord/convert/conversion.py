@@ -33,8 +33,8 @@ from ..writing.single_writer import SinglePartWriter
 from ..writing.target import PART_BYTES, BatchWriter, check_id, check_indexable, check_path
 from .sources.source import LeftOut, RawBatch, Source, left_out_from_json, taken_ahead
 from .task import (
-    BackgroundSync,
     Job,
+    background_sync,
     batches_of_tasks,
     divide,
     encoded_batch,
@@ -481,12 +481,10 @@ class _Run:
                 self._done,
             )
         else:
-            with BackgroundSync() as background_sync, closing(batches_of_tasks(self.job, waiting)) as ahead:
+            with background_sync() as run_sync, closing(batches_of_tasks(self.job, waiting)) as ahead:
                 for task in waiting:
                     tell = partial(self._tell, task)
-                    self._done(
-                        task, run_task(self.job, task, tell, run_sync=background_sync.add, ahead=ahead)
-                    )
+                    self._done(task, run_task(self.job, task, tell, run_sync=run_sync, ahead=ahead))
         return self._publish()
 
     def _run_in_order(self, limit: int) -> None:

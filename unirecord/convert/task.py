@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
@@ -32,8 +31,8 @@ __all__ = [
     "TaskCheckpoint",
     "Job",
     "RowsWritten",
-    "BackgroundSync",
     "TellProgress",
+    "background_sync",
     "batches_of_tasks",
     "batches_of_units",
     "task_checkpoint",
@@ -185,41 +184,33 @@ def _refused(encoder: RecordEncoder, batch: RawBatch) -> tuple[int, str] | None:
 # Finished parts are synced by a thread, one after the other, while the next is being made.
 
 
-class BackgroundSync:
-    """Runs what it is given in order, one thing behind the caller at most; its errors are raised by the next call.
+@contextmanager
+def background_sync() -> Iterator[RunSync]:
+    """Give what runs things in order, one behind the caller at most; their errors are raised by its next call.
 
-    On leaving a ``with`` block all has been run; an error is raised then unless there is another one.
+    At the end all has been run; an error is raised then unless there is another one.
     """
+    pool = LeavablePool(1, "unirecord-sync")
+    running: list[Future[None]] = []
 
-    def __init__(self) -> None:
-        self._pool = LeavablePool(1, "unirecord-sync")
-        self._last: Future[None] | None = None
+    def wait() -> None:
+        if running:
+            result_of(running.pop())
 
-    def add(self, work: Callable[[], None]) -> None:
-        """Have it run when what was given before has been."""
-        self._wait()
-        self._last = self._pool.submit(work)
+    def run(work: Callable[[], None]) -> None:
+        wait()
+        running.append(pool.submit(work))
 
-    def _wait(self) -> None:
-        last, self._last = self._last, None
-        if last is not None:
-            result_of(last)
-
-    def __enter__(self) -> BackgroundSync:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Wait for what is under way."""
-        try:
-            self._wait()
-        except Exception:
-            if error is None:
-                raise
-        finally:
-            self._pool.leave()
+    try:
+        yield run
+    except BaseException:
+        with suppress(Exception):
+            wait()
+        raise
+    else:
+        wait()
+    finally:
+        pool.leave()
 
 
 # A task of several parts that is not finished: which of them are, and where the next one goes on.
