@@ -20,7 +20,7 @@ from .conversion import Conversion, Standing, write_part
 from .row_choice import RowChoice, SplitChoice, check_split_target, share_id, write_shares
 from .row_order import RowOrder, in_order
 from .sources import LeftOut, Options, Source, open_input, open_source
-from .sources.given import OF_TUPLES, GivenRecords, GivenTable, GivenTables, is_table
+from .sources.given import OF_TUPLES, GivenRecords, GivenTable, is_table
 from .sources.kinds import elsewhere
 from .sources.source import WantedColumns, warn_of_left_out, write_report
 
@@ -69,7 +69,7 @@ def source_of(
         given = given()
     first, given = _first(given)
     if is_table(first):
-        return GivenTables(first, islice(given, 1, None), asked, name)
+        return GivenTable(first, asked, name, islice(given, 1, None))
     return GivenRecords(given, asked, names)
 
 

@@ -39,7 +39,6 @@ __all__ = [
     "OF_TUPLES",
     "GivenRecords",
     "GivenTable",
-    "GivenTables",
     "PythonRecords",
     "is_table",
 ]
@@ -222,42 +221,49 @@ def _is_hugging_face(given: Any) -> bool:
 
 
 class GivenTable(Source):
-    """A table that a program holds. A pandas index is no column; a float NaN stays NaN and is no null."""
+    """A table that a program holds, or tables that it gives one after the other, which are read once.
+
+    A pandas index is no column; a float NaN stays NaN and is no null. Columns and types of several tables are those of
+    the first; what its types do not hold exactly in another is an error.
+    """
 
     kind: ClassVar[str] = "table"
     about: ClassVar[str] = "a DataFrame, an Arrow table or a Hugging Face dataset"
 
-    def __init__(self, given: Any, options: Options, name: str | None = None) -> None:
-        """``given``: the table."""
-        self._given = given
+    def __init__(
+        self, given: Any, options: Options, name: str | None = None, rest: Iterator[Any] | None = None
+    ) -> None:
+        """``given``: the table; ``rest``: those behind it, such as the batches of a reader."""
+        self._given, self._rest = given, rest
         super().__init__(InputPath(name or f"the {type(given).__name__}", ""), options)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Bring the columns into Arrow's form, a Hugging Face dataset's when they are read."""
         self._rows_as_arrow = None
         features: Mapping[str, Any] = {}
-        if _is_hugging_face(self._given):
+        nulls: dict[str, bool | None] = {}
+        if self._rest is None and _is_hugging_face(self._given):
             chosen = (getattr(self._given, "format", None) or {}).get("columns")  # by set_format
             self._rows_as_arrow = self._given.with_format("arrow", columns=chosen)
             features = _features(self._given)
             rows = self._given.num_rows
             sample = self._piece(0, min(1000, rows))
-            fields = sample.schema
-            nulls = {name: self._has_nulls(name) for name in fields.names}
+            nulls |= {name: self._has_nulls(name) for name in sample.schema.names}
         else:
             self._table, said = _arrow_table(self._given)
             self.left_out.extend(said)
-            sample, fields, rows = self._table, self._table.schema, self._table.num_rows
-            nulls = {name: bool(self._table.column(i).null_count) for i, name in enumerate(fields.names)}
+            sample, rows = self._table, self._table.num_rows
+            for i, field in enumerate(sample.schema):
+                more = self._rest is not None and _may_be_null(field)
+                nulls[field.name] = bool(self._table.column(i).null_count) or more
+        self.read_once: bool = self._rest is not None
         self.units: Sequence[Unit] = [
-            Unit(
-                f"{self.path}, rows from {start}",
-                (start, min(_TABLE_UNIT_ROWS, rows - start)),
-                min(_TABLE_UNIT_ROWS, rows - start),
-            )
+            Unit(f"{self.path}, rows from {start}", start, min(_TABLE_UNIT_ROWS, rows - start))
             for start in range(0, rows, _TABLE_UNIT_ROWS)
         ]
-        self._names = choose_columns(self, fields, sample, nulls, options, said=features)
+        if self._rest is not None:
+            self.units = [Unit(self.path, None, None)]
+        self._names = choose_columns(self, sample.schema, sample, nulls, options, said=features)
 
     def _has_nulls(self, name: str) -> bool | None:
         """Of the whole table below a Hugging Face dataset, from which rows may have been chosen."""
@@ -266,53 +272,24 @@ class GivenTable(Source):
         except (AttributeError, KeyError):
             return None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All of one table; several stay with the process that has them."""
+        if self._rest is not None:
+            raise TypeError(f"{self.path} is read once, by one process; give one table, or a path")
+        return super().__getstate__()
+
     def _piece(self, start: int, rows: int) -> Any:
         if self._rows_as_arrow is not None:
             return self._rows_as_arrow[start : start + rows]
         return self._table.slice(start, rows)
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
-        """Yield the rows of a range."""
-        start, rows = unit.place
-        read_file = None if self._rows_as_arrow is None else _read_file
-        yield from raw_batches(
-            self._piece(start, rows), self.schema, self._names, self.path, start, read_file
-        )
-
-
-class GivenTables(Source):
-    """Tables that a program gives one after the other, such as the batches of a reader; they are read once.
-
-    Columns and types are those of the first; what its types do not hold exactly in another is an error.
-    """
-
-    kind: ClassVar[str] = "tables"
-    about: ClassVar[str] = "DataFrames or Arrow tables, one after the other"
-
-    def __init__(self, first: Any, rest: Iterator[Any], options: Options, name: str) -> None:
-        """``first``: the first table; ``rest``: those behind it."""
-        self._first, self._rest = first, rest
-        super().__init__(InputPath(name, ""), options)
-
-    def look_through(self, options: Options, progress: Progress | None) -> None:
-        """Find the types of the first table."""
-        self._table, said = _arrow_table(self._first)
-        self.left_out.extend(said)
-        fields = self._table.schema
-        nulls = {
-            field.name: bool(self._table.column(i).null_count) or _may_be_null(field)
-            for i, field in enumerate(fields)
-        }
-        self.read_once = True
-        self.units: Sequence[Unit] = [Unit(self.path, None, None)]
-        self._names = choose_columns(self, fields, self._table, nulls, options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Nothing: the tables stay with the process that has them."""
-        raise TypeError(f"{self.path} is read once, by one process; give one table, or a path")
-
-    def read(self, unit: Unit) -> Iterator[RawBatch]:
-        """Yield the rows of all tables."""
+        """Yield the rows of a range, or of all tables."""
+        if self._rest is None:
+            read_file = None if self._rows_as_arrow is None else _read_file
+            table = self._piece(unit.place, unit.rows or 0)
+            yield from raw_batches(table, self.schema, self._names, self.path, unit.place, read_file)
+            return
         row = 0
         for number, given in enumerate(chain([self._table], self._rest)):
             where = f"{self.path}, table {number}"
