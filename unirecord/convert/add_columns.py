@@ -130,6 +130,7 @@ class ColumnSource(Source):
 
     kind: ClassVar[str] = "columns"
     about: ClassVar[str] = "columns made of the rows of a dataset"
+    handles: ClassVar[tuple[str, ...]] = ("_parts",)
     computes = True
 
     def __init__(
@@ -207,10 +208,6 @@ class ColumnSource(Source):
         if self._parts is not None:
             self._parts.close()
             self._parts = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the open files."""
-        return {**self.__dict__, "_parts": None}
 
 
 def _batch_rows(row_bytes: float, asked: int | None) -> int:

@@ -80,6 +80,7 @@ class StoredRows(Source):
 
     kind: ClassVar[str] = "rows in order"
     about: ClassVar[str] = "rows of a dataset"
+    handles: ClassVar[tuple[str, ...]] = ("_opened", "when_done")
 
     def __init__(self, folder: str, order: RowOrder, like: Source, content: str) -> None:
         self.path, self.metadata, self.notes = like.path, like.metadata, like.notes
@@ -106,10 +107,6 @@ class StoredRows(Source):
     def files(self) -> tuple[str, ...]:
         """None: ``content`` tells of those of ``like``."""
         return ()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the open files, and what only this process does at the end."""
-        return {**self.__dict__, "_opened": None, "when_done": None}
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows at a range of places."""

@@ -30,6 +30,7 @@ class ArrowFiles(Source):
 
     kind: ClassVar[str] = "arrow"
     about: ClassVar[str] = "Arrow or Feather files, or a saved Hugging Face dataset"
+    handles: ClassVar[tuple[str, ...]] = ("_open",)
     any_names: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc", ".arrows")
     first_bytes: ClassVar[bytes] = b"ARROW1"
@@ -115,10 +116,6 @@ class ArrowFiles(Source):
         if self._open is None or self._open.number != number:
             self._open = _ArrowFile(number, self._files[number].local_path())
         return self._open
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the open file."""
-        return {**self.__dict__, "_open": None}
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a range of record batches."""

@@ -64,6 +64,7 @@ class BetonFile(Source):
 
     kind: ClassVar[str] = "ffcv"
     about: ClassVar[str] = "an FFCV file (.beton)"
+    handles: ClassVar[tuple[str, ...]] = ("_allocations",)
     reads: ClassVar[str] = "a file"
     suffixes: ClassVar[tuple[str, ...]] = (".beton",)
 
@@ -191,10 +192,6 @@ class BetonFile(Source):
             name = field.dtype.newbyteorder("<").name
             return {"type": name, "shape": list(field.shape)} if field.shape else name
         return {_FLOAT: "float64", _INT: "int64", _BYTES: "bytes", _JSON: "object"}[field.kind]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the list of places, which each process reads for itself."""
-        return {**self.__dict__, "_allocations": None}
 
     def _allocated(self, file: BinaryIO, at: int) -> int:
         """How many bytes were set aside at a place; 0 where none were."""

@@ -25,6 +25,7 @@ class LanceDataset(Source):
 
     kind: ClassVar[str] = "lance"
     about: ClassVar[str] = "a Lance dataset"
+    handles: ClassVar[tuple[str, ...]] = ("_dataset",)
     reads: ClassVar[str] = "a folder"
     suffixes: ClassVar[tuple[str, ...]] = (".lance",)
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
@@ -78,10 +79,6 @@ class LanceDataset(Source):
             lance = needed("lance", _NEEDS, "pylance")
             self._dataset = lance.dataset(self.input.path, version=self._version)
         return self._dataset
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the open dataset."""
-        return {**self.__dict__, "_dataset": None}
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a fragment."""

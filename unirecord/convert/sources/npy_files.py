@@ -303,6 +303,7 @@ class NpyFiles(Source):
 
     kind: ClassVar[str] = "npy"
     about: ClassVar[str] = "NumPy files (.npy, .npz)"
+    handles: ClassVar[tuple[str, ...]] = ("_spool",)
     suffixes: ClassVar[tuple[str, ...]] = (".npy", ".npz")
     first_bytes: ClassVar[bytes] = b"\x93NUMPY"
     takes_folders: ClassVar[bool] = True
@@ -493,10 +494,6 @@ class NpyFiles(Source):
             start,
             head,
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the temporary file, which other processes reach through this one."""
-        return {**self.__dict__, "_spool": None}
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of rows, in pieces where rows of different lengths make them large."""

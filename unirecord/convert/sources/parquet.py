@@ -80,6 +80,7 @@ class ParquetFiles(Source):
 
     kind: ClassVar[str] = "parquet"
     about: ClassVar[str] = "Parquet files"
+    handles: ClassVar[tuple[str, ...]] = ("_open",)
     any_names: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     first_bytes: ClassVar[bytes] = b"PAR1"
@@ -130,10 +131,6 @@ class ParquetFiles(Source):
             reader = needed("pyarrow.parquet", _NEEDS, "pyarrow")
             self._open = (number, reader.ParquetFile(self._files[number].local_path(), pre_buffer=False))
         return self._open[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the open file."""
-        return {**self.__dict__, "_open": None}
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the rows of a row group."""

@@ -522,6 +522,7 @@ class Source(ABC):
     indexed: Sequence[str] = ()
     asked: Mapping[str, str] = MappingProxyType({})
     read_once: bool = False  # its rows come once, to this process
+    handles: ClassVar[tuple[str, ...]] = ()  # its attributes that are this process's, such as open files
     # Asked for by its kind, it reads a folder or pattern of files without suffix.
     any_names: ClassVar[bool] = False
     path_column: ClassVar[str | None] = None  # that names the file that a row is made of, where each has one
@@ -618,6 +619,10 @@ class Source(ABC):
         Of a folder without such files, all. What was copied from a pipe is no file.
         """
         return self.input.files_called(self.suffixes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but ``handles``, which are None in another process."""
+        return {**self.__dict__, **dict.fromkeys(self.handles)}
 
     @property
     def rows(self) -> int | None:

@@ -34,6 +34,7 @@ class StoredDataset(Source):
 
     kind: ClassVar[str] = "unirecord"
     about: ClassVar[str] = "a UniRecord dataset"
+    handles: ClassVar[tuple[str, ...]] = ("_opened",)
     reads: ClassVar[str] = "a directory with manifest.json and parts, or a part"
     suffixes: ClassVar[tuple[str, ...]] = (".urec",)
 
@@ -83,10 +84,6 @@ class StoredDataset(Source):
         if self._opened is not None:
             self._opened.close()
             self._opened = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the open files."""
-        return {**self.__dict__, "_opened": None}
 
     def _parts(self) -> PartSet:
         if self._opened is None:

@@ -44,6 +44,7 @@ class ZarrGroup(Source):
 
     kind: ClassVar[str] = "zarr"
     about: ClassVar[str] = "a Zarr folder"
+    handles: ClassVar[tuple[str, ...]] = ("_arrays",)
     reads: ClassVar[str] = "a folder"
     suffixes: ClassVar[tuple[str, ...]] = (".zarr",)
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
@@ -163,10 +164,6 @@ class ZarrGroup(Source):
         raise SchemaError(
             f"{self.path}: {name!r} is {kind} of shape {list(shape)}, which no column type holds"
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the open arrays."""
-        return {**self.__dict__, "_arrays": None}
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of rows."""
