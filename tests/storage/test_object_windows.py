@@ -12,7 +12,6 @@ import pytest
 from objectstore import Fault, Request, Server, serving
 
 from unirecord import CorruptionError, UniRecordDataset, UniRecordError, Writer
-from unirecord.snapshot.prefetch import _Buffers
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
 
@@ -188,27 +187,6 @@ def test_the_next_window_comes_as_far_as_there_is_room(
     assert (
         min(before_the_second) > window // 2
     )  # what has been taken of the first was asked for of the second
-
-
-def test_memory_of_runs_is_used_again_and_short_runs_take_no_more_than_their_bytes() -> None:
-    buffers = _Buffers()
-    for size in (0, 1, 100_000, (3 << 20) - 1, (4 << 20) + 1):
-        found = bytes(size)
-        assert buffers.hold(found).obj is found
-    assert not buffers._spare
-    first = buffers.hold(b"a" * (4 << 20))
-    second = buffers.hold(b"b" * (3 << 20))
-    assert (bytes(first[:2]), bytes(second[:2]), len(second)) == (b"aa", b"bb", 3 << 20)
-    address = np.frombuffer(first, np.uint8).ctypes.data
-    left = len(buffers._spare)
-    buffers.give_back(first)
-    buffers.give_back(memoryview(b"no buffer"))
-    buffers.give_back(ValueError())
-    assert len(buffers._spare) == left + 1
-    assert np.frombuffer(buffers.hold(b"c" * (4 << 20)), np.uint8).ctypes.data == address
-    assert bytes(second[:2]) == b"bb"
-    buffers.clear()
-    assert not buffers._spare
 
 
 @pytest.mark.parametrize(

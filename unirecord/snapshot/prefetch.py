@@ -102,17 +102,12 @@ MOST_AHEAD_BYTES: Final = (
     MOST_WINDOW_BYTES * 3 // 2
 )  # that have been asked for, and not been taken: of two windows
 
-_BUFFER_BYTES: Final = 4 << 20  # of a run, but for those of longer rows
-
-_LEAST_HELD: Final = 3 << 20  # bytes of a run that are worth one: of shorter runs there may be thousands
-_BUFFERS: Final = 8  # of them are got from the system at once
-
 _start = attrgetter("start")
 
 
 @dataclass(eq=False)
 class _Kept:
-    """A run on its way, or here; ``left`` of ``wanted`` bytes are still to be taken of it, ``users`` wait for theirs.
+    """A run on its way, or here; ``left`` of ``wanted`` bytes are still to be taken of it.
 
     Rows that have a digest together are read with all that it covers, so more may be taken of a run than it has.
     """
@@ -122,8 +117,6 @@ class _Kept:
     wait: Callable[[], Any]
     turn: int
     left: int = 0
-    users: int = 0
-    is_dropped: bool = False
     answer: Answer | None = None
 
     @property
@@ -178,47 +171,12 @@ class _OfPart:
         return at
 
 
-class _Buffers:
-    """Memory of runs, used again: what a client gives is of memory that goes back to the system, and is got anew.
-
-    That is the dearest part of a window: a page that is new costs more than the copy of its bytes.
-    """
-
-    def __init__(self) -> None:
-        self._spare: list[npt.NDArray[np.uint8]] = []
-
-    def hold(self, found: Any) -> memoryview:
-        """What came, or a copy of it where it fills a buffer. Thread-safe: each change of the list is one step."""
-        if not _LEAST_HELD <= len(found) <= _BUFFER_BYTES:
-            return memoryview(found)
-        try:
-            whole = self._spare.pop()
-        except IndexError:  # several at once: numpy asks for huge pages, which come at once as well
-            whole, *more = np.empty((_BUFFERS, _BUFFER_BYTES), np.uint8)
-            self._spare.extend(more)
-        np.copyto(
-            whole[: len(found)], np.frombuffer(found, np.uint8)
-        )  # which lets other threads have Python's lock
-        return memoryview(whole)[: len(found)]
-
-    def give_back(self, held: Any) -> None:
-        """Nobody reads it any more."""
-        if isinstance(held, memoryview) and isinstance(held.obj, np.ndarray):
-            self._spare.append(held.obj)
-
-    def clear(self) -> None:
-        """Keeps none."""
-        self._spare.clear()
-
-
 class Taken:
     """What a call takes of runs, which it waits for; ``others`` are the numbers of ranges that are in none."""
 
-    def __init__(
-        self, others: _I64, kept: list[_Kept], puts: npt.NDArray[Any], done: Callable[[list[_Kept]], None]
-    ) -> None:
+    def __init__(self, others: _I64, kept: list[_Kept], puts: npt.NDArray[Any]) -> None:
         self.others = others
-        self._kept, self._puts, self._done = kept, puts, done
+        self._kept, self._puts = kept, puts
 
     def put(self, put: Put) -> _I64:
         """Puts them, all those that could be had by one call; returns the numbers of the others."""
@@ -232,22 +190,17 @@ class Taken:
             missing, puts = puts["range"][~could], puts[could]
             puts["answer"] = number[puts["answer"]]
         put.many(here, puts)
-        self._done(self._kept)
         return missing
 
 
 class PrefetchedRuns:
     """Runs of data files, at most `MOST_AHEAD_BYTES` of them: the oldest go first. Thread-safe.
 
-    ``begin`` asks for runs and gives, for each, what waits for what its second argument makes of its bytes, or an
-    exception; None where it cannot.
+    ``begin`` asks for runs and gives, for each, what waits for its bytes or an exception; None where it cannot.
     """
 
-    def __init__(
-        self, begin: Callable[[Sequence[FileRun], Callable[[Any], Any]], list[Callable[[], Any]] | None]
-    ) -> None:
+    def __init__(self, begin: Callable[[Sequence[FileRun]], list[Callable[[], Any]] | None]) -> None:
         self._begin = begin
-        self._buffers = _Buffers()
         self._of_part: dict[int, _OfPart] = {}
         self._all: dict[int, _Kept] = {}  # by their identity, the oldest first
         self._bytes = self._turn = 0
@@ -273,7 +226,7 @@ class PrefetchedRuns:
                 break
             kept.append(each)
             room -= each.bytes
-        waits = self._begin(runs[: len(kept)], self._buffers.hold) if kept else None
+        waits = self._begin(runs[: len(kept)]) if kept else None
         if waits is None:
             return
         for each, wait in zip(kept, waits, strict=True):
@@ -314,23 +267,14 @@ class PrefetchedRuns:
         puts = np.empty(len(numbers), PUT)
         puts["range"], puts["answer"] = numbers, answers
         puts["place"] = ranges.offsets[numbers] - np.array([each.start for each in kept])[answers]
-        return Taken(np.flatnonzero(~is_here), kept, puts, self._let_go)
+        return Taken(np.flatnonzero(~is_here), kept, puts)
 
     def _take(self, kept: _Kept, size: int) -> None:
         before = kept.bytes
         kept.left = max(0, kept.left - size)
-        kept.users += 1
         self._bytes -= before - kept.bytes
         if not kept.left:
             self._drop(kept)
-
-    def _let_go(self, taken: Sequence[_Kept]) -> None:
-        with self._lock.lock:
-            for kept in taken:
-                kept.users -= 1
-                if kept.is_dropped and not kept.users and kept.answer is not None:
-                    self._buffers.give_back(kept.answer.data)
-                    kept.answer = None
 
     def drop(self, turn: int) -> None:
         """Drops what was added in this turn, and before."""
@@ -344,13 +288,11 @@ class PrefetchedRuns:
             self._of_part.clear()
             self._all.clear()
             self._bytes = 0
-            self._buffers.clear()
 
     def _drop(self, kept: _Kept) -> None:
         self._all.pop(id(kept), None)
         self._bytes -= kept.bytes
         self._of_part[kept.run.part].remove(kept)
-        kept.is_dropped = True
 
 
 def _never() -> Any:
@@ -528,9 +470,9 @@ class Fetcher:
         runs, first, _ = join(wanted)
         self.ahead.add(runs, np.add.reduceat(wanted.sizes, first[:-1]).tolist())
 
-    def _begin(self, runs: Sequence[FileRun], take: Callable[[Any], Any]) -> list[Callable[[], Any]] | None:
+    def _begin(self, runs: Sequence[FileRun]) -> list[Callable[[], Any]] | None:
         wanted = [(self._path(run), run.start, run.stop - run.start) for run in runs]
-        return self._location.begin_ranges(wanted, take)
+        return self._location.begin_ranges(wanted)
 
     def _forget(self, part: int) -> None:
         """Gives nothing again of what came of a part, which was wrong."""

@@ -121,10 +121,8 @@ class Location(Protocol):
             for number, found in enumerate(self.read_ranges(wanted, checked=checked))
         ]
 
-    def begin_ranges(
-        self, wanted: Sequence[tuple[str, int, int]], take: Callable[[Any], Any]
-    ) -> list[Callable[[], Any]] | None:
-        """Asks for (path, offset, size) without waiting: what waits for each, and gives what ``take`` makes of it.
+    def begin_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Callable[[], Any]] | None:
+        """Asks for (path, offset, size) without waiting: what waits for each, and gives its bytes or the exception.
 
         None where a request is waited for by whoever makes it.
         """

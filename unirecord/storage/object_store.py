@@ -225,15 +225,12 @@ class ObjectStore(Location):
         """What ``take`` makes of each range's number and bytes as soon as they come, or the exception."""
         return self._read(wanted, self._versions, not checked, take)
 
-    def begin_ranges(
-        self, wanted: Sequence[tuple[str, int, int]], take: Callable[[Any], Any]
-    ) -> list[Callable[[], Any]] | None:
+    def begin_ranges(self, wanted: Sequence[tuple[str, int, int]]) -> list[Callable[[], Any]] | None:
         """Asks for ranges, each in the way that tells the object's version, without waiting for any."""
         calls = []
         for path, offset, size in wanted:
             store, key = self._store_and_key(path)
-            ask = partial(_get, key, offset, size)
-            calls.append(Read(store, ask, size, take=lambda answer: (take(answer[0]), answer[1])))
+            calls.append(Read(store, partial(_get, key, offset, size), size))
         begun = requests().begin(calls)
         return [partial(self._awaited, path, each) for (path, _, _), each in zip(wanted, begun, strict=True)]
 
