@@ -5,17 +5,18 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import crc32c
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
 from ...sizes import many
+from ..sources.tfrecord import masked_crc32c
 from .jsonl import float32_of_bfloat16
 from .sink import Advance, Sink, refuse, samples
 
@@ -40,7 +41,7 @@ _BYTES, _FLOATS, _INTEGERS = b"\x0a", b"\x12", b"\x1a"  # fields 1, 2, 3 of Feat
 _MOST: Final = (1 << 31) - 1  # bytes of a message that readers take
 
 
-def check_example(columns: Sequence[Column], kind: str) -> list[str]:
+def check_example(kind: str, columns: Sequence[Column], metadata: Any) -> list[str]:
     """Return what becomes of values that the three lists hold otherwise; SchemaError for complex numbers."""
     refuse(columns, kind, lambda c: c.type.startswith("complex"), "it has no complex numbers; leave them out")
     notes = []
@@ -136,18 +137,14 @@ def _field(tag: bytes, content: bytes) -> bytes:
 # TFRecord files of ``tf.train.Example``: length, its CRC, the message, its CRC.
 
 
-def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
-    """Return what becomes of float64, shapes and objects; complex numbers are refused."""
-    return check_example(columns, "tfrecord")
-
-
 def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
     """Write the rows."""
     columns = [rows.schema[name] for name in rows.column_names]
     for sample in samples(rows):
         message = example(columns, sample)
         length = struct.pack("<Q", len(message))
-        out.write(length + _masked(length) + message + _masked(message))
+        checks = [struct.pack("<I", masked_crc32c(data)) for data in (length, message)]
+        out.write(length + checks[0] + message + checks[1])
         advance(1)
 
 
@@ -156,23 +153,12 @@ TFRECORD: Final = Sink(
     kind="tfrecord",
     about="TFRecord (tf.train.Example)",
     suffix=".tfrecord",
-    check=_check,
+    check=partial(check_example, "tfrecord"),
     write=_write_rows,
 )
 
 
-def _masked(data: bytes) -> bytes:
-    """The CRC as TFRecord stores it: rotated, with a constant added (tensorflow/core/lib/hash/crc32c.h)."""
-    crc = crc32c(data)
-    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-
-
 # ArrayRecord files of ``tf.train.Example``, by array_record: what TFDS writes and Grain reads.
-
-
-def _check_array_record(columns: Sequence[Column], metadata: Any) -> list[str]:
-    """Return what becomes of float64, shapes and objects; complex numbers are refused."""
-    return check_example(columns, "arrayrecord")
 
 
 def _write_array_record(rows: UniRecordDataset, path: str, advance: Advance) -> None:
@@ -197,6 +183,6 @@ ARRAY_RECORD: Final = Sink(
     suffix=".arrayrecord",
     requires="array_record",
     imports="array_record.python.array_record_module",
-    check=_check_array_record,
+    check=partial(check_example, "arrayrecord"),
     write_path=_write_array_record,
 )
