@@ -27,6 +27,7 @@ class LanceDataset(Source):
     about: ClassVar[str] = "a Lance dataset"
     handles: ClassVar[tuple[str, ...]] = ("_dataset",)
     reads: ClassVar[str] = "a folder"
+    reads_files: ClassVar[bool] = False
     suffixes: ClassVar[tuple[str, ...]] = (".lance",)
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
     libraries: ClassVar[tuple[str, ...]] = ("lance",)
@@ -34,11 +35,6 @@ class LanceDataset(Source):
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """By its folder of versions."""
-        return cls.can_read(source)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """A folder with versions."""
         return source.is_folder and os.path.isdir(os.path.join(source.path, _VERSIONS))
 
     def look_through(self, options: Options, progress: Progress | None) -> None:

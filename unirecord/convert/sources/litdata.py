@@ -23,7 +23,18 @@ from .input_path import InputPath
 from .jsonl import json_object
 from .mds import listed_files, picture_pixels
 from .media_types import file_type
-from .source import Options, RawBatch, Source, Unit, add_cells, column_name, column_names, cut_cells, ranges
+from .source import (
+    Options,
+    RawBatch,
+    Source,
+    Unit,
+    add_cells,
+    column_name,
+    column_names,
+    cut_cells,
+    ranges,
+    row_batches,
+)
 from .text_values import parse_json
 
 __all__ = [
@@ -259,15 +270,11 @@ class LitDataChunks(Source):
     kind: ClassVar[str] = "litdata"
     about: ClassVar[str] = "LitData chunks"
     reads: ClassVar[str] = "a folder"
+    reads_files: ClassVar[bool] = False
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """By its index."""
-        return cls.can_read(source)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """A folder with an index of chunks."""
         path = os.path.join(source.path, _INDEX)
         if not source.is_folder or not os.path.isfile(path):
             return False
@@ -425,21 +432,20 @@ class LitDataChunks(Source):
         """Yield the items of a piece of a chunk."""
         number, i, first = unit.place
         file = self._files[number]
-        columns: dict[str, list[Any]] = {name: [] for name in self.schema.names}
-        rows = 0
         with file.open() as stream:
-            for item in self._items(stream, file.name, self._pieces(stream, file.name)[i]):
-                where = f"{file.name}, item {first + rows}"
-                cells = self._cells(item, where)
-                for column in self.schema:
-                    place = self._by_column[column.name]
-                    try:
-                        value = self._leaves[place].value(cells[place], column)
-                    except ValueError as error:
-                        raise SchemaError(f"{where}, column {self._leaves[place].name!r}: {error}") from None
-                    columns[column.name].append(value)
-                rows += 1
-        yield RawBatch(columns, rows)
+            items = self._items(stream, file.name, self._pieces(stream, file.name)[i])
+            rows = (self._row(item, f"{file.name}, item {row}") for row, item in enumerate(items, first))
+            yield from row_batches(self.schema.names, rows)
+
+    def _row(self, item: memoryview, where: str) -> tuple[list[Any], int]:
+        cells, values = self._cells(item, where), []
+        for column in self.schema:
+            leaf = self._by_column[column.name]
+            try:
+                values.append(self._leaves[leaf].value(cells[leaf], column))
+            except ValueError as error:
+                raise SchemaError(f"{where}, column {self._leaves[leaf].name!r}: {error}") from None
+        return values, len(item)
 
 
 def _is_looked_at(column: str, options: Options) -> bool:

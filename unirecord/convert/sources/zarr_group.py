@@ -46,6 +46,7 @@ class ZarrGroup(Source):
     about: ClassVar[str] = "a Zarr folder"
     handles: ClassVar[tuple[str, ...]] = ("_arrays",)
     reads: ClassVar[str] = "a folder"
+    reads_files: ClassVar[bool] = False
     suffixes: ClassVar[tuple[str, ...]] = (".zarr",)
     options: ClassVar[tuple[AskedOption, ...]] = (TRUST,)
     libraries: ClassVar[tuple[str, ...]] = ("zarr",)
@@ -53,11 +54,6 @@ class ZarrGroup(Source):
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """By the file that says what the folder is."""
-        return cls.can_read(source)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """A folder with such a file."""
         return source.is_folder and any(os.path.isfile(os.path.join(source.path, name)) for name in _MARKS)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
