@@ -1,16 +1,20 @@
-"""Interrupts what writes, wherever Python handles signals: run as `interrupts_at_work.py WORKLOAD [STEP [AGAIN]]`.
+"""Interrupts what writes, wherever Python handles signals: each line of its input is [WORKLOAD, STEP, AGAIN], as JSON.
 
-Every STEP-th tick of the work is interrupted, up to the first that is not reached. With AGAIN, what follows each of
-these is interrupted, too: at every AGAIN-th of the places to which the work has not come yet after an interrupt with
-the same files on the disk. Prints how many runs there were, and how many of them with two interrupts.
+Each is done in a fork of this process, which has compiled what ticks. Every STEP-th tick of the work is interrupted, up
+to the first that is not reached. With an AGAIN above 0, what follows each of these is interrupted, too: at every
+AGAIN-th of the places to which the work has not come yet after an interrupt with the same files on the disk. The answer
+is a line: how many runs there were, how many of them with two interrupts, and what went wrong.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -270,7 +274,7 @@ class Handling:
         return found
 
 
-def main(workload: str, step: int = 1, again: int = 0) -> tuple[int, int]:
+def main(workload: str, step: int, again: int) -> tuple[int, int]:
     """Runs it, and returns the number of runs, and of those with two interrupts."""
     sys.unraisablehook = lambda _: None  # an interrupt in a finalizer, which Python only tells of
     runs, twice, at = 0, 0, 1
@@ -289,4 +293,15 @@ def main(workload: str, step: int = 1, again: int = 0) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    print(*main(sys.argv[1], *map(int, sys.argv[2:])))
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            try:
+                answer = [*main(*json.loads(line)), ""]
+            except BaseException:
+                answer = [0, 0, traceback.format_exc()]
+            print(json.dumps(answer), flush=True)
+            os._exit(0)
+        status = os.waitpid(child, 0)[1]
+        if status != 0:
+            print(json.dumps([0, 0, f"the process ended with status {status}"]), flush=True)

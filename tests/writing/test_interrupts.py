@@ -7,9 +7,11 @@ sweeps`, every one with `UNIRECORD_INTERRUPTS=1`. Kills and failing system calls
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -30,29 +32,41 @@ LONG_STEP = 1 if EVERY else stride(41, 293)
 LONG = ("purge", "add columns")
 
 
-def runs(*arguments: Any) -> tuple[int, int]:
-    """How many there were, and how many of them had two interrupts."""
-    program = [sys.executable, str(SUPPORT / "interrupts_at_work.py"), *map(str, arguments)]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    runs, twice = map(int, done.stdout.split())
-    return runs, twice
+Runs = Callable[..., tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def runs() -> Iterator[Runs]:
+    """Of a workload, a step and one for what follows an interrupt: how many runs, and how many had two interrupts."""
+    program = [sys.executable, str(SUPPORT / "interrupts_at_work.py")]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+
+        def run(workload: str, step: int, again: int = 0) -> tuple[int, int]:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps([workload, step, again]) + "\n")
+            process.stdin.flush()
+            runs, twice, wrong = json.loads(process.stdout.readline())
+            assert not wrong, wrong
+            return runs, twice
+
+        yield run
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)
-def test_an_interrupt_anywhere_leaves_the_old_or_the_new_dataset(workload: str) -> None:
+def test_an_interrupt_anywhere_leaves_the_old_or_the_new_dataset(runs: Runs, workload: str) -> None:
     assert runs(workload, STEP)[0] > 1_000 // STEP
 
 
 @pytest.mark.parametrize("work", ["lost index", "lost manifest", "wrong sizes", "refresh"])
-def test_an_interrupt_anywhere_in_repair_and_refresh_loses_nothing(work: str) -> None:
+def test_an_interrupt_anywhere_in_repair_and_refresh_loses_nothing(runs: Runs, work: str) -> None:
     assert runs(work, STEP)[0] > 50 // STEP
 
 
 @pytest.mark.parametrize(
     "change", ["restore", "gc", "delete", "evict", "purge", "sort", "add columns", "rename columns"]
 )
-def test_an_interrupt_anywhere_in_a_change_leaves_whole_versions(change: str) -> None:
+def test_an_interrupt_anywhere_in_a_change_leaves_whole_versions(runs: Runs, change: str) -> None:
     step = LONG_STEP if change in LONG else STEP
     assert runs(change, step)[0] > 300 // step
 
@@ -62,7 +76,7 @@ def test_an_interrupt_anywhere_in_a_change_leaves_whole_versions(change: str) ->
     [("overwritten part", (163, 41)), ("append", (329, 81)), ("lost manifest", (41, 7))],
 )
 def test_a_second_interrupt_while_the_first_is_handled_loses_nothing(
-    workload: str, strides: tuple[int, int]
+    runs: Runs, workload: str, strides: tuple[int, int]
 ) -> None:
     assert runs(workload, *(strides if STEP > 1 else (1, 1)))[1] > 10
 
