@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +67,22 @@ WORKLOADS: dict[str, tuple[Callable[[Path], None], str, bool, list[str]]] = {
 }
 
 
+@cache
+def old_files(target: str) -> dict[str, bytes]:
+    """The files of a dataset of OLD."""
+    with tempfile.TemporaryDirectory() as name, faults.unsynced():
+        folder = Path(name)
+        write(folder / target, SCHEMA, OLD, index=["n"])
+        found = [path for path in folder.rglob("*") if path.is_file()]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
 def prepare(folder: Path, workload: str) -> tuple[Callable[[], None], Path, list[str] | None, list[str]]:
     folder.mkdir()
     work, target, exists, after = WORKLOADS[workload]
-    if exists:
-        with faults.unsynced():
-            write(folder / target, SCHEMA, OLD, index=["n"])
+    for name, data in old_files(target).items() if exists else ():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
     return lambda: work(folder), folder / target, names(OLD) if exists else None, after
 
 
