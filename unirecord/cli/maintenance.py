@@ -244,7 +244,7 @@ def _laid_out(
     copied = f"{many(found.written, 'part')} of {many(found.rows, 'row')}, {format_size(found.bytes)}"
     done = (
         f"version {found.version} {would} {many(found.parts_after, 'part')} in place of {found.parts_before:,}; "
-        f"{copied}, {'would be' if args.dry_run else 'are'} new"
+        f"{copied}, {'would be' if args.dry_run else 'is' if found.written == 1 else 'are'} new"
     )
     same = f"its {before} stay as they are; nothing was published"
     return answer(args, found, [f"{args.path}: {done if found.written else same}"])
