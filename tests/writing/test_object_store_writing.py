@@ -323,9 +323,7 @@ def test_a_conversion_that_fails_leaves_nothing(server: Server) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"sort": "a"}, "to a disk only"),
-        ({"shuffle_seed": 1}, "to a disk only"),
-        ({"split": {"x": 0.5, "y": 0.5}}, "to a disk only"),
+        ({"split": {"x": 0.5, "y": 0.5}, "resume": True}, "not gone on with in an object store"),
         ({"on_error": "report"}, "a report is written to a disk only"),
         ({"id": bytes(16)}, "leave it out"),
     ],

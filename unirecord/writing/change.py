@@ -76,8 +76,8 @@ class Change(Protocol):
         """Publishes the manifest that ``after`` makes of the one that is there, durably and at once, its pieces first.
 
         ``after`` is called with what is there when this publishes, which may not be ``before``: it makes the change of
-        that, or raises StaleError; in an object store again, when another one was faster. Where the dataset is not
-        replaced, the manifest that was there is kept as a version.
+        that, or raises StaleError; in an object store again, when another one was faster. The manifest that was there
+        is kept as a version; where the dataset is replaced, it goes with all of its versions and parts.
         """
 
     def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
@@ -89,9 +89,6 @@ class Change(Protocol):
     @property
     def published(self) -> bool:
         """Whether the manifest stands where readers find it."""
-
-    def clear_replaced(self, named: set[str]) -> None:
-        """Removes all versions of the dataset that was replaced, and their parts but those that are named."""
 
     def clear(self, names: Iterable[str]) -> None:
         """Removes files that this has written, and the indexes of parts, unless they have been published, or may be."""

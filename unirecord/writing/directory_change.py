@@ -259,9 +259,6 @@ class DirectoryChange:
         for file in with_indexes(names):
             store.clear(os.path.join(self.folder, file))
 
-    def clear_replaced(self, named: set[str]) -> None:
-        """Nothing is replaced."""
-
     def abort(self, parts: Iterable[str]) -> None:
         """Gives all up that is not published."""
         self.release()

@@ -531,7 +531,7 @@ class DirectoryClaim:
     def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
         """Writes and syncs the manifest, its pieces first, and gives it its name, and the directory, if that is new.
 
-        The one before is kept, unless the dataset is replaced.
+        The one before is kept, unless the dataset is replaced: then all of it goes.
         """
         found, pieces = divided(after(self.before), self.before)
         keeps = self._keeps and self.before is not None
@@ -551,6 +551,8 @@ class DirectoryClaim:
         keep_pieces(self.path, found)
         if keeps:
             prune(self.folder, found)
+        else:
+            self._clear_replaced(files_of(found))
 
     def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
         """Writes which rows of a part have been deleted; the file's name, durable once the folder is synced."""
@@ -573,7 +575,7 @@ class DirectoryClaim:
         for file in with_indexes(names):
             store.clear(os.path.join(self.folder, file))
 
-    def clear_replaced(self, named: set[str]) -> None:
+    def _clear_replaced(self, named: set[str]) -> None:
         """Removes the versions of the dataset that was replaced, and what is not named of the parts that were there."""
         for number in kept_versions(location_of(self.path).names(self.path)):
             store.clear(os.path.join(self.path, kept_name(number)))

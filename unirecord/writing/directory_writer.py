@@ -115,8 +115,6 @@ class DirectoryWriter:
             return found
 
         self.change.publish(after)
-        if not self._append:
-            self.change.clear_replaced({entry.name for entry in entries})
         self.change.release()
 
     def _after(self, before: Manifest | None, content: PartContent, entries: Sequence[PartEntry]) -> Manifest:

@@ -193,7 +193,7 @@ class ObjectChange:
     def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
         """Puts the manifest, on the condition that the one before is still there; tried again by who appends."""
         self._plans.publishing()
-        while not self._is_published_already():
+        while not self._published and not self._is_published_already():
             found, pieces = divided(after(self.before), self.before, salt=secrets.randbits(64))
             try:
                 for name, content in pieces.items():
@@ -206,8 +206,10 @@ class ObjectChange:
                 note_publication(self.path)
                 keep_pieces(self.path, found)
                 self._prune(found)
-                return
+                self.before = found
         self._published = True
+        if not self._append and self.before is not None:
+            self._clear_replaced(files_of(self.before))
 
     def _put(self, found: Manifest) -> None:
         """Puts this manifest, all that it names being there; what another one has published is `before` then."""
@@ -322,7 +324,7 @@ class ObjectChange:
         """Whether the manifest was seen to be there."""
         return self._published
 
-    def clear_replaced(self, named: set[str]) -> None:
+    def _clear_replaced(self, named: set[str]) -> None:
         """Deletes the versions of the dataset that was replaced, and their parts; says which are left."""
         kept = [kept_name(number) for number in kept_versions(self._names())]
         parts = {*self.parts, *(self._named_by_versions() if kept else ())} - named
