@@ -1,6 +1,7 @@
 """Reading from an object store on the loopback: beside bare requests of the same client, and beside peers.
 
-python benchmarks/object_store.py [--rows N] [--latency-ms T] [--rounds N] [--only NAME ...] [--quick]
+python benchmarks/object_store.py [--rows N] [--latency-ms T] [--late SHARE SECONDS] [--rounds N] [--only NAME ...]
+    [--quick]
 `python benchmarks/run.py --suite store` measures the same, with its data and environments kept.
 """
 
@@ -38,10 +39,13 @@ LINK, LINKED_ROWS = (
 )  # bytes a second of a link that server and client of two cores fill with ease
 OPENED_ROWS, QUICK_OPENED_ROWS = 10**8, 10**5
 SERVER = """
-import sys
+import random, sys
 from pathlib import Path
-from objectstore import serving
-with serving(Path(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])) as server:
+from objectstore import Fault, serving
+root, *numbers = sys.argv[1:]
+latency, bandwidth, share, pause = map(float, numbers)
+with serving(Path(root), latency, bandwidth) as server:
+    server.fault = lambda request: Fault(pause=pause) if random.random() < share else None
     print(server.url, flush=True)
     for line in sys.stdin:
         print(len(server.requests), server.bytes, flush=True)
@@ -72,10 +76,15 @@ class Serving:
 
 
 @contextmanager
-def serving(root: Path, latency: float, bandwidth: float = 0.0) -> Iterator[Serving]:
-    """A server over the folder of buckets ``root``; its answers share ``bandwidth`` bytes a second; 0: no limit."""
+def serving(
+    root: Path, latency: float, bandwidth: float = 0.0, late: Sequence[float] = (0.0, 0.0)
+) -> Iterator[Serving]:
+    """A server over the folder of buckets ``root``; its answers share ``bandwidth`` bytes a second; 0: no limit.
+
+    ``late``: a share of the requests, and seconds that they take more.
+    """
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "tests" / "support")}
-    command = [sys.executable, "-c", SERVER, str(root), str(latency), str(bandwidth)]
+    command = [sys.executable, "-c", SERVER, str(root), *map(str, (latency, bandwidth, *late))]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
     )
@@ -160,7 +169,12 @@ def _read(field: Field, raw: Raw, server: Serving, reading: Reading, number: int
 
 
 def epochs(
-    field: Field, plan: Plan, rows: int, latency: float, bandwidth: float = 0.0
+    field: Field,
+    plan: Plan,
+    rows: int,
+    latency: float,
+    bandwidth: float = 0.0,
+    late: Sequence[float] = (0.0, 0.0),
 ) -> Iterator[Measurement]:
     """Epochs of all in turns."""
     workload = Workload("store", "100 KB rows", rows, ROW_BYTES)
@@ -178,7 +192,7 @@ def epochs(
             yield {"suite": "store", "workload": title, "entrant": reading.name, "absent": reason}
         else:
             ready.append(reading)
-    with serving(field.data, latency, bandwidth) as server:
+    with serving(field.data, latency, bandwidth, late) as server:
         for reading in ready:
             fill(
                 raw.directory.parent / reading.peer
@@ -281,6 +295,14 @@ def main() -> None:
     parser.add_argument(
         "--bandwidth-mb", type=float, default=0.0, help="MB a second of all answers; 0: no limit"
     )
+    parser.add_argument(
+        "--late",
+        nargs=2,
+        type=float,
+        default=(0.0, 0.0),
+        metavar=("SHARE", "SECONDS"),
+        help="of the requests, a share takes so much longer",
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--only", nargs="*", default=[], metavar="NAME", help="readers whose name contains NAME"
@@ -296,7 +318,7 @@ def main() -> None:
         found: list[Measurement] = []
         for number in range(args.rounds):
             plan = Plan([], [], [], number, 0.0, args.only, args.quick)
-            found += epochs(field, plan, args.rows, latency, 1e6 * args.bandwidth_mb)
+            found += epochs(field, plan, args.rows, latency, 1e6 * args.bandwidth_mb, args.late)
             if not args.only:
                 found += opening(field, plan, args.opened_rows, latency)
         _show(found)
