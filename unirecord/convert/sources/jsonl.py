@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import chain, islice
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -307,15 +307,13 @@ class JsonLines(Source):
         ):
             place = BlockPlace(block.offset, len(block.data), line, row)
             if found is not None:
-                _take_in(found, RowPlace(file.name, f"line {line + 1}"), evidence, fixed)
+                _take_in(found, _Line(file.name, line + 1), evidence, fixed)
                 self._keep(number, block.offset, found)
                 row += found.rows
             else:
                 for rows, lines, left_out in self._chunks(block.data, place, file.name):
                     if rows:
-                        self._look_at(
-                            rows, [RowPlace(file.name, f"line {i}") for i in lines], evidence, fixed
-                        )
+                        self._look_at(rows, [_Line(file.name, i) for i in lines], evidence, fixed)
                     row += len(rows) + len(left_out)
                     self._unread += len(left_out)
             line += block.lines
@@ -338,7 +336,7 @@ class JsonLines(Source):
     def _look_at(
         self,
         rows: list[dict[str, Any]],
-        lines: Sequence[RowPlace],
+        lines: Sequence[_Line],
         evidence: dict[str, _KeyEvidence],
         fixed: Mapping[str, Any],
     ) -> None:
@@ -435,7 +433,7 @@ def _kinds(data: bytes, evidence: Mapping[str, _KeyEvidence]) -> dict[str, str |
 
 
 def _take_in(
-    found: ArrowLines, line: RowPlace, evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
+    found: ArrowLines, line: _Line, evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
 ) -> None:
     """Take a block of plain values into account."""
     for key in found.keys:
@@ -449,20 +447,30 @@ def _take_in(
             column.seen -= 1
 
 
+class _Line(NamedTuple):
+    """A line of a file, as messages call it: one is made of each row, and few are shown."""
+
+    file: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.number}"
+
+
 class _KeyEvidence:
     """What the values of one key seen so far allow."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.scalars = ColumnEvidence(name)
-        self.kinds: dict[str, RowPlace] = {}  # "scalar", "array" or "object" → the first line with it
+        self.kinds: dict[str, _Line] = {}  # "scalar", "array" or "object" → the first line with it
         self.missing = False
         self.seen = 0
         self._element: str | None = None
         self._shape: tuple[int, ...] | None = None
         self._one_rank = True
 
-    def add_all(self, values: list[Any], lines: Sequence[RowPlace]) -> None:
+    def add_all(self, values: list[Any], lines: Sequence[_Line]) -> None:
         """Take values into account; of plain ones of one type those that decide."""
         kinds = set(map(type, values))
         if len(values) > 1 and len(kinds) == 1 and kinds <= {int, float, str, bool}:
@@ -475,7 +483,7 @@ class _KeyEvidence:
         for value, line in zip(values, lines, strict=True):
             self.add(value, line)
 
-    def add(self, value: Any, line: RowPlace) -> None:
+    def add(self, value: Any, line: _Line) -> None:
         """Take one more value into account."""
         self.seen += 1
         if value is None:
