@@ -21,6 +21,7 @@ from unirecord.cli import main
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
 from unirecord.storage.requests import Requests
+from unirecord.storage.schemes import location_of
 
 SCHEMA = {
     "x": "bytes",
@@ -335,14 +336,13 @@ def test_options_for_files_are_refused(root: Path, server: Server) -> None:
         UniRecordDataset([root / "bucket" / "one.urec", "s3://bucket/one.urec"])
 
 
-@pytest.mark.parametrize("command", ["write", "repair", "export"])
+@pytest.mark.parametrize("command", ["repair", "export"])
 def test_what_is_written_to_a_disk_only_is_said(
     root: Path, server: Server, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.csv").write_text("a\n1\n")
     line = {
-        "write": ["in.csv", "s3://bucket/new", "--sort", "a"],
         "repair": ["s3://bucket/one.urec"],
         "export": [str(root / "bucket" / "one.urec"), "s3://bucket/new.csv", "--to", "csv"],
     }[command]
@@ -361,6 +361,33 @@ def test_the_commands_that_read_take_urls(server: Server, tmp_path: Path, capsys
     assert main(["export", "s3://bucket/many", str(target), "--to", "csv", "--columns", "n,s"]) == 0
     assert len(target.read_text().splitlines()) == ROWS + 1
     assert main(["bench", "s3://bucket/many", "--seconds", "0.1"]) == 0
+
+
+@pytest.mark.parametrize("sizes", [[100_000], [64 << 10], [1, 70_000, 3_000_000], [1 << 20, 12_345, 9 << 20]])
+def test_an_object_that_is_read_on_comes_ahead_and_is_the_same(
+    root: Path, server: Server, sizes: list[int]
+) -> None:
+    """Read on in pieces of any sizes, with gaps and steps back: its bytes, and the next ones are asked for before."""
+    content = np.random.default_rng(0).bytes(24 << 20)
+    (root / "bucket" / "long").write_bytes(content)
+    with location_of("s3://bucket/long").open("s3://bucket/long") as file:
+        offset, turn = 0, 0
+        while offset < len(content):
+            size = sizes[turn % len(sizes)]
+            assert file.read_at(offset, size) == content[offset : offset + size]
+            turn += 1
+            if turn % 7 == 6:
+                assert file.read_at(offset // 3, 10) == content[offset // 3 : offset // 3 + 10]
+            offset += size + (turn % 5 == 4) * 1_000
+        if len(sizes) == 1:
+            for offset in range(0, 16 << 20, size):
+                assert file.read_at(offset, size) == content[offset : offset + size]
+            file._next()  # what was asked for before anybody wanted it
+            asked, stop = len(server.requests), file._start + len(file._bytes)
+            assert file.read_at(stop, size) == content[stop : stop + size]
+            if file._next is not None:
+                file._next()
+            assert len(server.requests) <= asked + 1
 
 
 def test_requests_that_come_when_the_process_ends_are_given_up() -> None:

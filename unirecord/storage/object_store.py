@@ -92,6 +92,7 @@ def replaced(path: str) -> StaleError:
 
 _LEAST_AHEAD: Final = 64 << 10  # bytes that are read of an object at once at least, …
 _MOST_AHEAD: Final = 8 << 20  # … and at most, unless more are asked for
+_ASKED_AHEAD: Final = 1 << 20  # from which on the next bytes are asked for before anybody wants them
 _OBJECTS: Final = (".urec", ".idx", ".new")
 _TOGETHER: Final = 4  # ranges that one call of the client reads, of those that are no longer …
 _SMALL: Final = 1 << 20
@@ -342,11 +343,12 @@ class ObjectStore(Location):
 
 
 class ObjectFile:
-    """An object, read by ranges; more with each of them, as long as they follow each other."""
+    """An object, read by ranges; more with each of them, as long as they follow each other, and the next one ahead."""
 
     def __init__(self, path: str, location: ObjectStore) -> None:
         self._path, self._location = path, location
         self._ahead, self._start, self._bytes = _LEAST_AHEAD, 0, b""  # what came last, and how much came
+        self._next: Callable[[], Any] | None = None  # gives what follows that, which has been asked for
         [found] = requests().all([location._look(path)])
         if not isinstance(found, dict):
             raise failure(path, found)
@@ -370,14 +372,31 @@ class ObjectFile:
             return b""
         at, stop = offset - self._start, self._start + len(self._bytes)
         if at < 0 or offset + size > stop:
-            follows = self._bytes and 0 <= offset - stop <= self._ahead
+            follows = bool(self._bytes) and 0 <= at <= len(self._bytes) + self._ahead
             self._ahead = min(self._ahead * 2, _MOST_AHEAD) if follows else _LEAST_AHEAD
-            most = min(max(size, self._ahead), self.size - offset)
-            [found] = self._location._read([(self._path, offset, most)], self._versions, True)
-            if isinstance(found, BaseException):
-                raise found
-            self._start, self._bytes, at = offset, bytes(found), 0
+            came = self._taken(follows)
+            if came and offset + size <= stop + len(came):
+                self._start, self._bytes = offset, self._bytes[at:] + came[max(offset - stop, 0) :]
+            else:
+                most = min(max(size, self._ahead), self.size - offset)
+                [found] = self._location._read([(self._path, offset, most)], self._versions, True)
+                if isinstance(found, BaseException):
+                    raise found
+                self._start, self._bytes = offset, bytes(found)
+            at, stop = 0, self._start + len(self._bytes)
+            more = min(self._ahead, self.size - stop)
+            if self._ahead >= _ASKED_AHEAD and more > 0:
+                store, key = self._location._store_and_key(self._path)
+                [self._next] = requests().begin([Read(store, partial(_get, key, stop, more), more)])
         return self._bytes[at : at + size]
+
+    def _taken(self, follows: bool) -> bytes:
+        """What has been asked for behind what is here; nothing where that is not read, or failed: it is asked anew."""
+        begun, self._next = self._next, None
+        if begun is None or not follows:
+            return b""
+        data, _ = self._location._answer(self._path, begun(), self._versions)
+        return b"" if data is None else bytes(data)
 
     def read_into(self, buffer: Any, offset: int) -> int:
         """Fills ``buffer``; returns how many bytes there were before the object's end."""
