@@ -6,7 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from unirecord import StaleError, UniRecordDataset, Writer, append, verify
+from unirecord import (
+    StaleError,
+    UniRecordDataset,
+    Writer,
+    append,
+    compact,
+    delete,
+    evict,
+    reshard,
+    sort,
+    verify,
+)
 
 SCHEMA = {"n": "int64", "x": "uint8[1000]"}
 
@@ -45,6 +56,20 @@ def appended(url: str) -> str:
     return "appended to by two writers at once: both are there"
 
 
+def changed(url: str) -> str:
+    """While another one is about to append."""
+    with append(url) as other:
+        delete(url, where="n < 10")
+        compact(url, drop_deleted=True)
+        sort(url, "n", descending=True)
+        add(other, 600, 10)
+    assert numbers(url) == [*range(599, 9, -1), *range(600, 610)]
+    assert reshard(url, 3).parts_after == 3
+    assert evict(url, 450_000).rows > 100
+    assert numbers(url)[-10:] == list(range(600, 610))
+    return "rows deleted, compacted, sorted, laid out anew and evicted, beside one that appends"
+
+
 def large(url: str) -> str:
     with Writer(url, SCHEMA) as writer:
         add(writer, 0, 30_000)
@@ -77,6 +102,7 @@ def all_checks(base: str) -> None:
     rows = f"{base}/rows"
     print("ok:", written_and_read(rows), flush=True)
     print("ok:", appended(rows), flush=True)
+    print("ok:", changed(rows), flush=True)
     print("ok:", large(f"{base}/large"), flush=True)
     print("ok:", one_writer_wins(f"{base}/raced"), flush=True)
     print("ok:", one_writer_wins(rows, overwrite=True), flush=True)
