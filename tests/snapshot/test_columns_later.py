@@ -135,18 +135,14 @@ def test_laying_rows_out_anew_takes_the_columns_along(tmp_path: Path, change: st
         assert bool(kept.layouts) == (change in ("merge", "evict"))
 
 
-def test_what_cannot_carry_columns_says_so(tmp_path: Path) -> None:
+def test_a_purge_erases_columns_beside_the_parts_too(tmp_path: Path) -> None:
     path = make(tmp_path / "x", 6, 2)
     add(path)
     with faults.unsynced():
-        with pytest.raises(UniRecordError, match="compact --join-columns"):
-            unirecord.purge(path, rows=[1])
-        unirecord.compact(path, join_columns=True)
-        with pytest.raises(UniRecordError, match="gc --keep 1"):
-            unirecord.purge(path, rows=[1])
-        unirecord.gc(path, keep=1)
         assert unirecord.purge(path, rows=[1]).rows == 1
     assert column(path, "square") == [0, 4, 9, 16, 25]
+    assert not any(b"k1 of 1" in file.read_bytes() for file in path.iterdir())
+    assert unirecord.verify(path).ok
 
 
 def test_versions_know_their_columns(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_what_is_asked_wrongly_is_refused(tmp_path: Path, capsys: pytest.Capture
         unirecord.sort(tmp_path / "y", "n")
     other = unirecord.Writer(path, {"n": "int64"}, overwrite=True)
     with pytest.raises(unirecord.BusyError):
-        unirecord.sort(path, "n")
+        unirecord.sort(path, "n", descending=True)
     other.abort()
     assert main(["sort", str(path), "--by", "t"]) != 0
     assert "'t' is not scalar" in capsys.readouterr().err
