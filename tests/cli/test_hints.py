@@ -1644,15 +1644,6 @@ IN_STORES: dict[str, tuple[Callable[[Path, str], Any], str, Callable[[Path, str]
             and len(UniRecordDataset(at / "left")) == 2
         ),
     ),
-    "a merge": (
-        lambda at, url: unirecord.merge([f"{url}/rows", f"{url}/rows"], f"{url}/both"),
-        "unirecord write s3://.*/rows s3://.*/both, and then each other one with --append",
-        lambda at, url: (
-            main(["write", f"{url}/rows", f"{url}/both"]) == 0
-            and main(["write", f"{url}/rows", f"{url}/both", "--append"]) == 0
-            and len(UniRecordDataset(f"{url}/both")) == 6
-        ),
-    ),
     "a gc": (
         lambda at, url: unirecord.gc(f"{url}/rows"),
         r"older_than says how long readers and writers may live, such as timedelta\(days=7\)",

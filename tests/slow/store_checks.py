@@ -14,6 +14,7 @@ from unirecord import (
     compact,
     delete,
     evict,
+    merge,
     reshard,
     sort,
     verify,
@@ -92,6 +93,13 @@ def one_writer_wins(url: str, **options: Any) -> str:
     return f"of two writers {'that replace a dataset' if options else 'of a new dataset'} the second is told"
 
 
+def merged(url: str, others: list[str]) -> str:
+    wanted = [n for other in others for n in numbers(other)]
+    assert merge(others, url).rows >= len(wanted)
+    assert numbers(url) == wanted
+    return "merged with another one, byte for byte"
+
+
 def verified(url: str) -> str:
     assert verify(url).ok
     return "every byte verified"
@@ -104,6 +112,7 @@ def all_checks(base: str) -> None:
     print("ok:", appended(rows), flush=True)
     print("ok:", changed(rows), flush=True)
     print("ok:", large(f"{base}/large"), flush=True)
+    print("ok:", merged(f"{base}/both", [rows, f"{base}/large"]), flush=True)
     print("ok:", one_writer_wins(f"{base}/raced"), flush=True)
     print("ok:", one_writer_wins(rows, overwrite=True), flush=True)
     print("ok:", verified(rows), flush=True)

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,20 @@ from typing import Any
 import faults
 import numpy as np
 import pytest
+from objectstore import Server
 from reference_directory import read_directory
 from writing import files, same, write
+from written_store import served, spooled
 
 import unirecord
-from unirecord import ExistsError, SchemaError, UniRecordDataset, UniRecordError
+from unirecord import ExistsError, SchemaError, StaleError, UniRecordDataset
 from unirecord.cli import main
+from unirecord.writing import rewrite
 
 MEMORY = Path("/dev/shm")
 ROOM = MEMORY if os.access(MEMORY, os.W_OK) else None
 SCHEMA = {"n": "int64", "s": "string", "b": "bytes"}
+server = pytest.fixture(served)
 
 
 @pytest.fixture
@@ -50,7 +55,8 @@ def make(path: Path, *bounds: int, **options: Any) -> Path:
 
 
 def links(path: Path) -> list[int]:
-    return [(path / name).stat().st_nlink for name in files(path) if ".urec" in name]
+    """Of the files of parts; those of deleted rows, which are small, are written anew."""
+    return [(path / name).stat().st_nlink for name in files(path) if name.endswith((".urec", ".idx"))]
 
 
 @pytest.mark.parametrize("link", [True, False])
@@ -124,6 +130,62 @@ def test_what_differs_is_named(tmp_path: Path) -> None:
         assert not (tmp_path / "all").exists()
 
 
+def put(server: Server, path: Path) -> str:
+    """The dataset at ``path``, in the bucket."""
+    shutil.copytree(path, server.root / "bucket" / path.name)
+    return f"s3://bucket/{path.name}"
+
+
+def test_datasets_are_merged_from_and_to_an_object_store(server: Server, tmp_path: Path) -> None:
+    """Deleted rows stay so, and columns beside the parts come along; parts are the same bytes."""
+    one, two = make(tmp_path / "one", 0, 5, 9), make(tmp_path / "two", 9, 20)
+    for path in (one, two):
+        unirecord.add_columns(path, {"m": "int64"}, lambda batch: {"m": batch["n"] * 2})
+    unirecord.delete(one, rows=[0, 8])
+    local = unirecord.merge([one, two], tmp_path / "all")
+    stored = [put(server, one), put(server, two)]
+    wanted = list(UniRecordDataset(tmp_path / "all"))
+    for paths, to in (
+        (stored, "s3://bucket/all"),
+        ([one, two], "s3://bucket/up"),
+        (stored, tmp_path / "down"),
+    ):
+        planned = unirecord.merge(paths, to, dry_run=True)
+        assert unirecord.merge(paths, to) == planned == replace(local, linked=0)
+        with UniRecordDataset(to, shuffle=False) as found:
+            same(list(found), wanted)
+        assert unirecord.verify(to).ok
+    assert spooled(server) == []
+    with unirecord.append("s3://bucket/all") as writer:
+        writer.write({**rows(20, 21)[0], "m": 40})
+    with UniRecordDataset("s3://bucket/all") as found:
+        assert len(found) == len(wanted) + 1
+    with pytest.raises(ExistsError, match="merge replaces nothing"):
+        unirecord.merge(stored, "s3://bucket/all")
+
+
+def test_of_two_merges_to_one_place_in_a_store_one_is_told_and_deletes_nothing_of_the_other(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have the same parts, whose ids name them."""
+    path = make(tmp_path / "one", 0, 5, 9)
+    whole, waiting = rewrite._given_again, [1]
+
+    def copied(*arguments: Any, **options: Any) -> bool:
+        if waiting:
+            waiting.pop()
+            unirecord.merge([path], "s3://bucket/all")
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr(rewrite, "_given_again", copied)
+    with pytest.raises(StaleError, match="another writer"):
+        unirecord.merge([path], "s3://bucket/all")
+    with UniRecordDataset("s3://bucket/all") as found:
+        same(list(found), rows(0, 9))
+    there = [name for name in os.listdir(server.root / "bucket" / "all") if name.startswith("part-")]
+    assert len(there) == 4
+
+
 def test_what_cannot_be_merged_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = make(tmp_path / "one", 0, 5), make(tmp_path / "two", 5, 9)
     with pytest.raises(ExistsError, match="are the same part"):
@@ -137,8 +199,6 @@ def test_what_cannot_be_merged_is_refused(tmp_path: Path, capsys: pytest.Capture
             unirecord.merge(paths, tmp_path / "all")
     with pytest.raises(ValueError, match=r"without \.urec"):
         unirecord.merge([one], tmp_path / "all.urec")
-    with pytest.raises(UniRecordError, match="on a disk only"):
-        unirecord.merge([one], "s3://bucket/x")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
     assert main(["merge", str(tmp_path / "all"), str(one), str(two), "--dry-run"]) == 0
     assert "9 rows in 2 parts (not made)" in capsys.readouterr().out

@@ -42,7 +42,7 @@ _unirecord() {
     compact) words='-h --help --debug --part-bytes --rows-per-part --join-columns --drop-deleted --dry-run --json --storage-option --quiet' ;;
     reshard) words='-h --help --debug --drop-deleted --dry-run --json --storage-option --quiet' ;;
     sort) words='-h --help --debug --by --descending --cluster --part-bytes --dry-run --json --storage-option --quiet' ;;
-    merge) words='-h --help --debug --copy --dry-run --json --quiet' ;;
+    merge) words='-h --help --debug --copy --dry-run --json --storage-option --quiet' ;;
     split) words='-h --help --debug --by --stratify --seed --workers --dry-run --quiet' ;;
     verify|check) words='-h --help --debug --quick --json --storage-option --quiet' ;;
     repair) words='-h --help --debug --output --json' ;;

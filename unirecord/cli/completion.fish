@@ -269,6 +269,7 @@ complete -c unirecord -n '__fish_seen_subcommand_from merge' -l debug -d 'show t
 complete -c unirecord -n '__fish_seen_subcommand_from merge' -l copy -d 'copy the parts, link none'
 complete -c unirecord -n '__fish_seen_subcommand_from merge' -l dry-run -d 'say what would be done, and change nothing'
 complete -c unirecord -n '__fish_seen_subcommand_from merge' -l json -d 'print as JSON'
+complete -c unirecord -n '__fish_seen_subcommand_from merge' -l storage-option -r -d 'of an object store, such as endpoint=http://host:9000'
 complete -c unirecord -n '__fish_seen_subcommand_from merge' -l quiet -d 'say nothing of what went well'
 complete -c unirecord -n __fish_use_subcommand -a split -d 'several datasets of one'
 complete -c unirecord -n '__fish_seen_subcommand_from split' -s h -l help -d 'show this help message and exit'

@@ -316,6 +316,7 @@ def sort_command(args: argparse.Namespace) -> int:
     Argument("--copy", action="store_true", help="copy the parts, link none"),
     DRY_RUN,
     JSON,
+    STORAGE,
 )
 def merge_command(args: argparse.Namespace) -> int:
     with ProgressBar("merging", 0, format_size) as bar, wrong_call():

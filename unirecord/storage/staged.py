@@ -107,7 +107,6 @@ def linked(files: Mapping[str, str]) -> Iterator[str]:
 
 
 _WRITEBACK_BYTES = 8 << 20  # appended before the disk is set to work on them
-_COPIED_BYTES = 8 << 20
 _NO_OWNERS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # what file systems without them say
 
 
@@ -305,22 +304,6 @@ def write_staged(path: str, like: str, content: Buffer) -> None:
         staged.publish(durable=False)
     finally:
         staged.discard()
-
-
-def give_again(there: str, name: str, *, link: bool) -> bool:
-    """Has ``name`` be the file ``there`` too: True as a link, False as a copy; durable once the folder is synced."""
-    if link and local.give_second_name(os.path.realpath(there), name):
-        return True
-    staged, file = StagedFile(name, like=there), Descriptor(there, os.O_RDONLY)
-    try:
-        while piece := read_at(file.number, staged.size, _COPIED_BYTES):
-            staged.append([piece])
-        staged.sync()
-        staged.publish(durable=False)
-    finally:
-        file.close()
-        staged.discard()
-    return False
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from shlex import quote
 from typing import Any, Final
 
 import numpy as np
@@ -26,16 +25,16 @@ from ..sizes import many, parse_size
 from ..snapshot import manifest
 from ..snapshot.data_file import DataFile, DataHead
 from ..snapshot.dataset_path import deletion_of, no_directory
-from ..snapshot.deletions import encode_deletion, rows_deleted
+from ..snapshot.deletions import deletion_name, encode_deletion, rows_deleted
 from ..snapshot.layouts import ColumnFile, Layout, PartColumns
 from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, pruned
 from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
 from ..snapshot.snapshot import join_snapshots
 from ..snapshot.versions import begun_by, published_as
 from ..storage import local as store
-from ..storage.schemes import location_of, path_of_dataset
-from ..storage.staged import give_again
-from ..storage.storage_options import use_storage
+from ..storage.schemes import location_of, path_of_dataset, read_file
+from ..storage.staged import StagedFile
+from ..storage.storage_options import current_storage, storage_of, use_storage
 from .change import Change, OvertakenError, begin_change, changing, opened
 from .manifest_changes import with_same_blocks
 from .part_writer import (
@@ -807,6 +806,8 @@ def _write_in_order(
 
 
 Path = str | os.PathLike[str]
+_COPIED_BYTES: Final = 8 << 20  # at once
+_RANDOM_NUMBERS: Final = 10**11  # of 10^12 that parts may have
 
 
 @dataclass(frozen=True)
@@ -833,39 +834,43 @@ def merge(
     link: bool = True,
     dry_run: bool = False,
     progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Merged:
     """Makes one dataset at ``dst`` of several, whose rows follow each other in the order of ``paths``.
 
     Parts stay as they are, byte for byte, and what is damaged in them stays found out. They are linked where the file
-    system can, so that nothing is copied, and later changes of either dataset do not touch the other. Rows are numbered
-    anew: those of the first as they were, then those of the second. Rows that have been deleted stay so.
+    system can, so that nothing is copied, and later changes of either dataset do not touch the other; from and to an
+    object store they are copied through this machine, one part after the other. Rows are numbered anew: those of the
+    first as they were, then those of the second. Rows that have been deleted stay so.
 
     Args:
-        paths: directories of parts and single parts on a disk; ``data@7`` is a version.
+        paths: directories of parts and single parts; ``data@7`` is a version.
         dst: where the new directory is to be.
         link: False: copy all files.
         dry_run: change nothing, and say what would be done.
         progress: called with (bytes done, bytes in all).
+        storage_options: how object stores are reached, as for `UniRecordDataset`.
 
     Raises:
         SchemaError: schemas, annotations, index columns or metadata differ; the error names the first difference.
         ExistsError: there is something at ``dst``, or the same part is in two of the datasets.
         MissingError, FormatError, CorruptionError: of what is at ``paths``.
         BusyError: a live writer is at work at ``dst``.
-        UniRecordError: something is in an object store.
+        StaleError: in an object store, another writer has published a dataset at ``dst`` meanwhile.
+        UniRecordError: ``dst`` is in storage that is only read.
         ValueError: ``paths`` is empty.
     """
     given = [os.fspath(path) for path in paths]
     if isinstance(paths, (str, bytes)) or not given:
         raise ValueError("paths is a list of one dataset or more")
     folder = check_path(dst)
-    for path in (*given, folder):
-        if not location_of(path).in_file_system:
-            raise UniRecordError(
-                f"{path}: datasets are merged on a disk only; in an object store write their rows anew, one dataset "
-                f"after the other: unirecord write {quote(given[0])} {quote(folder)}, and then each other one with "
-                "--append"
-            )
+    with use_storage(storage_of(storage_options) or current_storage()):
+        return _merged(given, folder, link=link, dry_run=dry_run, progress=progress)
+
+
+def _merged(
+    given: Sequence[str], folder: str, *, link: bool, dry_run: bool, progress: Progress | None
+) -> Merged:
     if folder.endswith(".urec"):
         raise ValueError(f"{folder}: what is merged is a directory of parts; choose a name without .urec")
     location = location_of(folder)
@@ -887,6 +892,7 @@ def merge(
         _check_different(refs)
         size = sum(file.bytes + file.index_bytes for ref in refs for file in (ref, *ref.files))
         counts = sum(ref.rows for ref in refs), max(len(refs), 1)
+        link = link and all(location_of(path).in_file_system for path in (*given, folder))
         if dry_run:
             return Merged(*counts, len(refs) if link else 0, size)
         linked = _publish(folder, found[0][1], refs, layouts, link, Tracker(size, progress).advance)
@@ -956,21 +962,28 @@ def _publish(
 ) -> int:
     new_id = secrets.token_bytes(16)
     claim = begin_change(folder, new_id, overwrite=False, append=False, unfinished="refuse")
-    names: list[str] = []
+    # Parts are named by their numbers and ids, and two merges may have the same parts: on a disk each has the directory
+    # to itself, in a store each takes numbers that no other one has.
+    first_part = 0 if location_of(folder).in_file_system else secrets.randbelow(_RANDOM_NUMBERS)
+    made: list[str] = []
     try:
         claim.keep()
-        entries, linked, next_part = [], 0, len(refs)
-        for number, ref in enumerate(refs):
+        entries, linked, next_part = [], 0, first_part + len(refs)
+        for number, ref in enumerate(refs, first_part):
             named = [(ref, _name_of(ref, number))]
             for file in ref.files:
                 named.append((file, _name_of(file, next_part)))
                 next_part += 1
-            names += [name for _, name in named]
-            by_link = [
-                give_again(old, os.path.join(claim.folder, new), link=link)
-                for file, name in named
-                for old, new in _files(file, name)
-            ]
+            by_link = []
+            for file, name in named:
+                made.append(name)
+                by_link += [
+                    _given_again(old, os.path.join(claim.folder, new), link=link)
+                    for old, new in _files(file, name)
+                ]
+                claim.deliver(name)
+                if file.deletion is not None:
+                    claim.put_file(name, 1, read_file(file.deletion.path, file.deletion.bytes), made)
             linked += all(by_link)
             entries.append(_entry(named, first.schema, layouts))
             advance(sum(file.bytes + file.index_bytes for file, _ in named))
@@ -982,7 +995,7 @@ def _publish(
         )  # fmt: skip
         claim.publish(lambda _: pruned(begun_by(listing, "merge")))
     except BaseException:
-        claim.abort([*names, *map(_deletion_name, names)])
+        claim.abort(made)
         raise
     claim.release()
     return linked
@@ -993,12 +1006,22 @@ def _files(ref: PartRef, name: str) -> Iterator[tuple[str, str]]:
     index = ref.path + ".idx"
     yield ref.path, name
     yield (index if location_of(index).is_taken(index) else index + ".new"), name + ".idx"
-    if ref.deletion is not None:
-        yield ref.deletion.path, _deletion_name(name)
 
 
-def _deletion_name(name: str) -> str:
-    return f"{name}.del-000001"
+def _given_again(there: str, name: str, *, link: bool) -> bool:
+    """Has ``name`` be the file ``there`` too: True as a link, False as a copy; durable once the folder is synced."""
+    if link and store.give_second_name(os.path.realpath(there), name):
+        return True
+    staged = StagedFile(name, like=there)
+    try:
+        with location_of(there).open(there) as file:
+            while piece := file.read_at(staged.size, _COPIED_BYTES):
+                staged.append([piece])
+        staged.sync()
+        staged.publish(durable=False)
+    finally:
+        staged.discard()
+    return False
 
 
 def _name_of(ref: PartRef, number: int) -> str:
@@ -1020,7 +1043,9 @@ def _entry(named: Sequence[tuple[PartRef, str]], schema: Schema, layouts: Sequen
         ]
         columns = PartColumns(ref.layout - 1, tuple(files))
     gone = ref.deletion
-    deleted = None if gone is None else DeletedRows(_deletion_name(name), gone.rows, gone.bytes, gone.digest)
+    deleted = (
+        None if gone is None else DeletedRows(deletion_name(name, 1), gone.rows, gone.bytes, gone.digest)
+    )
     return PartEntry(
         name, ref.id, ref.rows, ref.bytes, ref.index_bytes, manifest.schema_digest(schema), ref.content.hex(),
         deleted, columns,
