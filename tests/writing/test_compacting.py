@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import unirecord
 from unirecord import CorruptionError, MissingError, StaleError, UniRecordDataset, UniRecordError
 from unirecord.cli import main
 from unirecord.snapshot import manifest
-from unirecord.writing import part_writer
+from unirecord.writing import part_writer, rewrite
 
 
 def second_reader(path: Path) -> list[int]:
@@ -244,6 +245,43 @@ def test_a_damaged_row_is_named(tmp_path: Path) -> None:
         unirecord.reshard(path, 2)
     assert caught.value.row == 5
     assert seen_versions(path) == [1]
+
+
+@pytest.mark.parametrize("stops", ["damage", "Ctrl-C", "nothing"])
+def test_parts_are_written_at_the_same_time_and_end_together(
+    tmp_path: Path, stops: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six, each of two, on three threads: in their order, or none of them, and nothing is left of the others."""
+    monkeypatch.setattr(rewrite, "usable_cores", lambda: 3)
+    path = tmp_path / "x"
+    with faults.unsynced():
+        write(path, {"n": "int64", "b": "bytes"}, [{"n": 0, "b": b""}])
+        for n in range(1, 12):
+            with unirecord.append(path) as writer:
+                writer.write({"n": n, "b": bytes([n]) * 5_000})
+    there, told = sorted(files(path)), []
+    if stops == "damage":
+        part = manifest.read(str(path / "manifest.json")).parts[7]
+        whole = bytearray((path / part.name).read_bytes())
+        whole[whole.index(bytes([7]) * 5_000) + 100] ^= 1
+        (path / part.name).write_bytes(whole)
+
+    def progress(done: int, of: int) -> None:
+        told.append((done, of))
+        if stops == "Ctrl-C" and len(told) == 3:
+            raise KeyboardInterrupt
+
+    ways: dict[str, Any] = {"damage": CorruptionError, "Ctrl-C": KeyboardInterrupt}
+    with pytest.raises(ways[stops]) if stops in ways else nullcontext(), faults.unsynced():
+        unirecord.compact(path, rows_per_part=2, progress=progress)
+    if stops == "nothing":
+        assert seen(path) == list(range(12))
+        assert parts_of(path) == [2] * 6
+        assert told == sorted(told)
+        assert told[-1][0] == told[-1][1]
+    else:
+        assert sorted(files(path)) == there
+    assert [thread for thread in threading.enumerate() if "rewrite" in thread.name] == []
 
 
 def test_another_part_under_the_name_is_refused(tmp_path: Path) -> None:

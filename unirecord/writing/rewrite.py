@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -13,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import xxh3_128
+from ..core import usable_cores, xxh3_128
 from ..errors import ExistsError, SchemaError, StaleError, UniRecordError
 from ..format.layout import Shape
 from ..format.metadata import pack_user, say_the_same
@@ -328,6 +331,8 @@ class _Source:
 # order.
 
 
+_MOST_THREADS: Final = 8  # each with some row groups in memory
+
 NewLayout = Callable[[Sequence[PartEntry]], "list[NewPart]"]
 
 
@@ -520,25 +525,33 @@ def _laid_out(
     if dry_run:
         return Rewritten(before.generation + 1, *counts)
     dropped = (lambda entry: deleted_rows(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
-    sequence = new_parts(folder, change, 1 << 62)
-    work = Rewrite(
-        folder,
-        sequence,
-        parts.snapshot,
-        before,
-        Tracker(size, progress).advance,
-        dropped,
-        without_dictionaries,
-    )
+    tracker, stops, telling = Tracker(size, progress), threading.Event(), threading.Lock()
     made: list[str] = []
     after = before
+
+    def advance(done: int) -> None:
+        if stops.is_set():
+            raise _StoppedError
+        with telling:
+            tracker.advance(done)
+
+    def write(first: int, chain: Sequence[NewPart]) -> list[PartEntry]:
+        sequence = new_parts(folder, change, 1 << 62, first)
+        work = Rewrite(folder, sequence, parts.snapshot, before, advance, dropped, without_dictionaries)
+        try:
+            return [work.write(new) for new in chain]
+        finally:
+            work.close()
+            made.extend(sequence.named)
 
     def laid_out(now: Manifest | None) -> Manifest:
         nonlocal after
         assert now is not None
         here = {entry.name: entry for entry in seen_parts(folder, now, before)}
         entries, blank = [], []
-        for new, stays, entry in zip(plan, staying, written, strict=True):
+        new_entries = iter(written)
+        for new, stays in zip(plan, staying, strict=True):
+            entry = stays or next(new_entries)
             old = [here[span.entry.name] for span in new.spans]
             gone = old[0] if stays else _with_deleted(folder, change, now, new, old, entry, made)
             entries.append(gone)
@@ -553,19 +566,56 @@ def _laid_out(
         return after
 
     try:
-        written = [entry or work.write(new) for new, entry in zip(plan, staying, strict=True)]
+        written = _on_threads(write, _chains(moving), stops)
         change.publish(laid_out)
     finally:
-        work.close()
         if not change.published:
-            change.clear([*sequence.named, *made])
+            change.clear(made)
     return Rewritten(after.generation, *counts)
 
 
-def new_parts(folder: str, change: Change, part_bytes: int) -> PartSequence:
-    """What takes the rows of new parts, of at most so many bytes each, under names that nobody else has."""
+class _StoppedError(Exception):
+    """Another thread has failed, or Ctrl-C has come."""
+
+
+def _chains(moving: Sequence[NewPart]) -> list[list[NewPart]]:
+    """New parts in their order, those together of which one begins within the part that the one before ends in."""
+    chains: list[list[NewPart]] = []
+    for new in moving:
+        if not chains or new.spans[0].first == 0:
+            chains.append([])
+        chains[-1].append(new)
+    return chains
+
+
+def _on_threads(
+    write: Callable[[int, Sequence[NewPart]], list[PartEntry]],
+    chains: Sequence[Sequence[NewPart]],
+    stops: threading.Event,
+) -> list[PartEntry]:
+    """What ``write`` makes of all chains, given the number of the first part of each; what it raises ends all."""
+    firsts = np.cumsum([0, *map(len, chains)]).tolist()
+    if len(chains) == 1:
+        return write(0, chains[0])
+    with ThreadPoolExecutor(min(len(chains), usable_cores(), _MOST_THREADS), "unirecord-rewrite") as pool:
+        try:
+            work = [partial(write, first, chain) for first, chain in zip(firsts, chains, strict=False)]
+            each = [pool.submit(copy_context().run, one) for one in work]
+            for failed in wait(each, return_when=FIRST_EXCEPTION).done:
+                failed.result()
+            return [entry for one in each for entry in one.result()]
+        finally:
+            stops.set()
+            pool.shutdown(cancel_futures=True)
+
+
+def new_parts(folder: str, change: Change, part_bytes: int, skipped: int = 0) -> PartSequence:
+    """What takes the rows of new parts, of at most so many bytes each, under names that nobody else has.
+
+    ``skipped``: how many numbers others have.
+    """
     assert change.before is not None
-    first = change.before.next_part
+    first = change.before.next_part + skipped
     like = os.path.join(folder, manifest.NAME)
     return PartSequence(
         change.folder, secrets.token_bytes(16), lambda i: first + i, part_bytes, like, change.deliver
