@@ -99,14 +99,15 @@ def give_name(old: str, target: str, *, durable: bool = True) -> None:
 def give_second_name(there: str, name: str) -> bool:
     """Has a file be called ``name`` as well, in place of what has that name; not durable by itself.
 
-    False where the file system has no hard links, or ``name`` is on another one.
+    Of a link it is the file that it leads to. False where the file system has no hard links, or ``name`` is on another
+    one.
     """
     try:
         if same_file(os.stat(there), name):
             return True
         if os.path.lexists(name):
             system.os_calls.unlink(name)
-        system.os_calls.link(there, name)
+        system.os_calls.link(os.path.realpath(there), name)
     except OSError as error:
         if error.errno in _NO_LINKS:
             return False

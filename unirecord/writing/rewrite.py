@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import usable_cores, xxh3_128
+from ..core import Locked, usable_cores, xxh3_128
 from ..errors import ExistsError, SchemaError, StaleError, UniRecordError
 from ..format.layout import Shape
 from ..format.metadata import pack_user, say_the_same
@@ -525,14 +525,14 @@ def _laid_out(
     if dry_run:
         return Rewritten(before.generation + 1, *counts)
     dropped = (lambda entry: deleted_rows(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
-    tracker, stops, telling = Tracker(size, progress), threading.Event(), threading.Lock()
+    tracker, stops, telling = Tracker(size, progress), threading.Event(), Locked()
     made: list[str] = []
     after = before
 
     def advance(done: int) -> None:
         if stops.is_set():
             raise _StoppedError
-        with telling:
+        with telling.lock:
             tracker.advance(done)
 
     def write(first: int, chain: Sequence[NewPart]) -> list[PartEntry]:
@@ -1060,7 +1060,7 @@ def _files(ref: PartRef, name: str) -> Iterator[tuple[str, str]]:
 
 def _given_again(there: str, name: str, *, link: bool) -> bool:
     """Has ``name`` be the file ``there`` too: True as a link, False as a copy; durable once the folder is synced."""
-    if link and store.give_second_name(os.path.realpath(there), name):
+    if link and store.give_second_name(there, name):
         return True
     staged = StagedFile(name, like=there)
     try:
