@@ -189,3 +189,19 @@ def test_copies_that_wait_for_each_others_room_are_made_in_turns(tmp_path: Path)
     with ThreadPoolExecutor(len(files)) as pool:
         assert list(pool.map(InputPath.size, files)) == [3_000_000] * 4
     assert sum(file._spool is not None for file in files) == 1
+
+
+def test_a_copy_that_has_only_just_been_made_gives_its_room_back(tmp_path: Path) -> None:
+    """Before its file has it at hand; who needs the room holds the lock that its thread waits for."""
+    names = [tmp_path / f"{i}.csv.gz" for i in range(2)]
+    for name in names:
+        name.write_bytes(gzip.compress(os.urandom(3_000_000)))
+    first, second = (open_input(str(name), spool_bytes=4_000_000) for name in names)
+    with open(names[0], "rb") as packed:
+        input_path._COPIES.made(first, packed)
+    sizes: list[int] = []
+    other = threading.Thread(target=lambda: sizes.append(second.size()), daemon=True)
+    other.start()
+    other.join(60)
+    assert sizes == [3_000_000]
+    assert first.size() == 3_000_000

@@ -150,7 +150,6 @@ class InputPath:
                 spool = self._spool or _COPIES.made(self, file)
                 with _COPIES.lock:
                     if not spool.closed:  # as it is where its room was needed meanwhile
-                        self._spool = spool
                         return open(f"/proc/self/fd/{spool.fileno()}", "rb")
                 file.seek(0)
 
@@ -312,6 +311,7 @@ class _Copies(Locked):
             pieces = self._counted(decompressed(file.name, packed), file.spool_bytes)
             copy = _copied(file.name, pieces, file.spool_bytes, None)
             with self.lock:
+                file._spool = copy  # at once, so that whoever needs its room can have it back
                 self._there[id(file)] = (
                     weakref.ref(file, partial(self._gone, id(file))),
                     self._making[_here()],
@@ -345,10 +345,11 @@ class _Copies(Locked):
         return [size for (process, _), size in self._making.items() if process == os.getpid()]
 
     def _release_oldest(self, kept: InputPath | None) -> bool:
-        for file, _ in list(self._there.values()):
+        for number, (file, _) in list(self._there.items()):
             found = file()
             if found is not None and found is not kept:
                 found.release()
+                self.forget(number)
                 return True
         return False
 
