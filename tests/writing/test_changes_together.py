@@ -233,3 +233,26 @@ def test_two_changes_at_once_in_an_object_store(
         together(made.copy(str(tmp_path / "d")), first, second, patch)
     assert state(URL) == state(str(tmp_path / "d"))
     assert unirecord.verify(URL).ok
+
+
+def test_a_publication_that_is_tried_again_leaves_no_file_of_the_first_try(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new part has deleted rows, which are written for the version that is there, each time."""
+    make(URL)
+    unirecord.delete(URL, rows=[2])
+    whole, waiting = ObjectChange.publish, [lambda: unirecord.delete(URL, rows=[3])]
+
+    def publish(self: Any, after: Any) -> None:
+        if waiting:
+            waiting.pop()()
+        whole(self, after)
+
+    monkeypatch.setattr(ObjectChange, "publish", publish)
+    unirecord.compact(URL)
+    numbers = [one.number for one in unirecord.versions(URL)]
+    listings = [unirecord.snapshot.versions.read_version(URL, number) for number in numbers]
+    named = {name for listing in listings for name in unirecord.snapshot.versions.files_of(listing)}
+    there = {name for name in os.listdir(server.root / "bucket" / "train") if ".del-" in name}
+    assert there <= named
+    assert [one["n"] for one in state(URL)[0]] == [0, 1, *range(4, 12)]

@@ -1,4 +1,4 @@
-"""Where the parts of a directory go and how they are published together: on a disk, or in an object store."""
+"""What one writer does to a directory: the manifest that it has seen, files that it writes, and one publication."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def begin_change(
 ) -> Change:
     """What publishes at ``path``.
 
-    On a disk a DirectoryClaim holds the lock of the directory from then on; an DirectoryChange, of who changes what is
-    there (``append``), holds it while it publishes.
+    On a disk a DirectoryClaim, of who makes or replaces a dataset, holds the directory from then on; a DirectoryChange,
+    of who changes what is there (``append``), holds it while it publishes.
     """
     if location_of(path).in_file_system:
         check_target_folder(path)

@@ -1,4 +1,4 @@
-"""Writes parts into a directory that it holds, and publishes them by the manifest at the end."""
+"""Writes parts of a directory, and publishes them by the manifest at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .verified_rows import compressed_as
 
 
 class DirectoryWriter:
-    """The target of a Writer whose path is a directory. Holds the directory's lock until close or abort."""
+    """The target of a Writer whose path is a directory; its ``change`` says what it saw and how it is published."""
 
     def __init__(
         self,

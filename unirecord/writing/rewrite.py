@@ -33,7 +33,7 @@ from ..snapshot.layouts import ColumnFile, Layout, PartColumns
 from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, pruned
 from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
 from ..snapshot.snapshot import join_snapshots
-from ..snapshot.versions import begun_by, published_as
+from ..snapshot.versions import begun_by, files_of, published_as
 from ..storage import local as store
 from ..storage.schemes import location_of, path_of_dataset, read_file
 from ..storage.staged import StagedFile
@@ -569,8 +569,9 @@ def _laid_out(
         written = _on_threads(write, _chains(moving), stops)
         change.publish(laid_out)
     finally:
-        if not change.published:
-            change.clear(made)
+        # A publication that was tried again has written deletions for the version that came between.
+        named = files_of(after) if change.published else ()
+        change.clear(name for name in made if name not in named)
     return Rewritten(after.generation, *counts)
 
 
