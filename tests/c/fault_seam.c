@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "codec/zstd.h"
+#include "expect.h"
 #include "io/ring.h"
 
 static fault_plan plan;
@@ -56,6 +57,19 @@ int64_t fault_reads_here(void) { return reads_here; }
 
 fault_holdings fault_held(void) {
   return (fault_holdings){atomic_load(&allocations), atomic_load(&mapped), atomic_load(&descriptors)};
+}
+
+int64_t fault_alone(void *(*run)(void *), void *argument) {
+  fault_holdings before = fault_held();
+  pthread_t thread;
+  EXPECT(pthread_create(&thread, NULL, run, argument) == 0);
+  EXPECT(pthread_join(thread, NULL) == 0);
+  int64_t failed = fault_disarm();
+  fault_holdings after = fault_held();
+  EXPECT_EQUAL(after.allocations, before.allocations);
+  EXPECT_EQUAL(after.mapped_bytes, before.mapped_bytes);
+  EXPECT_EQUAL(after.descriptors, before.descriptors);
+  return failed;
 }
 
 /* Whether this call is one that fails. */

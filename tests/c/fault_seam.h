@@ -46,6 +46,8 @@ void fault_pretend(const fault_machine *machine);
 
 void fault_arm(const fault_plan *plan);
 int64_t fault_disarm(void); /* how many calls have failed since */
+/* Runs a case that arms a plan on a thread of its own: how many calls failed. All that it took is given back. */
+int64_t fault_alone(void *(*run)(void *), void *argument);
 int64_t fault_count(void);  /* how many calls of the plan's kinds there have been */
 void fault_before_threads(void (*call)(void)); /* in pthread_create, before it begins a thread; NULL: nothing */
 int64_t fault_reads_here(void); /* calls of pread and preadv on the calling thread */

@@ -98,16 +98,8 @@ static void *run_case(void *argument) {
 static void fail_each(fault_plan plan, int32_t io) {
   for (plan.for_ever = 0; plan.for_ever < 2; plan.for_ever++)
     for (plan.at = 0;; plan.at++) {
-      fault_holdings before = fault_held();
       one_case given = {&plan, io};
-      pthread_t thread;
-      EXPECT(pthread_create(&thread, NULL, run_case, &given) == 0);
-      EXPECT(pthread_join(thread, NULL) == 0);
-      int64_t failures = fault_disarm();
-      fault_holdings after = fault_held();
-      EXPECT_EQUAL(after.allocations, before.allocations);
-      EXPECT_EQUAL(after.mapped_bytes, before.mapped_bytes);
-      EXPECT_EQUAL(after.descriptors, before.descriptors);
+      int64_t failures = fault_alone(run_case, &given);
       cases++;
       failed_cases += failures > 0;
       if (failures == 0) break;
