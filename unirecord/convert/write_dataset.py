@@ -70,7 +70,7 @@ def source_of(
     first, given = _first(given)
     if is_table(first):
         return GivenTable(first, asked, name, islice(given, 1, None))
-    return GivenRecords(given, asked, names)
+    return GivenRecords(given, asked, names=names)
 
 
 def _first(given: Any) -> tuple[Any, Any]:

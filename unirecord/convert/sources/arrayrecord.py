@@ -8,11 +8,12 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
+from ...progress import Progress
 from ...sizes import many
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
-from .source import TRUST, AskedOption, Unit
-from .tfrecord import ExampleRecords
+from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit
+from .tfrecord import Examples
 
 __all__ = ["ArrayRecordFiles"]
 
@@ -22,7 +23,7 @@ _MARKS: Final = (".arrayrecord", ".array_record")
 _TAIL: Final = 64 << 10  # ArrayRecord ends with a block of this size
 
 
-class ArrayRecordFiles(ExampleRecords):
+class ArrayRecordFiles(Source):
     """ArrayRecord files, as Grain and TFDS write them. A row per record."""
 
     kind: ClassVar[str] = "arrayrecord"
@@ -36,16 +37,20 @@ class ArrayRecordFiles(ExampleRecords):
         """By the names (``x.arrayrecord``, ``x.array_record-00000-of-00010``)."""
         return any(mark in name for name in source.peek for mark in _MARKS)
 
-    def record_files(self) -> list[InputPath]:
-        """The files that are ArrayRecord files by their names."""
-        files = self.input.files(("",))
-        return [
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Find the records of the files that are ArrayRecord files by their names."""
+        self._files = [
             file
-            for file in files
+            for file in self.input.files(("",))
             if self.input.is_file or any(mark in os.path.basename(file.name).lower() for mark in _MARKS)
         ]
+        self._examples = Examples(self, self._files, self._walk, self._records, options, progress)
 
-    def walk(self, number: int, file: InputPath, row: int) -> Iterator[Unit]:
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the records of a range."""
+        return self._examples.batches(self.schema, self._records(unit), self.keeps_misfits)
+
+    def _walk(self, number: int, file: InputPath) -> Iterator[Unit]:
         """Cut a file's records into ranges of about as many bytes."""
         with self._opened(file) as reader:
             many, size = reader.num_records(), file.size()
@@ -54,7 +59,7 @@ class ArrayRecordFiles(ExampleRecords):
             rows = min(step, many - first)
             yield Unit(f"{file.name}, records from {first}", (number, first), rows)
 
-    def records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
+    def _records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
         """Yield the records of a range."""
         number, first = unit.place
         file, rows = self._files[number], unit.rows or 0

@@ -8,10 +8,11 @@ from typing import Any, BinaryIO, ClassVar, Final
 import numpy as np
 
 from ...errors import SchemaError
+from ...progress import Progress
 from .foreign_libraries import needed
 from .input_path import InputPath
-from .source import Unit, ranges
-from .tfrecord import ExampleRecords
+from .source import Options, RawBatch, Source, Unit, ranges
+from .tfrecord import Examples
 
 __all__ = ["BagzFiles"]
 
@@ -20,7 +21,7 @@ _MOST_BYTES: Final = 2_000_000_000  # of one record, decompressed
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 
 
-class BagzFiles(ExampleRecords):
+class BagzFiles(Source):
     """Bagz files: the records, one after the other, then where each ends. A row per record."""
 
     kind: ClassVar[str] = "bagz"
@@ -28,11 +29,16 @@ class BagzFiles(ExampleRecords):
     suffixes: ClassVar[tuple[str, ...]] = (".bag", ".bagz")
     takes_folders: ClassVar[bool] = True
 
-    def record_files(self) -> list[InputPath]:
-        """The files of such a name, in natural order."""
-        return self.input.files(self.suffixes)
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Find the records of the files of such a name, in natural order."""
+        self._files = self.input.files(self.suffixes)
+        self._examples = Examples(self, self._files, self._walk, self._records, options, progress)
 
-    def walk(self, number: int, file: InputPath, row: int) -> Iterator[Unit]:
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the records of a range."""
+        return self._examples.batches(self.schema, self._records(unit), self.keeps_misfits)
+
+    def _walk(self, number: int, file: InputPath) -> Iterator[Unit]:
         """Cut a file's records into ranges."""
         with file.open() as stream:
             ends = self._ends(stream, file.name)
@@ -58,7 +64,7 @@ class BagzFiles(ExampleRecords):
             raise SchemaError(f"{name} is damaged: its records do not follow each other")
         return ends
 
-    def records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
+    def _records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
         """Yield the records of a range, decompressed."""
         number, first, stop = unit.place
         file = self._files[number]

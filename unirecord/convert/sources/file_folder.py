@@ -49,6 +49,8 @@ class FileFolder(Source):
     item: ClassVar[str] = "file"
     path_column: ClassVar[str | None] = "path"
     reads: ClassVar[str] = "a folder"
+    reads_files: ClassVar[bool] = False
+    any_folder: ClassVar[bool] = True
     options: ClassVar[tuple[AskedOption, ...]] = (
         AskedOption(
             "pattern", "take the files whose path below SRC matches, such as '*.bin' or 'a/*.txt'", "GLOB"
@@ -62,11 +64,6 @@ class FileFolder(Source):
     def recognises(cls, source: InputPath) -> bool:
         """A folder of texts, sound, films or pages; any other has to be asked for by ``--from files``."""
         return source.is_folder and source.holds(MEDIA.union(_TEXTS))
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Any folder."""
-        return source.is_folder
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """List the folder."""

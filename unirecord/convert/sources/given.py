@@ -39,7 +39,6 @@ __all__ = [
     "OF_TUPLES",
     "GivenRecords",
     "GivenTable",
-    "PythonRecords",
     "is_table",
 ]
 
@@ -47,6 +46,7 @@ __all__ = [
 # Records that a program gives: map-style datasets, iterables and generators of dicts, tuples or named tuples.
 
 
+_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")  # module:function
 OF_TUPLES: Final = "names= is for items that are tuples; rename= gives columns other names"
 _UNIT_ROWS: Final = 256
 _SAMPLE_ROWS: Final = 1_000
@@ -57,22 +57,38 @@ _BATCH_ROWS: Final = 4_096
 class GivenRecords(Source):
     """A map-style dataset (``len`` and ``[i]``), read by ranges of its items, or an iterable, read once.
 
-    Types are those of the first items. An item that is no dict is a tuple: ``names`` are those of its values. Tensors
-    become arrays, and PIL pictures uint8 arrays of their pixels.
+    A path names one, or a generator function: it is imported as ``python -c`` in this folder would. Types are those of
+    the first items. An item that is no dict is a tuple: ``names`` are those of its values. Tensors become arrays, and
+    PIL pictures uint8 arrays of their pixels.
     """
 
-    kind: ClassVar[str] = "records"
-    about: ClassVar[str] = "records of a program"
+    kind: ClassVar[str] = "python"
+    about: ClassVar[str] = "records of a program (module:function)"
+    item: ClassVar[str] = "record"
+    reads: ClassVar[str] = "module:function"
+    reads_files: ClassVar[bool] = False
 
     def __init__(
-        self, given: Any, options: Options, names: Sequence[str] | None = None, name: str | None = None
+        self,
+        given: Any,
+        options: Options,
+        progress: Progress | None = None,
+        *,
+        names: Sequence[str] | None = None,
     ) -> None:
-        """``given``: the dataset, iterable or generator function."""
+        """``given``: the dataset, iterable or generator function, or the `InputPath` that names one."""
+        path = given if isinstance(given, InputPath) else None
+        given = given if path is None else _named(path.name)
         if callable(given) and not hasattr(given, "__getitem__") and not hasattr(given, "__iter__"):
             given = given()
         self._given = given
         self._field_names = None if names is None else tuple(names)
-        super().__init__(InputPath(name or f"the {type(given).__name__}", ""), options)
+        super().__init__(path or InputPath(f"the {type(given).__name__}", ""), options, progress)
+
+    @classmethod
+    def recognises(cls, source: InputPath) -> bool:
+        """A name with a colon that is no file's."""
+        return _NAME.fullmatch(source.name) is not None and not os.path.exists(source.path)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Find the types of the first items."""
@@ -168,6 +184,22 @@ class GivenRecords(Source):
                 f"{self.path}, item {row} has the fields {', '.join(record)}, not {', '.join(names)}"
             )
         return [record[name] for name in names], sum(map(memory_of, record.values()))
+
+
+def _named(name: str) -> Any:
+    """What ``module:name`` stands for."""
+    module_name, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise MissingError(
+            f"{name}: there is no module {error.name!r} in this folder or in Python's path"
+        ) from None
+    if not hasattr(module, attribute):
+        raise WrongSourceError(f"{name}: the module {module_name} has no {attribute!r}")
+    return getattr(module, attribute)
 
 
 def _plain(value: Any) -> Any:
@@ -386,49 +418,3 @@ def _series(pa: Any, name: str, series: Any, said: list[LeftOut]) -> Any:
         raise SchemaError(
             f"column {name!r}: its values have no common type that is exact ({error})"
         ) from None
-
-
-# Records that a function of the user's own module gives: ``module:generator`` in the place of a path.
-
-
-_NAME: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
-
-
-class PythonRecords(GivenRecords):
-    """A generator function, iterable or map-style dataset, imported as ``python -c`` in this folder would."""
-
-    kind: ClassVar[str] = "python"
-    about: ClassVar[str] = "records of a program (module:function)"
-    item: ClassVar[str] = "record"
-    reads: ClassVar[str] = "module:function"
-
-    def __init__(self, source: InputPath, options: Options, progress: Progress | None = None) -> None:
-        """``source``: what was named."""
-        module_name, name = _split(source.name)
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            module = import_module(module_name)
-        except ModuleNotFoundError as error:
-            raise MissingError(
-                f"{source.name}: there is no module {error.name!r} in this folder or in Python's path"
-            ) from None
-        if not hasattr(module, name):
-            raise WrongSourceError(f"{source.name}: the module {module_name} has no {name!r}")
-        super().__init__(getattr(module, name), options, name=source.name)
-
-    @classmethod
-    def recognises(cls, source: InputPath) -> bool:
-        """A name with a colon that is no file's."""
-        return _NAME.fullmatch(source.name) is not None and not os.path.exists(source.path)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Only such a name."""
-        return cls.recognises(source)
-
-
-def _split(name: str) -> tuple[str, str]:
-    found = _NAME.fullmatch(name)
-    assert found is not None
-    return found[1], found[2]

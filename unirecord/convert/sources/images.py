@@ -221,6 +221,8 @@ class ImageFolder(Source):
     item: ClassVar[str] = "picture"
     path_column: ClassVar[str | None] = "path"
     reads: ClassVar[str] = "a folder"
+    reads_files: ClassVar[bool] = False
+    any_folder: ClassVar[bool] = True
     options: ClassVar[tuple[AskedOption, ...]] = (
         AskedOption("check_pictures", "decode each picture, and leave out what is damaged"),
         FOLDERS_ARE_CLASSES,
@@ -233,11 +235,6 @@ class ImageFolder(Source):
     def recognises(cls, source: InputPath) -> bool:
         """A folder with pictures; and any that holds nothing else that is known."""
         return source.is_folder and source.holds(frozenset(PICTURES))
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Any folder."""
-        return source.is_folder
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """List the folder."""

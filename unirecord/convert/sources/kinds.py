@@ -17,7 +17,7 @@ from .cifar import CifarFiles
 from .coco import CocoFile
 from .csv import CsvTable
 from .file_folder import FileFolder
-from .given import PythonRecords
+from .given import GivenRecords
 from .hdf5 import Hdf5File
 from .idx_files import IdxFiles
 from .images import ImageFolder
@@ -44,7 +44,7 @@ __all__ = ["KINDS", "SOURCES", "elsewhere", "open_source", "source_type"]
 
 # The first one that recognises a path reads it: what has a mark of its own comes before what any folder could be.
 _OWN: Final[tuple[type[Source], ...]] = (
-    PythonRecords,
+    GivenRecords,
     StoredDataset,
     CsvTable,
     JsonLines,

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .annotated_pictures import AnnotatedPictures, PicturePair
+from .annotated_pictures import (
+    PICTURE_SIZES,
+    PicturePair,
+    annotation_bytes,
+    is_picture,
+    pair_files,
+    picture_batches,
+    picture_columns,
+    picture_units,
+)
 from .folder_walk import natural_order, utf8_name, walk
 from .input_path import InputPath
 from .media_types import bytes_of
 from .overrides import apply_overrides
-from .source import LeftOut, Options
+from .source import LeftOut, Options, RawBatch, Source, Unit
 
 __all__ = ["MaskFolders"]
 
@@ -22,7 +32,7 @@ _PICTURES: Final = ("images", "image", "imgs", "img")
 _MASKS: Final = ("masks", "mask")
 
 
-class MaskFolders(AnnotatedPictures):
+class MaskFolders(Source):
     """``images/a.jpg`` with ``masks/a.png``, or ``train/images/a.jpg`` with ``train/masks/a.png``.
 
     A picture without a mask has null; ``split`` is the folder above, or the one below.
@@ -30,6 +40,12 @@ class MaskFolders(AnnotatedPictures):
 
     kind: ClassVar[str] = "masks"
     about: ClassVar[str] = "pictures with masks of the same names"
+    item: ClassVar[str] = "picture"
+    path_column: ClassVar[str | None] = "path"
+    reads: ClassVar[str] = "a folder"
+    reads_files: ClassVar[bool] = False
+    any_folder: ClassVar[bool] = True
+    picture_sizes: ClassVar[Mapping[str, tuple[str, str]]] = PICTURE_SIZES
     pixel_columns: ClassVar[tuple[str, ...]] = ("mask",)
 
     @classmethod
@@ -51,7 +67,7 @@ class MaskFolders(AnnotatedPictures):
             place = _place(path)
             if reason is not None:
                 self.left_out.append(LeftOut(utf8_name(path), reason))
-            elif place is None or not self.is_picture(path):
+            elif place is None or not is_picture(path):
                 said = "it is no picture below a folder of pictures or masks"
                 self.left_out.append(LeftOut(utf8_name(path), said, expected=True))
             elif path.split("/")[place] in _MASKS:
@@ -75,13 +91,21 @@ class MaskFolders(AnnotatedPictures):
         if len(paired) < len(self.pairs):
             self.notes.append(f"{many(len(self.pairs) - len(paired), 'picture', 'have')} no mask: null")
         mask_type = bytes_of(paired)
-        types = {**self.columns_of_pictures(), "mask": {**mask_type, "type": "bytes?"}}
+        types = {**picture_columns(self.pairs), "mask": {**mask_type, "type": "bytes?"}}
         self.schema: Schema = apply_overrides(types, options.overrides)
-        self.make_units()
+        self.units: Sequence[Unit] = picture_units(self, self.pairs)
 
-    def said(self, pair: PicturePair) -> dict[str, Any]:
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the pictures of a range that can be read, with what is said of them."""
+        return picture_batches(self, self.pairs, unit, self._said)
+
+    def files(self) -> Iterator[str]:
+        """The pictures, and what is said of each."""
+        return pair_files(self, self.pairs)
+
+    def _said(self, pair: PicturePair) -> dict[str, Any]:
         """The file of the mask."""
-        return {"mask": None if pair.annotations is None else self.content(pair.annotations)}
+        return {"mask": None if pair.annotations is None else annotation_bytes(self, pair.annotations)}
 
 
 def _is_pair(folder: str) -> bool:

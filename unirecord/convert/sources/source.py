@@ -503,6 +503,7 @@ class Source(ABC):
     reads: ClassVar[str] = "a file or a folder"  # what messages call its input
     suffixes: ClassVar[tuple[str, ...]] = ()  # of the names of files of this kind
     reads_files: ClassVar[bool] = True
+    any_folder: ClassVar[bool] = False  # asked for by its kind, it reads any folder
     first_bytes: ClassVar[bytes] = b""  # of a file that is recognised whatever it is called
     takes_folders: ClassVar[bool] = False  # it reads folders and patterns of files that are called so, too
     also_named: ClassVar[tuple[str, ...]] = ()  # other endings, or whole names, that tell such a folder
@@ -580,7 +581,8 @@ class Source(ABC):
     @classmethod
     def can_read(cls, source: InputPath) -> bool:
         """Whether this kind can be read from there when asked for by name: by default any file, and what it knows."""
-        return (cls.reads_files and source.is_file) or cls.recognises(source)
+        there = cls.reads_files if source.is_file else cls.any_folder and source.is_folder
+        return there or cls.recognises(source)
 
     @abstractmethod
     def look_through(self, options: Options, progress: Progress | None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -31,7 +31,7 @@ from .source import (
 from .text_values import Misfit
 
 __all__ = [
-    "ExampleRecords",
+    "Examples",
     "FeatureEvidence",
     "TFRecordFiles",
     "WireError",
@@ -384,106 +384,103 @@ _SAMPLE_RECORDS: Final = 2_000
 _SAMPLE_BYTES: Final = 64_000_000
 _RAW: Final = "record"
 
+Record = tuple[str, Any]  # what messages call it, and its bytes, checked
 
-class ExampleRecords(Source):
-    """Files of records. A feature with one value in every record is a scalar, one with several an array.
 
-    Types are those of the first records of each file. ``--schema record=bytes`` keeps Examples as they are, too.
+class Examples:
+    """What the records of files hold: features, each a column, or bytes as they are.
+
+    A feature with one value in every record is a scalar, one with several an array. Types are those of the first
+    records of each file. ``--schema record=bytes`` keeps Examples as they are, too.
     """
 
-    @abstractmethod
-    def record_files(self) -> list[InputPath]:
-        """The files, in order."""
+    def __init__(
+        self,
+        source: Source,
+        files: Sequence[InputPath],
+        walk: Callable[[int, InputPath], Iterable[Unit]],
+        records: Callable[[Unit], Iterable[Record]],
+        options: Options,
+        progress: Progress | None,
+    ) -> None:
+        """Find where all records lie, and look at some: sets the units and the schema of ``source``.
 
-    @abstractmethod
-    def walk(self, number: int, file: InputPath, row: int) -> Iterable[Unit]:
-        """The units of a file; ``row`` is the number of its first record in the dataset."""
-
-    @abstractmethod
-    def records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
-        """Yield what a message calls each record, and its bytes, checked."""
-
-    def look_through(self, options: Options, progress: Progress | None) -> None:
-        """Find where all records lie, and look at the content of some."""
-        self._files = self.record_files()
-        self.units: Sequence[Unit] = []
+        ``walk`` gives the units of a file, by its number; ``records`` those of a unit.
+        """
         self._takes_all = options.wanted is None
-        evidence: dict[str, FeatureEvidence] = {}
-        seen = row = 0
         self._raw = False
+        evidence: dict[str, FeatureEvidence] = {}
+        units: list[Unit] = []
+        seen = 0
         asked_raw = set(options.overrides) == {_RAW}
         sampled = False
-        for number, file, _ in self.each_file(self._files, progress):
-            units = list(self.walk(number, file, row))
-            self.units += units
-            rows = sum(unit.rows or 0 for unit in units)
-            row += rows
-            seen_here = self._look(units, evidence, asked_raw)
+        for number, file, _ in source.each_file(files, progress):
+            found = list(walk(number, file))
+            units += found
+            seen_here = self._look(chain.from_iterable(map(records, found)), evidence, asked_raw)
             seen += seen_here
-            sampled = sampled or seen_here < rows
-        if not row:
-            raise SchemaError(f"{self.path} holds no records")
-        if not evidence or (asked_raw and _RAW not in evidence):
-            self._raw = True
+            sampled = sampled or seen_here < sum(unit.rows or 0 for unit in found)
+        source.units = units
+        if not units:
+            raise SchemaError(f"{source.path} holds no records")
+        self._raw = self._raw or not evidence or (asked_raw and _RAW not in evidence)
+        features = [] if self._raw else sorted(evidence)
+        names, changed = column_names(features, source.path, options)
+        source.left_out.extend(changed)
+        self._features = dict(zip(names, features, strict=True))
         if self._raw:
-            self.notes.append("its records are no tf.train.Example, so they are written as they are")
-        found = {_RAW: "bytes"} if self._raw else self._types(evidence, seen, options)
-        if sampled and not self._raw:
-            self.notes.append(f"the types are those of {many(seen, 'record')}; --schema replaces them")
-        self.schema: Schema = options.schema(found)
+            source.notes.append("its records are no tf.train.Example, so they are written as they are")
+        elif sampled:
+            source.notes.append(f"the types are those of {many(seen, 'record')}; --schema replaces them")
+        types: dict[str, Any] = {
+            name: evidence[feature].spec(seen) for name, feature in self._features.items()
+        }
+        source.schema = options.schema(types or {_RAW: "bytes"})
 
-    def _types(self, evidence: dict[str, FeatureEvidence], seen: int, options: Options) -> dict[str, Any]:
-        names, changed = column_names(sorted(evidence), self.path, options)
-        self.left_out.extend(changed)
-        self._features = dict(zip(names, sorted(evidence), strict=True))
-        return {name: evidence[feature].spec(seen) for name, feature in self._features.items()}
-
-    def _look(self, units: list[Unit], evidence: dict[str, FeatureEvidence], asked_raw: bool) -> int:
+    def _look(self, records: Iterable[Record], evidence: dict[str, FeatureEvidence], asked_raw: bool) -> int:
         """Take the first records of a file into account, and return how many."""
         seen = size = 0
-        for unit in units:
-            for where, data in self.records(unit):
-                if seen >= _SAMPLE_RECORDS or size >= _SAMPLE_BYTES:
-                    return seen
-                seen, size = seen + 1, size + len(data)
-                if self._raw:
-                    continue
-                try:
-                    features = parse_example(memoryview(data))
-                except WireError as error:
-                    if evidence and not asked_raw:
-                        raise SchemaError(
-                            f"{where} is no tf.train.Example, as those before it are: {error}; "
-                            f"--schema {_RAW}=bytes keeps all as they are"
-                        ) from None
-                    self._raw = True
-                    continue
-                for name, value in features.items():
-                    evidence.setdefault(name, FeatureEvidence(name)).add(value, where)
+        for where, data in records:
+            if seen >= _SAMPLE_RECORDS or size >= _SAMPLE_BYTES:
+                return seen
+            seen, size = seen + 1, size + len(data)
+            if self._raw:
+                continue
+            try:
+                features = parse_example(memoryview(data))
+            except WireError as error:
+                if evidence and not asked_raw:
+                    raise SchemaError(
+                        f"{where} is no tf.train.Example, as those before it are: {error}; "
+                        f"--schema {_RAW}=bytes keeps all as they are"
+                    ) from None
+                self._raw = True
+                continue
+            for name, value in features.items():
+                evidence.setdefault(name, FeatureEvidence(name)).add(value, where)
         return seen
 
-    def read(self, unit: Unit) -> Iterator[RawBatch]:
-        """Yield the records of a part of a file."""
-        rows = ((self._row(where, data), len(data)) for where, data in self.records(unit))
-        yield from row_batches(self.schema.names, rows, _BATCH_BYTES, _BATCH_ROWS)
+    def batches(self, schema: Schema, records: Iterable[Record], keeps_misfits: bool) -> Iterator[RawBatch]:
+        """Yield records as rows of ``schema``."""
 
-    def _row(self, where: str, data: Any) -> list[Any]:
-        if self._raw:
-            return [data]
-        try:
-            return self._values(where, memoryview(data))
-        except SchemaError as error:
-            if not self.keeps_misfits:
-                raise
-            return [Misfit(str(error))] * len(self.schema)
+        def row(where: str, data: Any) -> list[Any]:
+            try:
+                return [data] if self._raw else self._values(schema, where, memoryview(data))
+            except SchemaError as error:
+                if not keeps_misfits:
+                    raise
+                return [Misfit(str(error))] * len(schema)
 
-    def _values(self, where: str, data: memoryview) -> list[Any]:
+        rows = ((row(where, data), len(data)) for where, data in records)
+        return row_batches(schema.names, rows, _BATCH_BYTES, _BATCH_ROWS)
+
+    def _values(self, schema: Schema, where: str, data: memoryview) -> list[Any]:
         try:
             features = parse_example(data)
         except WireError as error:
             raise SchemaError(f"{where} is no tf.train.Example: {error}") from None
         values = []
-        for column in self.schema:
+        for column in schema:
             name = self._features[column.name]
             try:
                 values.append(feature_value(features.pop(name, None), column))
@@ -514,7 +511,7 @@ def masked_crc32c(data: Any) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-class TFRecordFiles(ExampleRecords):
+class TFRecordFiles(Source):
     """TFRecord files, also compressed as a whole."""
 
     kind: ClassVar[str] = "tfrecord"
@@ -535,36 +532,38 @@ class TFRecordFiles(ExampleRecords):
         """Files, and folders of them."""
         return source.is_file or any(".tfr" in name for name in source.peek)
 
-    def record_files(self) -> list[InputPath]:
-        """The files that are TFRecord files by their names; compressed ones are known by their first bytes."""
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Find the records of the files that are called so; compressed ones are known by their first bytes."""
         files = [file for file in self.input.files(("",)) if _is_record_file(file, self.input)]
-        files = files or self.input.all_files()
-        for file in files:
+        self._files = files or self.input.all_files()
+        for file in self._files:
             file.packed = file.packed or _is_packed(file)
-        return files
+        self._examples = Examples(self, self._files, self._walk, self._records, options, progress)
 
-    def walk(self, number: int, file: InputPath, row: int) -> Iterator[Unit]:
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the records of a part of a file."""
+        return self._examples.batches(self.schema, self._records(unit), self.keeps_misfits)
+
+    def _walk(self, number: int, file: InputPath) -> Iterator[Unit]:
         """Yield the units of a file by its lengths alone."""
-        first, rows, start = row, 0, 0
+        row = rows = start = 0
         with file.open() as stream:
             size, descriptor = stream.seek(0, 2), stream.fileno()
             at = 0
             while at < size:
                 head = os.pread(descriptor, _HEADER.size, at)
-                length = _length(head, f"{file.name}, record {row - first}")
+                length = _length(head, f"{file.name}, record {row}")
                 at += _HEADER.size + length + 4
                 if at > size:
-                    raise SchemaError(
-                        f"{file.name} is cut off in record {row - first}, by {many(at - size, 'byte')}"
-                    )
+                    raise SchemaError(f"{file.name} is cut off in record {row}, by {many(at - size, 'byte')}")
                 rows, row = rows + 1, row + 1
                 if at - start >= _UNIT_BYTES or at == size:
-                    yield Unit(file.name, (number, start, at - start, row - rows, row - rows - first), rows)
+                    yield Unit(file.name, (number, start, at - start, row - rows), rows)
                     rows, start = 0, at
 
-    def records(self, unit: Unit) -> Iterator[tuple[str, memoryview]]:
-        """Yield what a message calls each record, and its bytes, checked."""
-        number, offset, size, _, record = unit.place
+    def _records(self, unit: Unit) -> Iterator[tuple[str, memoryview]]:
+        """Yield the records of a unit, checked."""
+        number, offset, size, record = unit.place
         file = self._files[number]
         with file.open() as stream:
             done, most = 0, _PIECE_BYTES

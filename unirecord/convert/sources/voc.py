@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
@@ -13,12 +13,22 @@ from xml.parsers import expat
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
+from .annotated_pictures import (
+    PICTURE_SIZES,
+    PicturePair,
+    annotation_bytes,
+    array_of,
+    is_picture,
+    pair_files,
+    picture_batches,
+    picture_columns,
+    picture_units,
+)
 from .folder_walk import natural_order, utf8_name, walk
 from .input_path import InputPath
 from .media_types import boxes_type, file_type
 from .overrides import apply_overrides
-from .source import LeftOut, Options, reduced
+from .source import LeftOut, Options, RawBatch, Source, Unit, reduced
 
 __all__ = ["VocFolder"]
 
@@ -40,7 +50,7 @@ class _Object(NamedTuple):
     more: dict[str, str]
 
 
-class VocFolder(AnnotatedPictures):
+class VocFolder(Source):
     """A folder such as ``VOC2012``: ``Annotations``, ``JPEGImages`` and, if they are there, ``ImageSets/Main``.
 
     ``boxes`` are xmin, ymin, xmax, ymax as the files say, which count pixels from 1; ``labels`` number the names of
@@ -50,6 +60,12 @@ class VocFolder(AnnotatedPictures):
 
     kind: ClassVar[str] = "voc"
     about: ClassVar[str] = "Pascal VOC"
+    item: ClassVar[str] = "picture"
+    path_column: ClassVar[str | None] = "path"
+    reads: ClassVar[str] = "a folder"
+    reads_files: ClassVar[bool] = False
+    any_folder: ClassVar[bool] = True
+    picture_sizes: ClassVar[Mapping[str, tuple[str, str]]] = PICTURE_SIZES
     pixel_columns: ClassVar[tuple[str, ...]] = ("boxes", *_MASKS)
 
     @classmethod
@@ -65,7 +81,7 @@ class VocFolder(AnnotatedPictures):
         stems = {os.path.splitext(path)[0]: path for path in listed[_XML] if path.lower().endswith(".xml")}
         self._splits = self._split_lists()
         self.pairs: list[PicturePair] = []
-        for path in sorted(filter(self.is_picture, listed[_PICTURES]), key=natural_order):
+        for path in sorted(filter(is_picture, listed[_PICTURES]), key=natural_order):
             stem = os.path.splitext(path)[0]
             annotations = stems.pop(stem, None)
             if annotations is None:
@@ -99,9 +115,9 @@ class VocFolder(AnnotatedPictures):
         self._labels = {name: i for i, name in enumerate(self.classes)}
         self.metadata: dict[str, Any] | None = {"classes": self.classes} if self.classes else None
         types = {
-            **self.columns_of_pictures(),
+            **picture_columns(self.pairs),
             "boxes": boxes_type("xyxy", unit="px", origin=1),
-            "labels": self.labels_type(self.classes),
+            "labels": self.classes_type("labels", {"type": "int32", "shape": [-1]}, self.classes),
             **{mark: {"type": "bool", "shape": [-1]} for mark in _MARKS},
         }
         self._more = {
@@ -115,7 +131,7 @@ class VocFolder(AnnotatedPictures):
             [reduced(f"{key!r} of objects", why, many) for key, many in sorted(nested.items())]
         )
         self.schema: Schema = apply_overrides(types, options.overrides)
-        self.make_units()
+        self.units: Sequence[Unit] = picture_units(self, self.pairs)
 
     def _below(self, folder: str) -> list[str]:
         found = []
@@ -143,7 +159,7 @@ class VocFolder(AnnotatedPictures):
             path = os.path.join(_LISTS, f"{split}.txt")
             if not os.path.isfile(os.path.join(self.input.path, path)):
                 continue
-            for line in self.content(path).decode("utf-8", "backslashreplace").split("\n"):
+            for line in annotation_bytes(self, path).decode("utf-8", "backslashreplace").split("\n"):
                 stem = line.partition(" ")[0].strip()
                 if stem and found.setdefault(stem, split) != split:
                     raise SchemaError(
@@ -154,7 +170,7 @@ class VocFolder(AnnotatedPictures):
     def _objects(self, pair: PicturePair, nested: Counter[str] | None = None) -> list[_Object]:
         """What the file says of each object; what is not read of them is counted in ``nested``."""
         assert pair.annotations is not None
-        data, where = self.content(pair.annotations), f"{self.path}/{utf8_name(pair.annotations)}"
+        data, where = annotation_bytes(self, pair.annotations), f"{self.path}/{utf8_name(pair.annotations)}"
         try:
             root = _parsed(data)
         except (expat.ExpatError, ValueError, LookupError) as error:
@@ -177,7 +193,11 @@ class VocFolder(AnnotatedPictures):
             found.append(_Object(name.strip(), corners, marks, more))
         return found
 
-    def said(self, pair: PicturePair) -> dict[str, Any]:
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the pictures of a range that can be read, with what is said of them."""
+        return picture_batches(self, self.pairs, unit, self._said)
+
+    def _said(self, pair: PicturePair) -> dict[str, Any]:
         """The boxes, labels and marks of a picture's objects."""
         found = self._objects(pair)
         new = next((one.name for one in found if one.name not in self._labels), None)
@@ -195,12 +215,12 @@ class VocFolder(AnnotatedPictures):
             row[name] = [one.more.get(key) for one in found]
         stem = os.path.relpath(os.path.splitext(pair.picture)[0], _PICTURES)
         for name, masks in self._masks.items():
-            row[name] = self.content(masks[stem]) if stem in masks else None
+            row[name] = annotation_bytes(self, masks[stem]) if stem in masks else None
         return row
 
     def files(self) -> Iterator[str]:
         """Those of the pairs, and the pictures of segments."""
-        yield from super().files()
+        yield from pair_files(self, self.pairs)
         for masks in self._masks.values():
             yield from (os.path.join(self.input.path, path) for path in masks.values())
 

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .annotated_pictures import AnnotatedPictures, PicturePair, array_of
+from .annotated_pictures import (
+    PICTURE_SIZES,
+    PicturePair,
+    annotation_bytes,
+    array_of,
+    is_picture,
+    pair_files,
+    picture_batches,
+    picture_columns,
+    picture_units,
+)
 from .folder_walk import natural_order, utf8_name, walk
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .media_types import boxes_type
 from .overrides import apply_overrides
-from .source import LeftOut, Options
+from .source import LeftOut, Options, RawBatch, Source, Unit
 
 __all__ = ["YoloFolder"]
 
@@ -26,7 +37,7 @@ _NAME_LIST: Final = "classes.txt"
 _BOX_VALUES: Final = 5
 
 
-class YoloFolder(AnnotatedPictures):
+class YoloFolder(Source):
     """``images/train/1.jpg`` with ``labels/train/1.txt``, or ``train/images/1.jpg`` with ``train/labels/1.txt``.
 
     ``boxes`` are the centre, width and height as parts of the picture's, as the files say; where a line has other
@@ -36,6 +47,12 @@ class YoloFolder(AnnotatedPictures):
 
     kind: ClassVar[str] = "yolo"
     about: ClassVar[str] = "pictures with YOLO labels"
+    item: ClassVar[str] = "picture"
+    path_column: ClassVar[str | None] = "path"
+    reads: ClassVar[str] = "a folder"
+    reads_files: ClassVar[bool] = False
+    any_folder: ClassVar[bool] = True
+    picture_sizes: ClassVar[Mapping[str, tuple[str, str]]] = PICTURE_SIZES
     relative_columns: ClassVar[tuple[str, ...]] = ("boxes", "shapes")
 
     @classmethod
@@ -62,7 +79,7 @@ class YoloFolder(AnnotatedPictures):
                 self.left_out.append(LeftOut(utf8_name(path), reason))
             elif _LABELS in parts[:-1] and path.endswith(".txt"):
                 texts.add(path)
-            elif _PICTURES in parts[:-1] and self.is_picture(path):
+            elif _PICTURES in parts[:-1] and is_picture(path):
                 pictures.append(path)
             elif path not in (*_NAMES, _NAME_LIST):
                 self.left_out.append(LeftOut(utf8_name(path), "by its place it is no picture", expected=True))
@@ -91,9 +108,13 @@ class YoloFolder(AnnotatedPictures):
             if self._outlines
             else {"boxes": boxes_type("cxcywh", unit="picture")}
         )
-        types = {**self.columns_of_pictures(), **shapes, "labels": self.labels_type(self.classes)}
+        types = {
+            **picture_columns(self.pairs),
+            **shapes,
+            "labels": self.classes_type("labels", {"type": "int32", "shape": [-1]}, self.classes),
+        }
         self.schema: Schema = apply_overrides(types, options.overrides)
-        self.make_units()
+        self.units: Sequence[Unit] = picture_units(self, self.pairs)
 
     def _pair(self, path: str, texts: set[str]) -> PicturePair:
         parts = path.split("/")
@@ -110,7 +131,7 @@ class YoloFolder(AnnotatedPictures):
             if os.path.isfile(os.path.join(self.input.path, name)):
                 return self._names_of_yaml(name)
         if os.path.isfile(os.path.join(self.input.path, _NAME_LIST)):
-            lines = self.content(_NAME_LIST).decode("utf-8", "backslashreplace").split("\n")
+            lines = annotation_bytes(self, _NAME_LIST).decode("utf-8", "backslashreplace").split("\n")
             return [line.strip() for line in lines if line.strip()]
         self.notes.append(f"no {_NAMES[0]} and no {_NAME_LIST} says what the classes are called")
         return []
@@ -118,7 +139,7 @@ class YoloFolder(AnnotatedPictures):
     def _names_of_yaml(self, name: str) -> list[str]:
         yaml = needed("yaml", name, "pyyaml")
         where = f"{self.path}/{name}"
-        content = self.content(name)
+        content = annotation_bytes(self, name)
         with foreign_call("yaml", where):
             found = yaml.safe_load(content)
         names = found.get("names") if isinstance(found, dict) else None
@@ -134,7 +155,7 @@ class YoloFolder(AnnotatedPictures):
             return []
         found = []
         where = f"{self.path}/{utf8_name(pair.annotations)}"
-        for number, line in enumerate(self.content(pair.annotations).split(b"\n"), 1):
+        for number, line in enumerate(annotation_bytes(self, pair.annotations).split(b"\n"), 1):
             words = line.split()
             if not words:
                 continue
@@ -151,7 +172,15 @@ class YoloFolder(AnnotatedPictures):
             found.append((int(label), values))
         return found
 
-    def said(self, pair: PicturePair) -> dict[str, Any]:
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the pictures of a range that can be read, with what is said of them."""
+        return picture_batches(self, self.pairs, unit, self._said)
+
+    def files(self) -> Iterator[str]:
+        """The pictures, and what is said of each."""
+        return pair_files(self, self.pairs)
+
+    def _said(self, pair: PicturePair) -> dict[str, Any]:
         """The boxes or shapes, and the labels, of a picture's objects."""
         found = self._objects(pair)
         row: dict[str, Any] = {"labels": array_of(self, "labels", [label for label, _ in found])}
