@@ -6,6 +6,7 @@ import argparse
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..dataset.dataset import UniRecordDataset
 from ..errors import ColumnError
 from ..format.column import SCALAR_TYPES, Column, shown_type
 from ..format.logical import shown
+from ..format.schema import Schema
 from ..inspect.describe import ColumnDescription, Description, describe
 from ..inspect.reports import dataset_page, write_page
 from ..inspect.statistics import (
@@ -176,7 +178,7 @@ def _first_rows(path: Any, rows: int, found: Description) -> list[dict[str, Any]
         return []
     with UniRecordDataset(path) as dataset:
         try:
-            return [dataset[i] for i in range(rows)]
+            return [_shown(dataset.schema, dataset[i]) for i in range(rows)]
         except ColumnError as error:
             warn(f"unirecord: {error}")
             schema = dataset.schema
@@ -184,7 +186,12 @@ def _first_rows(path: Any, rows: int, found: Description) -> list[dict[str, Any]
             if not plain:
                 return []
             with dataset.view(columns=plain) as view:
-                return [view[i] for i in range(rows)]
+                return [_shown(schema, view[i]) for i in range(rows)]
+
+
+def _shown(schema: Schema, sample: dict[str, Any]) -> dict[str, Any]:
+    """A sample with text for the values whose logical types have one: times, decimals, classes."""
+    return {name: schema[name].shown(value) for name, value in sample.items()}
 
 
 def _is_number(samples: list[dict[str, Any]], name: str) -> bool:
@@ -430,14 +437,15 @@ def chosen_columns(parts: PartSet, chosen: Sequence[str] | None) -> list[tuple[i
 def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> Iterator[dict[str, Any]]:
     reader = SampleReader(parts, columns)
     for start in range(0, len(rows), _BATCH):
-        yield from reader.many(np.ascontiguousarray(rows[start : start + _BATCH], np.int64))
+        for sample in reader.many(np.ascontiguousarray(rows[start : start + _BATCH], np.int64)):
+            yield _shown(parts.schema, sample)
 
 
 def show_one(parts: PartSet, args: argparse.Namespace) -> None:
     """Prints one row, a line a column, texts and objects whole; negative numbers count from the end."""
     number = _number(parts, args.row)
     columns = chosen_columns(parts, args.columns)
-    sample = SampleReader(parts, columns).one(number)
+    sample = _shown(parts.schema, SampleReader(parts, columns).one(number))
     path, place = parts.locate(number)
     lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
     said = [f"row {number:,}: row {place:,} of {path}", *table([["column", "type", "value"], *lines])]
@@ -458,7 +466,9 @@ def _number(parts: PartSet, row: int) -> int:
     return number
 
 
-Figures = dict[str, tuple[int, str]]  # by its name: which of a group's totals, and mean or sum of it
+Figures = dict[
+    str, tuple[int, str, Column]
+]  # by its name: which of a group's totals, mean or sum of it, of what
 
 _GROUPS_LIMIT = 50
 _BAR = 30
@@ -469,12 +479,18 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     shown_totals = _asked_totals(args)
     of = list(dict.fromkeys(name for _, name in shown_totals))
     groups = combination_counts(parts, args.group_by, rows, of)
-    figures = {f"{kind} {name}": (of.index(name), kind) for kind, name in shown_totals}
+    schema = parts.schema
+    figures = {f"{kind} {name}": (of.index(name), kind, schema[name]) for kind, name in shown_totals}
     for name, descending in reversed(sort_keys(args.sort or [])):
         groups = _sorted(groups, args.group_by, figures, name, descending)
     offset = args.offset or 0
     limit = args.limit if args.limit is not None else None if args.csv or args.json else _GROUPS_LIMIT
-    shown = groups[offset : None if limit is None else offset + limit]
+    shown = [
+        replace(
+            group, values=tuple(schema[n].shown(v) for n, v in zip(args.group_by, group.values, strict=True))
+        )
+        for group in groups[offset : None if limit is None else offset + limit]
+    ]
     if args.csv:
         lines = (
             [*(_csv(v) for v in (*group.values, group.rows, *_figures(group, figures)))] for group in shown
@@ -485,7 +501,7 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
             {
                 "values": [cell_json(v) for v in group.values],
                 "rows": group.rows,
-                **{name: cell_json(_figure(group, *figure)) for name, figure in figures.items()},
+                **dict(zip(figures, map(cell_json, _figures(group, figures)), strict=True)),
             }
             for group in shown
         ]
@@ -504,7 +520,15 @@ def _figure(group: ValueCount, place: int, kind: str) -> Any:
 
 
 def _figures(group: ValueCount, figures: Figures) -> list[Any]:
-    return [_figure(group, *figure) for figure in figures.values()]
+    """The figures for people: of times and dates a mean alone has a meaning, of classes neither; those stay numbers."""
+    found = []
+    for place, kind, column in figures.values():
+        value = _figure(group, place, kind)
+        meaning = "" if column.meaning is None else column.meaning.name
+        averaged = kind == "mean" and meaning in ("timestamp", "date", "time")
+        known = value is not None and (averaged or meaning in ("decimal", "duration"))
+        found.append(column.shown(round(value)) if known else value)
+    return found
 
 
 def _csv(value: Any) -> Any:
@@ -520,7 +544,7 @@ def _sorted(
         place = by.index(name)
         values = [group.values[place] for group in groups]
     elif name in figures:
-        values = [_figure(group, *figures[name]) for group in groups]
+        values = [_figure(group, *figures[name][:2]) for group in groups]
     else:
         known = ", ".join([*by, *figures])
         raise UsageError(f"groups can be sorted by {known} or count, not by {name}")
@@ -550,7 +574,9 @@ def _print(groups: list[ValueCount], shown: list[ValueCount], by: list[str], fig
 
 
 def _aggregate(value: Any) -> str:
-    return "null" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+    if value is None or isinstance(value, str):
+        return "null" if value is None else value
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -559,7 +585,10 @@ _SHOWN = ("0.05", "0.5", "0.95")
 
 def show_statistics(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     """Prints the statistics of the columns over the rows (None: all)."""
-    found = [column_statistics(parts, column.name, rows) for _, column in chosen_columns(parts, args.columns)]
+    found = [
+        column_statistics(parts, column.name, rows).shown(column)
+        for _, column in chosen_columns(parts, args.columns)
+    ]
     answer(args, [cell_json(_plain(column)) for column in found], _statistics(parts, rows, found))
 
 

@@ -19,6 +19,7 @@ from ..errors import ColumnError, FormatError, SchemaError, did_you_mean
 from ..sizes import many
 from .layout import CODEC_CHUNKED, MAX_EXPANSION_BITS
 from .logical import canonical, is_of_later_version, other_logical, problem_of, shown
+from .meaning import Meaning
 
 __all__ = [
     "ARROW_KEY",
@@ -323,6 +324,15 @@ class Column:
         """Internal: the names of its classes, value i the i-th; None where its logical type says none."""
         found: list[str] | None = self._parameter("class", "names")
         return found
+
+    @cached_property
+    def meaning(self) -> Meaning | None:
+        """Internal: what its stored values stand for by its logical type; None where these are all that is known."""
+        return Meaning.of(self.logical, self.type, self.shape)
+
+    def shown(self, value: Any) -> Any:
+        """Internal: a stored value for people: times, decimals and classes as text, all others as they are."""
+        return value if value is None or self.meaning is None else self.meaning.text(value)
 
     @property
     def media_type(self) -> str | None:

@@ -185,10 +185,12 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
             if opened.live is not None:
                 _add_values_there(found, column, opened)
-                continue
-            _add_span(found, i, parts)
+            else:
+                _add_span(found, i, parts)
+                if column.is_ordered:
+                    found.distinct = _distinct(column, i, parts, of_parts)
             if column.is_ordered:
-                found.distinct = _distinct(column, i, parts, of_parts)
+                found.min, found.max = column.shown(found.min), column.shown(found.max)
     finally:
         opened.close()
     return Description(

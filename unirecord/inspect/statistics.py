@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..core import Order
 from ..core.scan import Bitmap
 from ..errors import CorruptionError, SchemaError
+from ..format.column import Column
 from ..format.schema import Schema
 from ..order.spec import OrderSpec
 from ..query.columns import PartFields, RowsAt, Strings, columns_of
@@ -432,11 +433,11 @@ class ColumnStatistics:
     nans: int = 0
     min: Any = None
     max: Any = None
-    mean: float | None = None
+    mean: Any = None
     distinct: int | None = None
     exact: bool = True
-    quantiles: dict[str, float] = field(default_factory=dict)
-    bins: list[float] = field(default_factory=list)
+    quantiles: dict[str, Any] = field(default_factory=dict)
+    bins: list[Any] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     common: list[tuple[Any, int]] = field(default_factory=list)
 
@@ -449,6 +450,22 @@ class ColumnStatistics:
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
         return asdict(self)
+
+    def shown(self, column: Column) -> ColumnStatistics:
+        """The same, values as text where the logical type has one; classes have no mean."""
+        if column.meaning is None or not column.is_ordered:
+            return self
+        of_classes = column.meaning.name == "class"
+        text = column.shown
+        return replace(
+            self,
+            min=text(self.min),
+            max=text(self.max),
+            mean=None if of_classes or self.mean is None else text(round(self.mean)),
+            quantiles={} if of_classes else {name: text(round(one)) for name, one in self.quantiles.items()},
+            bins=[text(round(edge)) for edge in self.bins],
+            common=[(text(value), count) for value, count in self.common],
+        )
 
 
 def column_statistics(
