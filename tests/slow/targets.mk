@@ -143,10 +143,13 @@ mutate: venv build $(ASAN)/built ## MUTATIONS resealed parts under the address s
 mutants: venv build ## one-line changes that the tests must see
 	$(BIN)/python tests/support/mutants.py $(MUTANTS)
 
-# The tests of who holds what, for how long, with that C core: use after free, in whatever order things are dropped.
+# The tests of who holds what, for how long, with that C core: use after free, in whatever order things are dropped. Not the
+# children of a fork beside threads at work: GCC 12's sanitizer does not take the locks of its allocator around a fork, so a
+# child in three waits for one for ever (`make test` has that case, without the sanitizer).
 asan: venv $(ASAN)/built ## who holds what, under the address sanitizer
 	cd tests && export LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONPATH=$(abspath $(ASAN)) && \
-		export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 && ../$(BIN)/python -m pytest -q core/test_lifetimes.py core/test_handle.py
+		export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 && ../$(BIN)/python -m pytest -q core/test_lifetimes.py core/test_handle.py \
+			-k "not children_inherit_iterators_in_use"
 
 # Real Ray, started here: tasks killed, run again and run twice, a training killed and gone on with. Minutes, and 150 MB.
 ray: venv build frameworks ## real Ray: tasks killed, run again and run twice
