@@ -76,12 +76,9 @@ def one_value(folder: Path) -> None:
     np.savez(folder / "a.npz", x=np.zeros((3, 2)), version=np.int64(1))
 
 
-def shards(folder: Path) -> None:
-    for i in range(3):
-        with tarfile.open(folder / f"x-{i:04}.tar", "w") as tar:
-            info = tarfile.TarInfo(f"k{i}.cls")
-            info.size = 1
-            tar.addfile(info, io.BytesIO(b"7"))
+def one_lacks_a_column(folder: Path) -> None:
+    (folder / "a.csv").write_text("a\n1\n")
+    (folder / "b.csv").write_text("a,b\n2,3\n")
 
 
 def unpaired(folder: Path) -> None:
@@ -219,13 +216,12 @@ HINTS = {
         "write a.csv out --delimiter '|' --names a,b,c {}",
         2,
     ),
-    "braces": Hint(shards, "write 'x-{0000..0002}.tar' out", r"several: ('x-\*.tar')", "write {} out", 3),
-    "several names": Hint(
-        shards,
-        "write x-0000.tar x-0001.tar x-0002.tar out",
-        "a pattern in quotes names several files",
-        "write 'x-*.tar' out",
-        3,
+    "null in one source": Hint(
+        one_lacks_a_column,
+        "write a.csv b.csv out",
+        r"(--schema b=int64\?) makes it null",
+        "write a.csv b.csv out {}",
+        2,
     ),
     "no pairs": Hint(
         unpaired, "write in out", "(--from images) takes the folders as classes", "write in out {}", 2

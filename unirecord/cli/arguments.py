@@ -132,9 +132,20 @@ class CommandParser(argparse.ArgumentParser):
         self._words = list(sys.argv[1:] if args is None else args)
         self.given.clear()
         found, unknown = super().parse_known_args(args, namespace)
+        if unknown and not any(word.startswith("-") for word in unknown):
+            unknown = self._gathered(found, unknown)
         if unknown:
             self._refuse(self._unknown(unknown))
         return found, unknown
+
+    def _gathered(self, found: argparse.Namespace, words: list[str]) -> list[str]:
+        """Take words behind options for further ones of the first of ``gathers``, and the last for the second."""
+        if (gathers := self.get_default("gathers")) is None:
+            return words
+        several, last = gathers
+        setattr(found, several, [*getattr(found, several), getattr(found, last), *words[:-1]])
+        setattr(found, last, words[-1])
+        return []
 
     def error(self, message: str) -> NoReturn:
         """Refuse the call; an option that is not known comes first, since it may be the one that is missed."""
@@ -153,9 +164,6 @@ class CommandParser(argparse.ArgumentParser):
         """What is said of words that are not known."""
         guesses = [_near(word.partition("=")[0], self._option_string_actions) for word in words]
         guess = next((guess for guess in guesses if guess), f"; {self.prog} --help lists the options")
-        too_many = self.get_default("too_many")  # what a command says of more words than it takes
-        if too_many and not any(word.startswith("-") for word in words):
-            guess = f"; {too_many}"
         return f"unknown argument{'s' if len(words) > 1 else ''} {' '.join(words)}{guess}"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -32,7 +32,7 @@ from ..convert.sources import (
     Source,
     WrongSourceError,
     open_input,
-    open_source,
+    open_sources,
     source_type,
 )
 from ..convert.sources.overrides import TypesThere, parse_overrides
@@ -135,10 +135,16 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
     unirecord write people.csv people --schema "age=int16?,name=string" --index name
     unirecord write log.jsonl log --schema types.json --max-part-bytes 2GB
     unirecord write more.csv people --append
+    unirecord write old.csv new.jsonl 'shards-{000..009}.tar' all --columns text,label
     unirecord write pictures/ sample.urec --limit 100 --columns image,label
     unirecord write log.jsonl log --codec auto
     """,
-    Argument("source", metavar="SRC", help=f"{_READS}, by a pipe too, or - for stdin"),
+    Argument(
+        "source",
+        metavar="SRC",
+        nargs="+",
+        help=f"{_READS}, by a pipe too, or - for stdin; of several, each is read as what it is",
+    ),
     TARGET.but(type=target, help="NAME.urec for one part, any other name for a directory"),
     KIND,
     SCHEMA,
@@ -220,7 +226,7 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
     STORAGE,
     *cache_refused("each row is read once; to read them again, `unirecord fetch` fills a cache"),
     *OF_SOURCES,
-    too_many="it takes one SRC and one DST: a pattern in quotes names several files, such as 'folder/*.csv'",
+    gathers=("source", "target"),
 )
 def write_command(args: argparse.Namespace) -> int:
     started = time.monotonic()
@@ -330,17 +336,18 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
         overrides = TypesThere({old.get(name, name): spec for name, spec in there.items()}, overrides)
     lines = lines_of(args)
     with survey_progress("copying", lines) as tell:
-        found = open_input(args.source, args.max_spool_bytes, tell)
+        found = [open_input(source, args.max_spool_bytes, tell) for source in args.source]
     asked = options_of_sources(args)
     with wrong_call(WrongSourceError, plain=()):
-        takes_classes = source_type(found, args.kind).takes_classes
+        takes_classes = any(source_type(one, args.kind).takes_classes for one in found)
         if args.classes_from and not takes_classes:
-            raise UsageError(f"--classes-from: there are no classes to number in {found.name}")
+            named = ", ".join(one.name for one in found)
+            raise UsageError(f"--classes-from: there are no classes to number in {named}")
         classes = _classes(args, before) if takes_classes else None
         leaves_out = args.on_error in ("skip", "report")
         options = Options(overrides, classes, max(args.workers, 1), leaves_out, wanted, **asked)
         with survey_progress("looking through", lines) as tell:
-            return open_source(found, args.kind, options, tell)
+            return open_sources(found, args.kind, options, tell)
 
 
 def _numbered(dataset: Any) -> Sequence[str] | None:
@@ -375,7 +382,7 @@ def _check_classes(source: Source, before: Any, args: argparse.Namespace) -> Non
     known = None if before is None else _numbered(before)
     if new is not None and known is not None and list(new) != list(known):
         raise UsageError(
-            f"{args.source} numbers its classes otherwise than {args.target}, to which is appended: "
+            f"{source.path} numbers its classes otherwise than {args.target}, to which is appended: "
             f"{class_difference(known, new)}"
         )
 
@@ -831,7 +838,7 @@ def check_report(args: argparse.Namespace) -> None:
     there = location.find(args.report)
     if there is not None and not (args.overwrite and there.kind == "file"):
         raise ExistsError(f"{args.report} exists already; with --overwrite the report replaces it")
-    if os.path.abspath(args.report) in {os.path.abspath(path) for path in (args.source, args.target)}:
+    if os.path.abspath(args.report) in {os.path.abspath(path) for path in (*args.source, args.target)}:
         raise UsageError(f"--report {args.report} is what is read or written; name another file")
     if not location.is_directory(os.path.dirname(os.path.abspath(args.report))):
         raise UsageError(f"--report: the folder of {args.report} does not exist; make it first")

@@ -19,7 +19,7 @@ from ..writing.target import check_free, check_id, check_part_bytes, check_path,
 from .conversion import Conversion, Standing, write_part
 from .row_choice import RowChoice, SplitChoice, check_split_target, share_id, write_shares
 from .row_order import RowOrder, in_order
-from .sources import LeftOut, Options, Source, open_input, open_source
+from .sources import LeftOut, Options, Source, open_input, open_sources
 from .sources.given import OF_TUPLES, GivenRecords, GivenTable, is_table
 from .sources.kinds import elsewhere
 from .sources.source import WantedColumns, warn_of_left_out, write_report
@@ -48,14 +48,15 @@ def source_of(
 ) -> Source:
     """Return what a path or an object gives as a source."""
     overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
-    is_path = isinstance(given, str | os.PathLike)
+    paths = _paths(given)
+    is_path = paths is not None
     if names is not None and is_table(given):
         raise TypeError(OF_TUPLES)
     if names is not None and is_path:
         options["names"] = names
     asked = Options(overrides, threads=threads, leaves_out=leaves_out, wanted=wanted, **options)
-    if is_path:
-        return open_source(open_input(os.fspath(given)), kind, asked)
+    if paths is not None:
+        return open_sources([open_input(path) for path in paths], kind, asked)
     if "codec" in asked.given():
         raise TypeError(f"there is no option codec={elsewhere('codec')}")
     if refused := [*asked.given(), *(["kind"] if kind is not None else [])]:
@@ -71,6 +72,15 @@ def source_of(
     if is_table(first):
         return GivenTable(first, asked, name, islice(given, 1, None))
     return GivenRecords(given, asked, names=names)
+
+
+def _paths(given: Any) -> list[str] | None:
+    """The path or the paths that are given, None for all else."""
+    if isinstance(given, str | os.PathLike):
+        return [os.fspath(given)]
+    if isinstance(given, list | tuple) and given and all(isinstance(one, str | os.PathLike) for one in given):
+        return [os.fspath(one) for one in given]
+    return None
 
 
 def _first(given: Any) -> tuple[Any, Any]:
@@ -126,9 +136,9 @@ def write_dataset(
     `LeftOutWarning`.
 
     Args:
-        source: the path of raw data of any kind that ``unirecord write`` reads; a pandas or polars DataFrame, a pyarrow
-            Table, a Hugging Face dataset; a map-style dataset (``len`` and ``[i]``), an iterable or a generator
-            function, of dicts or tuples.
+        source: the path of raw data of any kind that ``unirecord write`` reads, or a list of several, each read as what
+            it is; a pandas or polars DataFrame, a pyarrow Table, a Hugging Face dataset; a map-style dataset (``len``
+            and ``[i]``), an iterable or a generator function, of dicts or tuples.
         path: where the dataset is to be, as for `Writer`.
         schema: types that replace those that are found.
         names: of the values, where items are tuples; of the columns of CSV files without a header line.

@@ -10,6 +10,7 @@ from .source import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
 
 if TYPE_CHECKING:
     from .kinds import KINDS, SOURCES, open_source, source_type
+    from .several import open_sources
 
 __all__ = [
     "KINDS",
@@ -24,6 +25,7 @@ __all__ = [
     "WrongSourceError",
     "open_input",
     "open_source",
+    "open_sources",
     "source_type",
 ]
 
@@ -32,4 +34,6 @@ def __getattr__(name: str) -> Any:
     """What knows all kinds of sources, imported when it is asked for: a worker process needs one kind alone."""
     if name in ("KINDS", "SOURCES", "open_source", "source_type"):
         return getattr(import_module(".kinds", __name__), name)
+    if name == "open_sources":
+        return import_module(".several", __name__).open_sources
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

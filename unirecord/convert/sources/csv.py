@@ -422,6 +422,7 @@ class CsvTable(Source):
 
     kind: ClassVar[str] = "csv"
     about: ClassVar[str] = "CSV or TSV files"
+    values_are_text: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
     any_names: ClassVar[bool] = True
     reads: ClassVar[str] = "a file, or a folder of them"

@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 
-_BRACES: Final = re.compile(r"\{[^{}/]*(?:\.\.|,)[^{}/]*\}")  # {0000..0099}, {a,b}
+_BRACES: Final = re.compile(r"\{([^{}/]*(?:\.\.|,)[^{}/]*)\}")  # {0000..0099}, {a,b}
+_MOST_NAMES: Final = 1_000_000  # that braces stand for
 
 MAX_SPOOL_BYTES: Final = 16_000_000_000
 _PIECE: Final = 1 << 20
@@ -91,7 +92,7 @@ class InputPath:
             return self.path
         if self._members is None:
             return None
-        fixed = glob.escape(self.name).partition("[")[0]
+        fixed = re.split(r"[\[{]", glob.escape(self.name))[0]
         return os.path.dirname(fixed) or "."
 
     @property
@@ -365,8 +366,8 @@ def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress
     """Return what is at the path ``name``; a pipe, and ``-`` for standard input, are copied to a temporary file.
 
     What is compressed there is decompressed. A name with ``*``, ``?`` or ``[`` that is no file's own stands for all
-    files it matches. Raises `MissingError`, and `SchemaError` for a device or for a pipe that delivers more than
-    ``spool_bytes``.
+    files it matches, and one with braces, as ``{0000..0099}`` or ``{a,b}``, for all files that it names. Raises
+    `MissingError`, and `SchemaError` for a device or for a pipe that delivers more than ``spool_bytes``.
     """
     if name == "-":
         return _spooled("standard input", 0, spool_bytes, progress)
@@ -376,6 +377,9 @@ def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress
         matches = tuple(sorted(filter(os.path.isfile, glob.glob(name, recursive=True)), key=natural_order))
         if matches:
             return InputPath(name, matches[0], None, spool_bytes, matches)
+        if _BRACES.search(name):
+            files = tuple(_files_named(name))
+            return InputPath(name, files[0], None, spool_bytes, files)
         found = InputPath(name, name)
         if _PYTHON.fullmatch(name) or found.is_elsewhere:  # what a program gives, which lies nowhere; a store
             return found
@@ -391,6 +395,45 @@ def open_input(name: str, spool_bytes: int = MAX_SPOOL_BYTES, progress: Progress
         os.close(fd)
 
 
+def _files_named(name: str) -> Iterator[str]:
+    """Yield the files that a name with braces stands for, in its order; `MissingError` for one that is not there."""
+    numbers = 1
+    for braces in _BRACES.findall(name):
+        numbers *= len(_words(braces))
+        if numbers > _MOST_NAMES:
+            raise SchemaError(
+                f"{name} names more than {_MOST_NAMES:,} files; a pattern with a star names any number"
+            )
+    for file in _expanded(name):
+        if not os.path.isfile(file):
+            raise MissingError(f"{file} does not exist, which {name} names")
+        yield file
+
+
+def _expanded(name: str) -> Iterator[str]:
+    braces = _BRACES.search(name)
+    if braces is None:
+        yield name
+        return
+    for word in _words(braces[1]):
+        for rest in _expanded(name[braces.end() :]):
+            yield f"{name[: braces.start()]}{word}{rest}"
+
+
+def _words(braces: str) -> Sequence[str]:
+    """What braces stand for: the words between commas, or the numbers between two, as wide as they are written."""
+    first, dots, last = braces.partition("..")
+    if not dots:
+        return braces.split(",")
+    if not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit()):
+        raise SchemaError(f"{{{braces}}} is no range of numbers such as {{0000..0099}}")
+    start, stop, width = int(first), int(last), len(first) if first.startswith("0") else 0
+    if abs(stop - start) >= _MOST_NAMES:
+        raise SchemaError(f"{{{braces}}} stands for more than {_MOST_NAMES:,} files")
+    numbers = range(start, stop + 1) if start <= stop else range(start, stop - 1, -1)
+    return [f"{number:0{width}d}" for number in numbers]
+
+
 def _explain_missing(name: str) -> str:
     if not name:
         return "the source is an empty path; name a file or a folder, or - for standard input"
@@ -400,13 +443,6 @@ def _explain_missing(name: str) -> str:
         return f"{name} does not exist; the shell replaces ~ only when it is not quoted"
     if glob.has_magic(name):
         return f"{name}: no file matches"
-    if (pattern := _BRACES.sub("*", name)) != name:
-        way = (
-            f"a pattern in quotes names several: {pattern!r}"
-            if glob.glob(pattern)
-            else "no file is called so"
-        )
-        return f"{name} does not exist: braces are expanded by a shell, where they are in no quotes; {way}"
     return f"{name} does not exist"
 
 

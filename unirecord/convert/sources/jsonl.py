@@ -243,6 +243,7 @@ class JsonLines(Source):
 
     kind: ClassVar[str] = "jsonl"
     about: ClassVar[str] = "JSON Lines files"
+    values_are_text: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
     any_names: ClassVar[bool] = True
     reads: ClassVar[str] = "a file, or a folder of them"

@@ -509,6 +509,7 @@ class Source(ABC):
     also_named: ClassVar[tuple[str, ...]] = ()  # other endings, or whole names, that tell such a folder
     options: ClassVar[tuple[AskedOption, ...]] = ()
     takes_classes: ClassVar[bool] = False
+    values_are_text: ClassVar[bool] = False  # so that a column of any type can be asked for as strings
     picture_sizes: ClassVar[
         Mapping[str, tuple[str, str]]
     ] = {}  # where the width and height of a column's pictures are
