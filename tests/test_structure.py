@@ -21,7 +21,7 @@ PACKAGE = ROOT / "unirecord"
 LAYERS = re.findall(
     r"\w+",
     """
-__init__ __main__ torch tf jax grain hf keras lightning mindspore ray images
+__init__ __main__ torch tf jax grain hf keras lightning mindspore ray arrow polars images
 cli
 frameworks
 inspect convert examples
@@ -53,7 +53,7 @@ HOLDS_SHARED_MEMORY = ("dataset/position.py", "frameworks/torch_collate.py", "pi
 BUILD_SCRIPT = PACKAGE / "_build.py"
 
 # How many files the package has at most. A new concept may raise it; a slice of one that is there does not.
-MOST_FILES = 276
+MOST_FILES = 280
 
 # Files that one neighbour alone imports, and why each is a concept of its own all the same. Sources, sinks and kinds of
 # storage are known to their registries alone.
@@ -328,6 +328,8 @@ def test_only_the_core_room_loads_the_c_module() -> None:
 IMPORTED_BY = {
     "unirecord/frameworks/hf_builder.py": {"datasets"},
     "unirecord/frameworks/hf.py": {"datasets"},
+    "unirecord/frameworks/polars.py": {"polars", "pyarrow"},
+    "unirecord/frameworks/arrow.py": {"pyarrow"},
 }
 
 

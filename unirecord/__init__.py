@@ -249,6 +249,8 @@ _MODULES = (
     "lightning",
     "mindspore",
     "ray",
+    "arrow",
+    "polars",
     "images",
     "examples",
 )

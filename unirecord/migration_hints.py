@@ -79,7 +79,7 @@ OF_DATASETS: Final[Mapping[str, str]] = {
     "imgs": "ds.scalars(['path', 'label']) are the paths and labels of all rows",
     "samples": "ds[i] is a sample; ds.scalars(['path', 'label']) are the paths and labels of all rows",
     "to_table": "ds.to_arrow() is an Arrow table",
-    "to_polars": "polars.from_arrow(ds.to_arrow()) is a polars DataFrame",
+    "to_polars": "polars.DataFrame(ds) is a polars DataFrame, and unirecord.polars.scan(ds) a LazyFrame",
     "scanner": "ds.to_batches(columns) of a ds.view(where=…) gives Arrow record batches",
     "to_dict": "ds.to_arrow().to_pydict() is a dict of lists",
     "to_list": "list(ds) is a list of dicts",

@@ -245,8 +245,12 @@ def test_a_table_has_the_scalars_of_the_shard_in_its_order(path: Path) -> None:
     assert table.features["label"].names == NAMES
     assert table["n"][:] == ds.order.row_ids().tolist()
     assert table["name"][:] == [record(n)["name"] for n in ds.order.row_ids()]
-    with pytest.raises(ValueError, match="scalar"):
-        unirecord.hf.table(ds.view(columns=["image"]))
+    chosen = unirecord.hf.table(ds.view(columns=["image", "n"]))
+    assert chosen["n"][:] == ds.order.row_ids().tolist()
+    assert chosen.features["image"] == datasets.Image()
+    assert [
+        one and one["bytes"] for one in chosen.cast_column("image", datasets.Image(decode=False))["image"]
+    ] == [record(n)["image"] for n in ds.order.row_ids()]
     ds.exclude([3], fill=True)
     with pytest.raises(ValueError, match="excluded here, and a table would have them"):
         unirecord.hf.table(ds)

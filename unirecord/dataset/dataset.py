@@ -50,7 +50,15 @@ from .receipts import receipts_of
 from .row_numbers import in_own_order, named_rows
 from .samples import Samples
 from .split import split_by_hash
-from .tables import rows_of_a_batch, to_arrow, to_batches
+from .tables import (
+    rows_of_a_batch,
+    scalar_batches,
+    schema_capsule,
+    shared_columns,
+    stream_capsule,
+    to_arrow,
+    to_batches,
+)
 
 if TYPE_CHECKING:
     from typing import Self
@@ -849,20 +857,24 @@ class UniRecordDataset(Generic[Given]):
         return names
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> pyarrow.Table:
-        """All selected rows as a ``pyarrow.Table``, before sharding and shuffling: the scalar columns, or those named.
+        """All selected rows as a ``pyarrow.Table``, before sharding and shuffling.
 
         Scalar columns come from the index alone; DuckDB and Polars query the table as it is. With blob columns among
         ``columns`` it takes the memory of all their values: ``to_batches`` does not.
 
         Args:
-            columns: names of the columns; by default the scalar ones of the dataset's columns.
+            columns: names of the columns; by default those that the dataset was opened with (``columns=``), and where
+                none were named the scalar ones.
 
         Values are as they are stored: a transform is not called. ValueError where rows have been left out by
         ``exclude``, which a table would have again.
         """
         self._check_rows_are_samples("to_arrow")
         self.read_cursor.refuse_exclusions("a table")
-        plan, names = self.read_cursor.plan, self._column_names(columns)
+        plan = self.read_cursor.plan
+        if columns is None and plan.data.are_chosen:
+            columns = self.column_names
+        names = self._column_names(columns)
         if any(plan.data.snapshot.schema[name].is_blob for name in names):
             return self.to_batches(names).read_all()
         return to_arrow(plan.data.parts, plan.order.selection, names)
@@ -887,11 +899,40 @@ class UniRecordDataset(Generic[Given]):
         """
         self._check_rows_are_samples("to_batches")
         self.read_cursor.refuse_exclusions("a table")
-        names = UNCHANGED if columns is None else self._column_names(columns)
+        names = list(self.column_names) if columns is None else self._column_names(columns)
         rows: Any = self.view(columns=names, shuffle=False, shard_id=0, num_shards=1, transform=None)
-        size = rows_of_a_batch(batch_size, rows.read_cursor.plan.row_bytes)
+        plan = rows.read_cursor.plan
+        found = [plan.data.snapshot.schema[name] for name in names]
+        size = rows_of_a_batch(batch_size, plan.row_bytes)
         # a wrong size is refused here, and not at the first batch
-        return to_batches([rows.schema[name] for name in rows.column_names], rows.batches(size))
+        batches: list[Any] = [rows.batches(size)]
+        shared = shared_columns(found, plan.data.parts, plan.order.selection)
+        if shared and self._on_corrupt == "raise":
+            batches = [scalar_batches(plan.data.parts, shared, plan.order.selection, size)]
+            if len(shared) < len(names):
+                rest = [name for name in names if name not in shared]
+                batches.append(rows.view(columns=rest).batches(size))
+        return to_batches(found, *batches)
+
+    def __arrow_c_schema__(self) -> object:
+        """The Arrow types of the dataset's columns, as a PyCapsule: those of `to_batches`."""
+        return schema_capsule([column for _, column in self.read_cursor.plan.columns])
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows of `to_batches` as a PyCapsule, for ``pyarrow.table(ds)``, ``polars.DataFrame(ds)`` and DuckDB.
+
+        Batches are read as the consumer asks for them, and each call begins anew (docs/exporting.md).
+
+        Args:
+            requested_schema: the capsule of a schema, whose types are given where values have a way to them.
+
+        Raises:
+            SchemaError: the requested schema has other columns.
+            ClosedError: the dataset has been closed.
+            MissingError: pyarrow is not installed.
+        """
+        self.read_cursor.plan.data.parts.check_open()
+        return stream_capsule(self.to_batches(), requested_schema)
 
     # ---- epochs and state --------------------------------------------------------------------------------
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from _thread import interrupt_main
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from threading import Timer
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CorruptionError
+from ..errors import CorruptionError, MissingError, SchemaError
 from ..format.column import ARROW_KEY, Column
 from ..format.values.objects import base64_text, object_text
 from ..loading.batch import RaggedArray, valid_rows
@@ -20,7 +24,17 @@ from ..snapshot.part_set import PartSet
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["arrow_array", "arrow_schema", "rows_of_a_batch", "to_arrow", "to_batches"]
+__all__ = [
+    "arrow_array",
+    "arrow_schema",
+    "rows_of_a_batch",
+    "scalar_batches",
+    "schema_capsule",
+    "shared_columns",
+    "stream_capsule",
+    "to_arrow",
+    "to_batches",
+]
 
 
 # Columns of a batch as Arrow arrays: their types, nulls, and arrays as lists, one level for each dimension.
@@ -177,6 +191,7 @@ _BATCH_ROWS = 1 << 16
 
 def to_arrow(parts: PartSet, selection: Selection, names: Sequence[str]) -> pyarrow.Table:
     """The columns as a table; arrays are shared with the mapped index, strings and bools are copied."""
+    check_pyarrow("A table")
     import pyarrow
 
     arrays = {}
@@ -197,15 +212,113 @@ def rows_of_a_batch(batch_size: int | None, row_bytes: float) -> int:
     return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / max(row_bytes, 1.0))))
 
 
-def to_batches(columns: Sequence[Column], batches: Iterable[dict[str, Any]]) -> pyarrow.RecordBatchReader:
-    """Batches of a dataset's columns as record batches; docs/query.md has the Arrow type of each column."""
+def shared_columns(columns: Sequence[Column], parts: PartSet, selection: Selection) -> list[str]:
+    """Which of these columns are taken from the index as they lie: those of fixed width, of rows that are a run."""
+    if not selection.is_range or selection.step != 1 or parts.is_fetched:
+        return []
+    return [column.name for column in columns if not column.is_blob and not column.is_string]
+
+
+def scalar_batches(
+    parts: PartSet, names: Sequence[str], selection: Selection, size: int
+) -> Iterator[dict[str, Any]]:
+    """Scalar columns of so many rows at a time, from the index alone."""
+    for first in range(0, len(selection), size):
+        yield scalar_arrays(parts, names, selection.slice(slice(first, first + size)))
+
+
+def to_batches(columns: Sequence[Column], *batches: Iterable[dict[str, Any]]) -> pyarrow.RecordBatchReader:
+    """Batches of the same rows, side by side, as record batches; docs/exporting.md has the types."""
+    check_pyarrow("Record batches")
     import pyarrow
 
     schema = arrow_schema(columns)
 
     def record_batches() -> Iterator[pyarrow.RecordBatch]:
-        for batch in batches:
+        for beside in zip(*batches, strict=True):
+            batch = {name: values for one in beside for name, values in one.items()}
             arrays = [arrow_array(column, batch[column.name]) for column in columns]
             yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
     return pyarrow.RecordBatchReader.from_batches(schema, record_batches())
+
+
+# What other libraries ask of whatever gives Arrow's columns: PyCapsules (Arrow's C data interface).
+
+
+_UNTIL_RAISED: Final = 0.1  # seconds
+
+
+def schema_capsule(columns: Sequence[Column]) -> object:
+    """The types of columns, as ``__arrow_c_schema__`` gives them."""
+    check_pyarrow("The Arrow schema of a dataset")
+    return arrow_schema(columns).__arrow_c_schema__()
+
+
+def stream_capsule(reader: pyarrow.RecordBatchReader, requested_schema: object | None) -> object:
+    """What a reader gives, as ``__arrow_c_stream__`` gives it: read as it is asked for.
+
+    ``requested_schema``: the capsule of a schema of the same names; types that values have no way to stay ours.
+    SchemaError for other names.
+    """
+    import pyarrow
+
+    schema = reader.schema
+    if requested_schema is not None:
+        schema = _as_requested(schema, pyarrow.Schema._import_from_c_capsule(requested_schema))
+
+    def record_batches() -> Iterator[pyarrow.RecordBatch]:
+        try:
+            for batch in reader:
+                yield batch if schema is reader.schema else _cast(batch, schema)
+        except KeyboardInterrupt:
+            # Of an error the interface hands on the text alone, so Ctrl-C would be another library's error, and be
+            # lost. It comes again once that has been raised; while it is put into words, an interrupt is lost as well.
+            again = Timer(_UNTIL_RAISED, interrupt_main)
+            again.daemon = True
+            again.start()
+            raise KeyboardInterrupt("reading was interrupted") from None
+
+    return pyarrow.RecordBatchReader.from_batches(schema, record_batches()).__arrow_c_stream__()
+
+
+def _as_requested(schema: pyarrow.Schema, requested: pyarrow.Schema) -> pyarrow.Schema:
+    import pyarrow
+
+    if requested.names != schema.names:
+        raise SchemaError(
+            f"the columns are {schema.names}, and the requested schema names {requested.names}: a request chooses "
+            "types, and columns are chosen by ds.view(columns=[…])"
+        )
+
+    def nearest(own: pyarrow.Field, asked: pyarrow.Field) -> pyarrow.Field:
+        with suppress(pyarrow.ArrowException):
+            return own.with_type(pyarrow.nulls(0, own.type).cast(asked.type).type)
+        return own
+
+    fields = [nearest(own, asked) for own, asked in zip(schema, requested, strict=True)]
+    return pyarrow.schema(fields, schema.metadata)
+
+
+def _cast(batch: pyarrow.RecordBatch, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    import pyarrow
+
+    arrays = []
+    for field, array in zip(schema, batch.columns, strict=True):
+        try:
+            arrays.append(array.cast(field.type))
+        except pyarrow.ArrowInvalid as error:
+            raise SchemaError(
+                f"column {field.name!r} was requested as {field.type}, and a value does not fit ({error})"
+            ) from None
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def check_pyarrow(what: str) -> None:
+    """MissingError, which says what to install, where pyarrow cannot be imported."""
+    try:
+        import_module("pyarrow")
+    except ImportError as error:
+        raise MissingError(
+            f"{what} needs pyarrow, which cannot be imported ({error}): pip install 'unirecord[arrow]'"
+        ) from None

@@ -327,9 +327,10 @@ def dataset(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.Ite
 
 
 def table(ds: UniRecordDataset) -> datasets.Dataset:
-    """The scalar columns of a dataset's shard as an Arrow-backed ``datasets.Dataset``, in the order of its epoch.
+    """The columns of a dataset's shard as an Arrow-backed ``datasets.Dataset``, in the order of its epoch.
 
-    They come from the index alone. Raises ValueError for a dataset with a transform or without scalar columns.
+    They are those that the dataset was opened with (``columns=``), and where none were named the scalar ones, which
+    come from the index alone. Raises ValueError for a dataset with a transform or without such columns.
     """
     import datasets
     import pyarrow
@@ -340,10 +341,15 @@ def table(ds: UniRecordDataset) -> datasets.Dataset:
             "the dataset has a transform, which a table would not call: use "
             "unirecord.hf.table(ds.view(transform=None))"
         )
-    columns = [ds.schema[name] for name in ds.column_names if not ds.schema[name].is_blob]
+    chosen = ds.read_cursor.plan.data.are_chosen
+    columns = [ds.schema[name] for name in ds.column_names if chosen or not ds.schema[name].is_blob]
     if not columns:
-        raise ValueError("a table holds scalar columns, and there are none among those of the dataset")
+        raise ValueError(
+            "a table holds scalar columns, and there are none: name columns of the dataset by columns="
+        )
     ds.read_cursor.refuse_exclusions("a table")
+    if any(column.is_blob for column in columns):
+        return datasets.Dataset(pyarrow.concat_tables(dataset(ds, 1).with_format("arrow").iter(_TABLE_ROWS)))
     values = ds.scalars([column.name for column in columns], order="samples")
     features = features_of(columns)
     schema = features.arrow_schema

@@ -121,6 +121,11 @@ class OpenedData:
         cut = sum(column.fixed_bytes for column in shown if column.name in crops)
         return self.parts.mean_row_bytes(whole) + cut
 
+    @property
+    def are_chosen(self) -> bool:
+        """Whether the columns are those that somebody has named, and not all there are."""
+        return self._names is not None
+
     def with_columns(self, columns: Sequence[str] | None) -> OpenedData:
         """The same parts with other columns; nothing is opened again."""
         return OpenedData(self.path, self.parts, columns, self.where_from)

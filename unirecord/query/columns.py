@@ -133,8 +133,8 @@ class Vector:
         assert not isinstance(self.array, CodedArray)
         return self.array
 
-    def _every(self) -> Array:
-        return self.array if isinstance(self.array, np.ndarray) else self.array.span(0, len(self.array))
+    def _between(self, start: int, stop: int) -> Array:
+        return self.array[start:stop] if isinstance(self.array, np.ndarray) else self.array.span(start, stop)
 
     def check(self, start: int, stop: int) -> None:
         """Checks elements [start, stop), those not checked before."""
@@ -155,7 +155,7 @@ class Vector:
     def span(self, start: int, stop: int) -> Array:
         """Elements [start, stop)."""
         self.check(start, stop)
-        return self.array[start:stop] if isinstance(self.array, np.ndarray) else self.array.span(start, stop)
+        return self._between(start, stop)
 
     def one(self, place: int) -> Any:
         """One element, as Python's own."""
@@ -167,17 +167,19 @@ class Vector:
         if not self._sound:
             self.sweep()
             self._sound = True
-        return self._every()
+        return self._between(0, len(self.array))
 
-    def sweep(self) -> None:
-        """Checks all elements, also when they have been before, as the file may have been cut."""
-        if self._check is not None and len(self.array):
-            self._check(0, len(self.array))
+    def sweep(self, start: int = 0, stop: int | None = None) -> None:
+        """Checks elements [start, stop), or all, also when they have been before, as the file may have been cut."""
+        stop = len(self.array) if stop is None else stop
+        if self._check is not None and start < stop:
+            self._check(start, stop)
 
-    def checked(self) -> Array:
-        """All elements, to be handed out, swept."""
-        self.sweep()
-        return self._every()
+    def checked(self, start: int = 0, stop: int | None = None) -> Array:
+        """Elements [start, stop), or all, to be handed out, swept."""
+        stop = len(self.array) if stop is None else stop
+        self.sweep(start, stop)
+        return self._between(start, stop)
 
     def at(self, places: npt.NDArray[np.integer[Any]]) -> Array:
         """The elements at these places."""
@@ -276,24 +278,31 @@ class FlatColumns(Protocol):
 # All values of a scalar column of one part, as arrays.
 
 
-def all_values(columns: FlatColumns, column: int) -> Array:
-    """The values [rows] of a column of fixed width, zero where null, read-only: a view where they lie so, or a copy."""
+def all_values(columns: FlatColumns, column: int, start: int = 0, stop: int | None = None) -> Array:
+    """The values of rows [start, stop), or all, of a column of fixed width, zero where null.
+
+    Read-only: a view where they lie so, or a copy.
+    """
     vector = columns.values(column)
-    values = vector.checked()
+    values = vector.checked(start, stop)
     if not isinstance(vector.array, np.ndarray):
-        valid = all_valid(columns, column)
+        valid = all_valid(columns, column, start, stop)
         if valid is not None:
             values[~valid] = 0
         values.flags.writeable = False
     return values
 
 
-def all_valid(columns: FlatColumns, column: int) -> NDArray[np.bool_] | None:
-    """Which rows have a value, or None when the column is not nullable."""
+def all_valid(
+    columns: FlatColumns, column: int, start: int = 0, stop: int | None = None
+) -> NDArray[np.bool_] | None:
+    """Which rows [start, stop), or of all, have a value, or None when the column is not nullable."""
     bits = columns.validity(column)
     if bits is None:
         return None
-    return np.unpackbits(bits.checked(), count=columns.rows, bitorder="little").view(np.bool_)
+    stop = columns.rows if stop is None else stop
+    found = np.unpackbits(bits.checked(start // 8, (stop + 7) // 8), bitorder="little")
+    return found[start % 8 :][: stop - start].view(np.bool_)
 
 
 def all_strings(columns: FlatColumns, column: int, name: str) -> NDArray[np.object_]:
@@ -600,9 +609,7 @@ def _scalar(parts: PartSet, name: str) -> int:
 def _column(parts: PartSet, ordinal: int, selection: Selection) -> Any:
     column = parts.schema.columns[ordinal]
     if len(parts) == 1:
-        values, valid = _of_part(columns_of(parts)[0], ordinal, column)
-        where = _index(selection)
-        values, valid = values[where], None if valid is None else valid[where]
+        values, valid = _of_part(columns_of(parts)[0], ordinal, column, _index(selection))
     else:
         values, valid = _gathered(parts, ordinal, column, selection)
     if column.is_string or valid is None:
@@ -611,11 +618,15 @@ def _column(parts: PartSet, ordinal: int, selection: Selection) -> Any:
 
 
 def _of_part(
-    part: FlatColumns, ordinal: int, column: Column
+    part: FlatColumns, ordinal: int, column: Column, rows: slice | NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
     if column.is_string:
-        return all_strings(part, ordinal, column.name), None
-    return all_values(part, ordinal), all_valid(part, ordinal)
+        return all_strings(part, ordinal, column.name)[rows], None
+    if isinstance(rows, slice) and rows.step in (None, 1):  # no other rows are looked at
+        start, stop, _ = rows.indices(part.rows)
+        return all_values(part, ordinal, start, stop), all_valid(part, ordinal, start, stop)
+    values, valid = all_values(part, ordinal), all_valid(part, ordinal)
+    return values[rows], None if valid is None else valid[rows]
 
 
 def _index(selection: Selection) -> slice | NDArray[np.int64]:
@@ -637,10 +648,9 @@ def _gathered(
     values = np.empty(len(selection), dtype)
     valid = np.empty(len(selection), np.bool_) if column.nullable and not column.is_string else None
     for number, at, rows in _shares_of_parts(parts, selection):
-        found, has_value = _of_part(columns_of(parts)[number], ordinal, column)
-        values[at] = found[rows]
+        values[at], has_value = _of_part(columns_of(parts)[number], ordinal, column, rows)
         if valid is not None and has_value is not None:
-            valid[at] = has_value[rows]
+            valid[at] = has_value
     return values, valid
 
 
@@ -650,7 +660,10 @@ def _shares_of_parts(
     """For each part with selected rows: its number, places in the selection, and rows in the part."""
     starts = parts.starts
     if selection.is_range and selection.step == 1:
-        for number in range(len(parts)):
+        low, high = np.searchsorted(
+            starts, [selection.start, selection.start + selection.length], side="right"
+        )
+        for number in range(max(int(low) - 1, 0), min(int(high), len(parts))):
             first = max(int(starts[number]), selection.start)
             stop = min(int(starts[number + 1]), selection.start + selection.length)
             if first < stop:

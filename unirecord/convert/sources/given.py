@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from ...dataset.dataset import UniRecordDataset
 from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...format.values.tensors import array_of, is_torch_tensor, memory_of
@@ -240,7 +241,12 @@ def _is_arrow(given: Any) -> bool:
 
 
 def _gives_arrow(given: Any) -> bool:
-    """Whether it gives Arrow's columns by the interface of its PyCapsules, whole: a query of DuckDB, say."""
+    """Whether it gives Arrow's columns by the interface of its PyCapsules, whole: a query of DuckDB, say.
+
+    A dataset gives its samples, transformed and in their order.
+    """
+    if isinstance(given, UniRecordDataset):
+        return False
     return hasattr(given, "__arrow_c_stream__") and not hasattr(given, "read_next_batch")
 
 
