@@ -67,10 +67,10 @@ def test_pictures_become_a_dataset(here: Path, capsys: pytest.CaptureFixture[str
 def test_fields_that_get_other_names_are_listed_once(
     more: list[str], here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "odd.csv").write_text("first name,id\nx,1\ny,2\n")
+    (here / "odd.csv").write_text("first\x01name,id\nx,1\ny,2\n")
     assert main(["write", "odd.csv", "odd", *more]) == 0
     out = capsys.readouterr().out
-    assert out.count("field 'first name': is called 'first_name'") == 1
+    assert out.count(r"field 'first\x01name': is called 'first_name'") == 1
     assert "left out, or not as in the source:\n  field" in out
 
 

@@ -208,7 +208,7 @@ def test_hdf5_datasets_are_columns(tmp_path: Path) -> None:
     source = open_source(str(tmp_path / "x.h5"))
     assert "dataset 'version': a single value, left out" in said_of_left_out(source.left_out)
     assert rows_at(tmp_path / "x.h5") == [
-        {"group_score": np.linspace(0, 1, 4, dtype=np.float32)[i].item(), "images": images[i].tolist(),
+        {"group/score": np.linspace(0, 1, 4, dtype=np.float32)[i].item(), "images": images[i].tolist(),
          "name": ["a", "é", "", "d"][i], "tokens": list(range(i))}
         for i in range(4)
     ]  # fmt: skip

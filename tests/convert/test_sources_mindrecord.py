@@ -81,7 +81,7 @@ def test_arrays_of_edge_values_and_empty_bytes_are_exact() -> None:
         assert row["tokens"] == EDGES[: i % 15]
         assert row["more"] == (b"" if i % 3 == 0 else f"caption {i}".encode())
         assert hashlib.sha256(row["data"]).hexdigest() == DIGITS[i][3]
-        assert row["pixels"] == pictures[i]["pixels_npy"]
+        assert row["pixels"] == pictures[i]["pixels.npy"]
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1"])

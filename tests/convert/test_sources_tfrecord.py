@@ -62,9 +62,9 @@ def test_every_value_equals_that_of_tensorflow() -> None:
     assert len(rows) == len(wanted) == 300
     for row, message in zip(rows, wanted, strict=True):
         said = message.features.feature
-        assert row["image_encoded"] == said["image/encoded"].bytes_list.value[0]
-        assert row["image_filename"].encode() == said["image/filename"].bytes_list.value[0]
-        assert row["image_class_label"] == said["image/class/label"].int64_list.value[0]
+        assert row["image/encoded"] == said["image/encoded"].bytes_list.value[0]
+        assert row["image/filename"].encode() == said["image/filename"].bytes_list.value[0]
+        assert row["image/class/label"] == said["image/class/label"].int64_list.value[0]
         assert row["pixels"] == list(said["pixels"].float_list.value)
         assert row["neg"] == list(said["neg"].int64_list.value)
         caption = list(said["caption"].bytes_list.value)

@@ -41,7 +41,7 @@ def test_every_value_equals_that_of_tarfile() -> None:
     assert source.kind == "webdataset"
     array = {"type": "float32", "shape": [8, 8]}
     assert source.schema.to_spec() == {
-        "key": "string", "cls": "int64", "json": "object", "pixels_npy": array,
+        "key": "string", "cls": "int64", "json": "object", "pixels.npy": array,
         "png": {"type": "bytes", "logical": {"type": "media", "media": "image/png"}},
     }  # fmt: skip
     rows = rows_at(FOLDER)
@@ -58,7 +58,7 @@ def test_every_value_equals_that_of_tarfile() -> None:
         assert row["png"] == files["png"]
         assert row["cls"] == int(files["cls"])
         assert row["json"] == json.loads(files["json"])
-        assert row["pixels_npy"] == np.load(io.BytesIO(files["pixels.npy"])).tolist()
+        assert row["pixels.npy"] == np.load(io.BytesIO(files["pixels.npy"])).tolist()
 
 
 @pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
@@ -80,7 +80,7 @@ def test_long_names_and_other_members(tmp_path: Path, format: int) -> None:
             tar.addfile(info, io.BytesIO(b"abc"))
     source = open_source(str(path))
     assert [one.name for one in source.left_out if one.rows] == [f"{path}/plain"]
-    assert rows_at(path) == [{"key": key, "txt": "abc", "seg_png": b"abc"} for key in (long, "2")]
+    assert rows_at(path) == [{"key": key, "txt": "abc", "seg.png": b"abc"} for key in (long, "2")]
 
 
 def test_kinds_of_files(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_media_type_of_files_is_that_of_their_endings(tmp_path: Path) -> Non
     schema = open_source(str(archive(tmp_path / "x.tar", files))).schema
     said = {column.name: column.media_type for column in schema}
     assert said == {
-        "key": None, "jpg": "image/jpeg", "left_png": "image/png", "mp3": "audio/mpeg", "pyd": None
+        "key": None, "jpg": "image/jpeg", "left.png": "image/png", "mp3": "audio/mpeg", "pyd": None
     }  # fmt: skip
     assert (schema["jpg"].nullable, schema["mp3"].nullable) == (False, True)
 

@@ -148,9 +148,11 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "csv: rounded numbers": texts(".csv", "keep,bad\n0,9007199254740993\n1,0.5\n2,1\n"),
     "csv: two fields of one name": texts(".csv", "keep,bad,bad\n0,1,1\n1,1,1\n2,1,1\n"),
     "csv: files with other columns": texts(".csv", "keep,bad\n0,1\n1,2\n", "more,keep\nx,2\n"),
-    "jsonl: two fields of one name": texts(".jsonl", "".join(f'{{"keep":{i},"b d":1,"b-d":1}}\n' for i in range(3))),
+    "jsonl: two fields of one name": texts(
+        ".jsonl", "".join(f'{{"keep":{i},"b\\u0001d":1,"b_d":1}}\n' for i in range(3))
+    ),
     "parquet: a time that is too far": parquet(pa.table({"keep": KEEP, "bad": FAR})),
-    "parquet: two fields of one name": parquet(pa.table([KEEP, KEEP, KEEP], names=["keep", "b d", "b-d"])),
+    "parquet: two fields of one name": parquet(pa.table([KEEP, KEEP, KEEP], names=["keep", "b\x01d", "b_d"])),
     "parquet: files with other types": parquet(
         pa.table({"keep": KEEP[:2], "bad": KEEP[:2]}), pa.table({"bad": ["x"], "keep": KEEP[2:]})
     ),
@@ -185,12 +187,12 @@ def test_columns_that_nobody_asked_for_refuse_no_conversion(
     monkeypatch.setattr(webdataset, "_SAMPLE_ROWS", 2)
     (tmp_path / "in").mkdir()
     source, out = SOURCES[case](tmp_path / "in"), tmp_path / "out.urec"
-    keep = "keep_cls" if case.startswith("webdataset") else "keep"
+    keep = "keep.cls" if case.startswith("webdataset") else "keep"
     with pytest.raises(SchemaError):
         unirecord.write_dataset(source, out)
     assert unirecord.write_dataset(source, out, columns=[keep], rename={keep: "kept"}) == 3
     assert [row["kept"] for row in UniRecordDataset(out)] == [0, 1, 2]
-    assert unirecord.write_dataset(source, out, columns=[keep], where=f"{keep} > 0", overwrite=True) == 2
+    assert unirecord.write_dataset(source, out, columns=[keep], where=f"`{keep}` > 0", overwrite=True) == 2
 
 
 @pytest.mark.parametrize("case", [case for case in SOURCES if "one name" not in case and "other" not in case])

@@ -255,7 +255,7 @@ def zarr(folder: Path) -> None:
         group.create_array("inner/grid", data=np.stack([row["grid"] for row in rows]), chunks=(4, 2, 2))
         group.create_array("name", data=np.array([row["text"] for row in rows], "U12"), chunks=(12,))
         group.create_array("once", data=np.array(3.5))
-    names = {"id": "id", "inner_grid": "grid", "name": "text"}
+    names = {"id": "id", "inner/grid": "grid", "name": "text"}
     expect(folder, [{name: row[key] for name, key in names.items()} for row in rows])
 
 

@@ -425,7 +425,11 @@ class RowChoice:
             return None
         split = () if self.split is None else (self.split.by, self.split.stratify)
         names = frozenset((*self.columns, *self.rename, *(self.picture_columns or ()), *filter(None, split)))
-        return WantedColumns(names, frozenset(re.findall(r"\w+", self.where or "")))
+        words = (
+            word or quoted.replace("``", "`")
+            for quoted, word in re.findall(r"`((?:[^`]|``)+)`|(\w+)", self.where or "")
+        )
+        return WantedColumns(names, frozenset(words))
 
     def of(self, source: Source) -> Source:
         """The source with what is chosen of it; where rows have to be counted first, they are read for that.

@@ -30,6 +30,7 @@ __all__ = [
     "pack_annotations",
     "unpack_annotations",
     "with_meaning_of",
+    "name_problem",
 ]
 
 
@@ -556,7 +557,7 @@ _TIMES: Final = ("datetime", "timedelta", "timestamp", "date")
 
 
 def parse_column(name: object, spec: object) -> Column:
-    problem = _name_problem(name)
+    problem = name_problem(name)
     if problem is not None or not isinstance(name, str):
         raise SchemaError(f"column name {name!r} is not allowed: {problem}")
     if isinstance(spec, Column):  # as it is stored elsewhere: a logical type of a later version is kept
@@ -607,8 +608,8 @@ def shown_type(type_name: str) -> str:
     return type_name if later is None else f"unknown type {later[0]}{'?' * type_name.endswith('?')}"
 
 
-def _name_problem(name: object) -> str | None:
-    """What keeps a value from being a column's name."""
+def name_problem(name: object) -> str | None:
+    """Internal: what keeps a value from being a column's name; None where it can be one."""
     if not isinstance(name, str):
         return f"a name is a str, not {type(name).__name__}"
     if _CONTROL.search(name):
@@ -732,7 +733,7 @@ def column_from_wire(i: int, entry: object) -> Column:
             f"the stored schema's column {i} is not [name, type, shape] or [name, type, shape, annotations]"
         )
     name, type_name, shape = entry[:3]
-    problem = _name_problem(name)
+    problem = name_problem(name)
     if problem is not None or not isinstance(name, str):
         raise FormatError(f"the stored schema's column {i} cannot be called {name!r}: {problem}")
     annotations = checked_annotations(name, entry[3]) if len(entry) > 3 else b""

@@ -403,7 +403,9 @@ class _Parser:
         while self.accept("."):
             method = self.accept(*TEXT_METHODS)
             if method is None:
-                raise self.unexpected("startswith, endswith or contains after '.'")
+                raise self.unexpected(
+                    "startswith, endswith or contains after '.' (a name with a dot stands in backticks: `a.b`)"
+                )
             self.expect("(")
             pattern = self.sum()
             end = self.expect(")")

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from ...core import LeavablePool, result_of
 from ...errors import LeftOutWarning, SchemaError, StaleError
+from ...format.column import name_problem
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import format_size, many
@@ -682,21 +683,22 @@ class Source(ABC):
 
 
 def column_name(field_name: str, number: int) -> str:
-    """Return the name of the column that a file's own field makes; ``number``: which of the fields it is."""
-    if not _OTHER.search(field_name) and field_name:
+    """Return the name of the column that a file's own field makes, the same where it can be."""
+    if name_problem(field_name) is None:
         return field_name
-    return _OTHER.sub("_", field_name.strip()).strip("_") or f"column_{number}"
+    name = _NO_TEXT.sub("_", field_name).strip("_")
+    return name if name_problem(name) is None else f"column_{number}"
 
 
-# What stands in no column's name: of ASCII all but letters, digits and underscores; halves of surrogate pairs.
-_OTHER: Final = re.compile("[^0-9A-Za-z_\u00a1-\ud7ff\ue000-\U0010ffff]+")
+# What stands in no column's name: control characters, halves of surrogate pairs.
+_NO_TEXT: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 
 
 def column_names(given: Sequence[str], where: str, options: Options) -> tuple[list[str], list[LeftOut]]:
     """Return column names made from a file's own field names, and what to say of each that had to change.
 
-    Letters of any script stay; other characters of ASCII but digits and underscores become underscores. Raises
-    `SchemaError` when two fields end up with one name that is wanted; of one that is not, the second gets another.
+    They are the same but for what no name can hold. Raises `SchemaError` when two fields end up with one name that is
+    wanted; of one that is not, the second gets another.
     """
     names: dict[str, str] = {}
     changed: list[LeftOut] = []
