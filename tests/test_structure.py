@@ -60,6 +60,7 @@ MOST_FILES = 280
 ONE_NEIGHBOUR = {
     "cli/write": "a command, whose options of a source another one has",
     "cli/trace": "a command, whose positions of a job another one uses",
+    "convert/steps": "what changes rows on their way, beside who says which are taken",
     "convert/sources/plain_pickle": "reads hostile bytes, and is judged by itself",
     "convert/sources/tar_members": "reads hostile bytes, and is judged by itself",
     "dataset/samples": "how samples are read, one or many, beside what a dataset is",

@@ -171,7 +171,7 @@ def test_what_the_parent_ignores_or_blocks_limits_the_child_all_the_same(tmp_pat
 def test_the_child_leaves_no_core_file(tmp_path: Path) -> None:
     source = opened(tmp_path / "x", "numbers")
     assert numbers(source, 0) == [0] * ROWS
-    reader: Any = source.reader
+    reader: Any = source.read
     limits = Path(f"/proc/{reader.args[0]._process._process.pid}/limits").read_text()
     assert re.search(r"Max core file size +0 ", limits)
 
@@ -190,7 +190,7 @@ def test_what_is_no_error_of_a_file_is_raised_as_it_is(tmp_path: Path) -> None:
 def test_the_child_ends_with_its_source(tmp_path: Path) -> None:
     source = opened(tmp_path / "x", "numbers", "numbers")
     assert numbers(source, 0) == [0] * ROWS
-    reader: Any = source.reader
+    reader: Any = source.read
     pid = reader.args[0]._process._process.pid
     copy = pickle.loads(pickle.dumps(source))
     del source, reader
@@ -211,7 +211,7 @@ def is_there(pid: int) -> bool:
 def test_the_child_ends_with_its_parent(tmp_path: Path, what: str) -> None:
     """Between two batches, or stuck in its library for ever, which has Python's lock or not."""
     source = opened(tmp_path / "x", what, trust_sizes=True)
-    reader: Any = source.reader
+    reader: Any = source.read
     forked = os.fork()
     if not forked:
         try:
@@ -240,17 +240,17 @@ def test_the_child_ends_with_its_parent(tmp_path: Path, what: str) -> None:
 
 def test_the_child_outlives_the_thread_that_has_started_it(tmp_path: Path) -> None:
     source = opened(tmp_path / "x", "numbers", "numbers")
-    reader: Any = source.reader
+    reader: Any = source.read
     copy = pickle.loads(pickle.dumps(source))
     found: list[int] = []
     thread = threading.Thread(target=lambda: found.extend(numbers(copy, 0)))
     thread.start()
     thread.join()
-    pid = copy.reader.args[0]._process._process.pid
+    pid = copy.read.args[0]._process._process.pid
     assert pid != reader.args[0]._process._process.pid
     time.sleep(0.5)
     assert numbers(copy, 1) == [1] * ROWS
-    assert copy.reader.args[0]._process._process.pid == pid
+    assert copy.read.args[0]._process._process.pid == pid
 
 
 def test_two_units_are_read_at_once(tmp_path: Path) -> None:

@@ -261,7 +261,8 @@ def test_a_whole_number_that_float64_would_round_is_refused_by_line_and_column(
 ) -> None:
     text = f'x,id\n"a{chr(10) if quoted else ""}b",1\n,{big}\n,{other}\n'
     with pytest.raises(
-        SchemaError, match=rf"x\.csv, line {4 if quoted else 3}, column 'id': {big} .*id=string"
+        SchemaError,
+        match=rf"x\.csv, line {4 if quoted else 3}, column 'id': '{big}' is a whole number.*id=string",
     ):
         opened(tmp_path, text)
     assert columns_of(opened(tmp_path, text, overrides={"id": "string"}))["id"][1] == big

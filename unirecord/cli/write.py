@@ -344,8 +344,7 @@ def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns |
             named = ", ".join(one.name for one in found)
             raise UsageError(f"--classes-from: there are no classes to number in {named}")
         classes = _classes(args, before) if takes_classes else None
-        leaves_out = args.on_error in ("skip", "report")
-        options = Options(overrides, classes, max(args.workers, 1), leaves_out, wanted, **asked)
+        options = Options(overrides, classes, max(args.workers, 1), args.on_error, wanted, **asked)
         with survey_progress("looking through", lines) as tell:
             return open_sources(found, args.kind, options, tell)
 

@@ -708,11 +708,8 @@ class _Writing:
         standing = Standing(all_rows=most, all_tasks=1, parts=[os.path.basename(self._target.path)])
         batches = self._source.numbered_batches()
         ahead = taken_ahead(batches) if self._source.reads_ahead and limit is None else batches
-        row = at = 0
         for unit, batch in ahead if limit != 0 else ():
-            row, at = row if unit == at else 0, unit
-            encoded = self._encoded(unit, batch, row)
-            row += batch.rows
+            encoded = self._encoded(unit, batch)
             if limit is not None and self.rows + encoded.rows > limit:
                 encoded = slice_batch(encoded, 0, limit - self.rows)
             self._starts.setdefault(unit, self.rows)
@@ -729,9 +726,9 @@ class _Writing:
         if self._progress is not None:
             self._progress(standing)
 
-    def _encoded(self, unit: int, batch: RawBatch, first: int) -> ColumnBatch:
+    def _encoded(self, unit: int, batch: RawBatch) -> ColumnBatch:
         source = self._source
-        return encoded_batch(self._encoder, self._schema, source, source.units[unit], batch, first)
+        return encoded_batch(self._encoder, self._schema, source, source.units[unit], batch)
 
     def check(self, part: FinishedPart) -> None:
         """Compare the number of rows, and some of them, with the source, which is read again for it."""
@@ -760,7 +757,7 @@ class _Writing:
         if batch is None:
             raise StaleError(f"{self._source.units[unit].name} has no rows any more; nothing was published")
         try:
-            expected = self._encoded(unit, batch, 0)
+            expected = self._encoded(unit, batch)
             compare(
                 path, first, slice_batch(expected, 0, min(SAMPLED_ROWS, expected.rows, self.rows - first)),
                 self._schema, self._source.path,

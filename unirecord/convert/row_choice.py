@@ -26,7 +26,7 @@ from ..writing.journal import Journal
 from .conversion import Conversion, Standing
 from .row_order import RowOrder
 from .sources.media_types import NotAnImageError, read_image_header
-from .sources.source import LeftOut, Source, WantedColumns, WrongSourceError
+from .sources.source import LeftOut, OnError, Source, WantedColumns, WrongSourceError, refuse_left_out
 from .steps import (
     RESIZED_BY,
     Division,
@@ -44,7 +44,6 @@ from .steps import (
     keep_share,
     keep_value,
     leave_out_misfits,
-    refuse_left_out,
     rename,
     stratified,
     values_of,
@@ -355,7 +354,7 @@ class RowChoice:
     where: str | None = None
     sample: int | None = None
     seed: int = 0
-    on_error: str | None = None
+    on_error: OnError = None
     resize: int | None = None
     max_side: int | None = None
     reencode: str | None = None
@@ -480,8 +479,7 @@ class RowChoice:
         return self._stepped(source, steps, share)
 
     def _stepped(self, source: Source, steps: Sequence[Step], share: float) -> SteppedSource:
-        on_error = "skip" if self.on_error == "report" else self.on_error
-        made = SteppedSource(source, steps, share=share, on_error=on_error, columns=self.columns)
+        made = SteppedSource(source, steps, share=share, on_error=self.on_error, columns=self.columns)
         made.metadata = _renamed_classes(source.metadata, self.rename)
         return made
 

@@ -17,10 +17,10 @@ import numpy.typing as npt
 from numpy.typing import NDArray
 
 from ..core import PictureOptions, PicturePlacer, Pixels
-from ..errors import CorruptionError, FormatError, MissingError, PictureError, SchemaError, did_you_mean
+from ..errors import MissingError, PictureError, SchemaError, did_you_mean
 from ..format.column import Column
 from ..format.schema import Schema
-from ..format.values import ColumnData, PackedStrings, RecordEncoder, Texts
+from ..format.values import ColumnData, PackedStrings, RecordEncoder
 from ..order.randomness import mixed
 from ..order.split import Bounds, Cells, Strata, row_hashes, share_of_each
 from ..pipeline.pictures import MOST_PIXELS, eight_bits, open_picture, orientation_of, pillow
@@ -28,10 +28,8 @@ from ..progress import Progress
 from ..query.columns import Dictionary, Strings, Vector, Zones
 from ..query.query import Query, compile_query
 from ..query.tree import fields_in
-from ..sizes import many
 from .sources.media_types import file_type
-from .sources.source import LeftOut, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
-from .sources.text_values import Misfit
+from .sources.source import LeftOut, OnError, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
 
 __all__ = [
     "BatchColumns",
@@ -49,7 +47,6 @@ __all__ = [
     "change_pictures",
     "check_columns",
     "chosen_columns",
-    "chosen_rows",
     "condition_of",
     "drawn_evenly",
     "even_sample",
@@ -58,7 +55,6 @@ __all__ = [
     "keep_value",
     "leave_out_misfits",
     "pieces",
-    "refuse_left_out",
     "rename",
     "stratified",
     "values_of",
@@ -105,28 +101,8 @@ def pieces(batch: RawBatch, most: int | None) -> Iterator[RawBatch]:
         return
     rows, left_out = replace(batch, left_out=()), batch.left_out
     for start in range(0, batch.rows, most):
-        yield chosen_rows(rows, np.arange(start, min(start + most, batch.rows)), left_out)
+        yield rows.taken(np.arange(start, min(start + most, batch.rows)), left_out)
         left_out = ()
-
-
-def chosen_rows(
-    batch: RawBatch, places: npt.NDArray[np.int64], left_out: tuple[LeftOut, ...] = ()
-) -> RawBatch:
-    """The rows at ``places``, ascending, of a batch, and what else was left out of it."""
-    columns, numbers = batch.columns, batch.numbers
-    if len(places) != batch.rows:
-        columns = {name: _taken(values, places) for name, values in batch.columns.items()}
-        numbers = None if numbers is None else numbers[places]
-    left_out = batch.left_out + left_out
-    return replace(batch, columns=columns, rows=len(places), left_out=left_out, numbers=numbers)
-
-
-def _taken(values: Any, places: npt.NDArray[np.int64]) -> Any:
-    if isinstance(values, np.ndarray):
-        return values[places]
-    if isinstance(values, Texts):
-        return values.take(places)
-    return [values[i] for i in places.tolist()]
 
 
 # The steps that keep some columns, and give them other names.
@@ -197,7 +173,7 @@ def _under_new_names(names: Mapping[str, str], before: Schema) -> Schema:
         raise WrongSourceError(f"--rename: {error}") from None
 
 
-# The step by which rows that do not fit are left out; and what a source leaves out as an error.
+# The step by which rows that do not fit are left out.
 
 
 def leave_out_misfits(schema: Schema) -> Step:
@@ -218,37 +194,22 @@ def _fitting(schema: Schema, unit: Unit, places: Places) -> Change:
             return batch
         fitting = np.array([i for i in range(batch.rows) if i not in misfits], np.int64)
         found = zip(places(unit, batch, list(misfits)), misfits.values(), strict=True)
-        left_out = (
-            LeftOut(at.name, why.reason if isinstance(why, Misfit) else at.why(why)) for at, why in found
-        )
-        return chosen_rows(batch, fitting, tuple(left_out))
+        return batch.taken(fitting, (LeftOut(at.name, at.why(why)) for at, why in found))
 
     return change
 
 
-def _misfits(schema: Schema, batch: RawBatch) -> dict[int, Misfit | str]:
-    """The rows that do not fit, and why: what the source has noticed, or what the encoder says of each alone."""
+def _misfits(schema: Schema, batch: RawBatch) -> dict[int, str]:
+    """The rows that do not fit, and what the encoder says of each alone."""
     encoder = RecordEncoder(schema)
-    found: dict[int, Misfit | str] = {}
+    found: dict[int, str] = {}
     for i in range(batch.rows):
-        record = {column: batch.columns[column][i] for column in schema.names}
-        misfit = next((value for value in record.values() if isinstance(value, Misfit)), None)
-        if misfit is not None:
-            found[i] = misfit
-            continue
         try:
-            encoder.add(record, 0)
+            encoder.add({column: batch.columns[column][i] for column in schema.names}, 0)
         except SchemaError as error:
             found[i] = str(error)
         encoder.clear()
     return found
-
-
-def refuse_left_out(left_out: Iterable[LeftOut]) -> None:
-    """Raise `SchemaError` about the first that was meant to be in the dataset."""
-    for one in left_out:
-        if not one.expected:
-            raise SchemaError(f"{one.name}: {one.reason}; --on-error skip leaves it out")
 
 
 # The step that keeps so many rows, spread evenly over all of them.
@@ -267,7 +228,7 @@ def _drawn_of_unit(rows: int, seed: int, starts: Sequence[int], unit: Unit, _pla
         nonlocal start
         drawn = drawn_evenly(rows, starts[-1], seed, start, start + batch.rows) - start
         start += batch.rows
-        return chosen_rows(batch, drawn)
+        return batch.taken(drawn)
 
     return change
 
@@ -352,7 +313,7 @@ def _rows_of_share(division: Division, number: int, _unit: Unit, _places: Places
             share = share_of_each(hashes, [division.bounds])
         else:
             share = share_of_each(hashes, of_strata, strata.codes(values))
-        return chosen_rows(batch, np.flatnonzero(share == number))
+        return batch.taken(np.flatnonzero(share == number))
 
     return change
 
@@ -400,7 +361,7 @@ def _rows_of_value(column: Column, value: str | int, _unit: Unit, _places: Place
         nonlocal first
         values = _stored_values(encoder, column, batch, first)
         first += batch.rows
-        return chosen_rows(batch, np.array([i for i, one in enumerate(values) if one == value], np.int64))
+        return batch.taken(np.array([i for i, one in enumerate(values) if one == value], np.int64))
 
     return change
 
@@ -540,7 +501,7 @@ def _meeting(query: Query, schema: Schema, _unit: Unit, _places: Places) -> Chan
             encoded = encoder.encode_batch({name: batch.columns[name] for name in query.columns}, first)
             columns = dict(zip(ordinals, encoded.columns, strict=True))
         first += batch.rows
-        return chosen_rows(batch, query.rows([BatchColumns("the rows", batch.rows, columns)]))
+        return batch.taken(query.rows([BatchColumns("the rows", batch.rows, columns)]))
 
     return change
 
@@ -555,8 +516,7 @@ class SteppedSource(Source):
         inner: the source.
         steps: what its batches go through, in this order.
         share: how much of all rows is kept, about.
-        on_error: ``"raise"``: what the source leaves out is an error. ``"skip"``: what is an error in a unit is left
-            out, with the rest of the unit. None: as the source does.
+        on_error: what becomes of what does not fit or cannot be read, as `Source.batches_of` has it.
         columns: those of the source that were asked for; of others it is not told what is left out. None: all.
     """
 
@@ -580,12 +540,11 @@ class SteppedSource(Source):
         steps: Sequence[Step],
         *,
         share: float = 1.0,
-        on_error: str | None = None,
+        on_error: OnError = None,
         columns: Collection[str] | None = None,
     ) -> None:
         self.inner, self.steps, self.share = inner, tuple(steps), share
         self._on_error, self._columns = on_error, columns
-        inner.keeps_misfits = on_error == "skip"
         self.path, self.metadata, self.notes = inner.path, inner.metadata, inner.notes
         self.read_once, self.asked = inner.read_once, inner.asked
         self.left_out: list[LeftOut] = list(self._asked_for(inner.left_out))
@@ -620,7 +579,7 @@ class SteppedSource(Source):
         """How many rows there are; None where a step chooses among them."""
         return None if self.chooses else self.inner.rows
 
-    def batches_of(self, unit: Unit) -> Iterator[RawBatch]:
+    def batches_of(self, unit: Unit, on_error: OnError = None) -> Iterator[RawBatch]:
         """Yield the batches of a unit; `inner` holds their number against what it has seen before."""
         return self.read(unit)
 
@@ -628,13 +587,7 @@ class SteppedSource(Source):
         """Yield what the steps make of each batch of a unit."""
         changes = [step.begin(unit, self._places) for step in self.steps]
         most = min((step.rows_at_once for step in self.steps if step.rows_at_once), default=None)
-        first = 0
-        for batch in self._read_inner(self.inner.units[unit.place]):
-            if batch.numbers is None:
-                batch = replace(batch, numbers=np.arange(first, first + batch.rows))
-            first += batch.rows
-            if self._on_error == "raise":
-                refuse_left_out(batch.left_out)
+        for batch in self.inner.batches_of(self.inner.units[unit.place], self._on_error):
             if batch.left_out:
                 batch = replace(batch, left_out=self._asked_for(batch.left_out))
             for piece in pieces(batch, most):
@@ -655,22 +608,6 @@ class SteppedSource(Source):
         if self._columns is None:
             return tuple(left_out)
         return tuple(one for one in left_out if one.column is None or one.column in self._columns)
-
-    def _read_inner(self, unit: Unit) -> Iterator[RawBatch]:
-        seen = 0
-        try:
-            for batch in self.inner.batches_of(unit):
-                seen += batch.rows + sum(one.rows for one in batch.left_out)
-                yield batch
-        except WrongSourceError:
-            raise
-        except (SchemaError, CorruptionError, FormatError) as error:
-            if self._on_error != "skip":
-                raise
-            missing = None if unit.rows is None else unit.rows - seen
-            which = "what follows" if missing is None else many(missing, "row")
-            lost = LeftOut(unit.name, f"{which} after its row {seen}: {error}", rows=missing or 0)
-            yield RawBatch({}, 0, (lost,))
 
 
 # One stored picture to another: smaller, of another format, or its pixels; with rules for what it loses.
@@ -933,7 +870,7 @@ def _changed_batches(
             return changed
         sound = np.array([i for i in range(batch.rows) if i not in broken], np.int64)
         found = zip(places(unit, batch, list(broken)), broken.values(), strict=True)
-        return chosen_rows(changed, sound, tuple(LeftOut(str(at), why) for at, why in found))
+        return changed.taken(sound, tuple(LeftOut(str(at), why) for at, why in found))
 
     return changed_batch
 

@@ -23,7 +23,6 @@ from ..writing.part_writer import Delivery, PartContent, PartSequence, RunSync, 
 from ..writing.row_groups import slice_batch
 from ..writing.target import BatchWriter
 from .sources.source import LeftOut, RawBatch, Source, Unit, left_out_from_json, left_out_to_json, taken_ahead
-from .steps import chosen_rows
 
 __all__ = [
     "batches_ahead",
@@ -147,21 +146,21 @@ def _each(source: Source, ranges: Iterable[tuple[int, int]]) -> TaskBatches:
 
 
 def encoded_batch(
-    encoder: RecordEncoder, schema: Schema, source: Source, unit: Unit, batch: RawBatch, first: int
+    encoder: RecordEncoder, schema: Schema, source: Source, unit: Unit, batch: RawBatch
 ) -> ColumnBatch:
-    """Return the columns of ``schema``; ``first`` is the number of the batch's first row in its unit.
+    """Return the columns of ``schema`` of a batch with rows.
 
     Raises `SchemaError` that names file and line, or unit and row, of the first row that does not fit.
     """
     columns = {name: batch.columns[name] for name in schema.names}
+    assert batch.numbers is not None
     try:
-        return encoder.encode_batch(columns, first)
+        return encoder.encode_batch(columns, int(batch.numbers[0]))
     except SchemaError as error:
         row, text = _refused(encoder, RawBatch(columns, batch.rows)) or (None, str(error))
     if row is None:
         raise SchemaError(f"{unit.name}: {text}")
-    number = first + row if batch.numbers is None else int(batch.numbers[row])
-    (at,) = source.places_of(unit, [number])
+    (at,) = source.places_of(unit, [int(batch.numbers[row])])
     raise SchemaError(f"{at.name}, {at.why(text)}")
 
 
@@ -171,7 +170,7 @@ def _refused(encoder: RecordEncoder, batch: RawBatch) -> tuple[int, str] | None:
     while start < stop:
         middle = (start + stop) // 2 if stop - start > 1 else stop
         try:
-            encoder.encode_batch(chosen_rows(batch, np.arange(start, middle)).columns, 0)
+            encoder.encode_batch(batch.taken(np.arange(start, middle)).columns, 0)
         except SchemaError as error:
             if middle - start == 1:
                 return start, str(error)
@@ -474,11 +473,8 @@ def encoded_batches(
 def _encoded(
     job: Job, batches: Iterator[tuple[int, RawBatch]]
 ) -> Iterator[tuple[int, ColumnBatch | None, tuple[LeftOut, ...]]]:
-    encoder = RecordEncoder(job.content.schema, "error")
-    row = at = 0
+    schema, source = job.content.schema, job.source
+    encoder = RecordEncoder(schema, "error")
     for number, batch in batches:
-        row, at = row if number == at else 0, number
-        schema, unit = job.content.schema, job.source.units[number]
-        encoded = encoded_batch(encoder, schema, job.source, unit, batch, row) if batch.rows else None
+        encoded = encoded_batch(encoder, schema, source, source.units[number], batch) if batch.rows else None
         yield number, encoded, batch.left_out
-        row += batch.rows

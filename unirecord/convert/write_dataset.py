@@ -22,7 +22,7 @@ from .row_order import RowOrder, in_order
 from .sources import LeftOut, Options, Source, open_input, open_sources
 from .sources.given import OF_TUPLES, GivenRecords, GivenTable, is_table
 from .sources.kinds import elsewhere
-from .sources.source import WantedColumns, warn_of_left_out, write_report
+from .sources.source import OnError, WantedColumns, warn_of_left_out, write_report
 
 __all__ = [
     "WrittenRows",
@@ -42,7 +42,7 @@ def source_of(
     names: Sequence[str] | None = None,
     kind: str | None = None,
     threads: int = 1,
-    leaves_out: bool = False,
+    on_error: OnError = None,
     wanted: WantedColumns | None = None,
     **options: Any,
 ) -> Source:
@@ -54,7 +54,7 @@ def source_of(
         raise TypeError(OF_TUPLES)
     if names is not None and is_path:
         options["names"] = names
-    asked = Options(overrides, threads=threads, leaves_out=leaves_out, wanted=wanted, **options)
+    asked = Options(overrides, threads=threads, on_error=on_error, wanted=wanted, **options)
     if paths is not None:
         return open_sources([open_input(path) for path in paths], kind, asked)
     if "codec" in asked.given():
@@ -191,7 +191,7 @@ def write_dataset(
     with use_storage(storage or current_storage()):
         given = source_of(
             source, schema=schema, names=names, kind=kind, threads=workers,
-            leaves_out=on_error in ("skip", "report"), wanted=choice.wanted, **options,
+            on_error=on_error, wanted=choice.wanted, **options,
         )  # fmt: skip
     if choice.split is not None:
         base = None if id is None else check_id(id)

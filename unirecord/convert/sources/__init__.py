@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .input_path import MAX_SPOOL_BYTES, InputPath, open_input
-from .source import LeftOut, Options, RawBatch, Source, Unit, WrongSourceError
+from .source import LeftOut, Misfit, Options, RawBatch, Source, Unit, WrongSourceError
 
 if TYPE_CHECKING:
     from .kinds import KINDS, SOURCES, open_source, source_type
@@ -18,6 +18,7 @@ __all__ = [
     "SOURCES",
     "InputPath",
     "LeftOut",
+    "Misfit",
     "Options",
     "RawBatch",
     "Source",

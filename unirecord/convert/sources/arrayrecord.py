@@ -12,8 +12,8 @@ from ...progress import Progress
 from ...sizes import many
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
-from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit
-from .tfrecord import Examples
+from .source import TRUST, AskedOption, Options, RawBatch, RowPlace, Source, Unit
+from .tfrecord import Examples, Record
 
 __all__ = ["ArrayRecordFiles"]
 
@@ -48,7 +48,7 @@ class ArrayRecordFiles(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the records of a range."""
-        return self._examples.batches(self.schema, self._records(unit), self.keeps_misfits)
+        return self._examples.batches(self.schema, self._records(unit))
 
     def _walk(self, number: int, file: InputPath) -> Iterator[Unit]:
         """Cut a file's records into ranges of about as many bytes."""
@@ -59,7 +59,7 @@ class ArrayRecordFiles(Source):
             rows = min(step, many - first)
             yield Unit(f"{file.name}, records from {first}", (number, first), rows)
 
-    def _records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
+    def _records(self, unit: Unit) -> Iterator[Record]:
         """Yield the records of a range."""
         number, first = unit.place
         file, rows = self._files[number], unit.rows or 0
@@ -68,7 +68,7 @@ class ArrayRecordFiles(Source):
         if len(found) != rows:
             raise SchemaError(f"{unit.name}: {len(found):,} of {many(rows, 'record')} can be read")
         for i, record in enumerate(found, first):
-            yield f"{file.name}, record {i}", record
+            yield RowPlace(file.name, f"record {i}"), record
 
     @contextmanager
     def _opened(self, file: InputPath) -> Iterator[Any]:

@@ -11,8 +11,8 @@ from ...errors import SchemaError
 from ...progress import Progress
 from .foreign_libraries import needed
 from .input_path import InputPath
-from .source import Options, RawBatch, Source, Unit, ranges
-from .tfrecord import Examples
+from .source import Options, RawBatch, RowPlace, Source, Unit, ranges
+from .tfrecord import Examples, Record
 
 __all__ = ["BagzFiles"]
 
@@ -36,7 +36,7 @@ class BagzFiles(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the records of a range."""
-        return self._examples.batches(self.schema, self._records(unit), self.keeps_misfits)
+        return self._examples.batches(self.schema, self._records(unit))
 
     def _walk(self, number: int, file: InputPath) -> Iterator[Unit]:
         """Cut a file's records into ranges."""
@@ -64,7 +64,7 @@ class BagzFiles(Source):
             raise SchemaError(f"{name} is damaged: its records do not follow each other")
         return ends
 
-    def _records(self, unit: Unit) -> Iterator[tuple[str, Any]]:
+    def _records(self, unit: Unit) -> Iterator[Record]:
         """Yield the records of a range, decompressed."""
         number, first, stop = unit.place
         file = self._files[number]
@@ -75,11 +75,11 @@ class BagzFiles(Source):
         places = (ends[first : stop + 1] - ends[first]).tolist()
         packed = file.suffix == ".bagz"
         for i in range(stop - first):
-            where, record = f"{file.name}, record {first + i}", data[places[i] : places[i + 1]]
+            where, record = RowPlace(file.name, f"record {first + i}"), data[places[i] : places[i + 1]]
             yield where, _unpacked(record, where) if packed and len(record) else record
 
 
-def _unpacked(record: memoryview, where: str) -> bytes:
+def _unpacked(record: memoryview, where: RowPlace) -> bytes:
     zstd = needed("zstandard", "a .bagz file")
     if bytes(record[:4]) != _MAGIC:
         raise SchemaError(f"{where} is damaged: it is no Zstandard frame")

@@ -110,13 +110,13 @@ def _in_child(make: type[Source], source: InputPath, options: Options, progress:
     found: Source = child.ask(("look", make, source, options), source.name, progress)
     found.input = source  # which keeps the copy of a pipe
     found.reads_ahead = True
-    found.reader = partial(_read_in_child, child, pickle.dumps(found))
+    found.read = partial(_read_in_child, child, pickle.dumps(found))  # type: ignore[method-assign]
     return found
 
 
-def _read_in_child(child: _Child, source: bytes, unit: Unit, keeps_misfits: bool) -> Iterator[RawBatch]:
+def _read_in_child(child: _Child, source: bytes, unit: Unit) -> Iterator[RawBatch]:
     """Yield the batches of a unit of a source, read in a child, which is started anew where it has ended."""
-    began, reading = child.ask(("read", unit, keeps_misfits), unit.name, source=source)
+    began, reading = child.ask(("read", unit), unit.name, source=source)
     try:
         while (packed := child.ask(("next", reading), unit.name, began=began)) is not None:
             yield _unpacked(packed)
@@ -388,9 +388,8 @@ class _Serving:
     def _take(self, source: bytes) -> None:
         self._source = pickle.loads(source)
 
-    def _read(self, unit: Unit, keeps_misfits: bool) -> int:
+    def _read(self, unit: Unit) -> int:
         assert self._source is not None
-        self._source.keeps_misfits = keeps_misfits
         self._numbers += 1
         self._reading[self._numbers] = self._source.read(unit)
         return self._numbers
@@ -425,12 +424,13 @@ def _packed(batch: RawBatch) -> Any:
         {name: _packed_column(values) for name, values in batch.columns.items()},
         batch.rows,
         batch.left_out,
+        batch.misfits,
     )
 
 
 def _unpacked(packed: Any) -> RawBatch:
-    columns, rows, left_out = packed
-    return RawBatch({name: _column(*column) for name, column in columns.items()}, rows, left_out)
+    columns, *rest = packed
+    return RawBatch({name: _column(*column) for name, column in columns.items()}, *rest)
 
 
 def _packed_column(values: Any) -> tuple[Any, ...]:

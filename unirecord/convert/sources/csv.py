@@ -20,7 +20,7 @@ from ...sizes import many
 from .input_path import InputPath
 from .source import (
     AskedOption,
-    LeftOut,
+    Misfit,
     Options,
     Partitions,
     RawBatch,
@@ -50,8 +50,6 @@ from .text_values import (
     CellEvidence,
     converted,
     exact_float,
-    is_rounded,
-    rounding_advice,
     text_converter,
 )
 
@@ -239,13 +237,14 @@ class CsvFile:
         return SchemaError(f"{self.name} is empty: a CSV file starts with a line that names the columns")
 
     def chunks(
-        self, data: bytes, lines_before: int, width: int, *, leaves_out: bool = False
-    ) -> Iterator[tuple[list[list[str]], list[int], tuple[LeftOut, ...]]]:
-        """Yield some rows at a time of a block of whole records, the line that each ends with, and what is left out."""
+        self, data: bytes, lines_before: int, width: int
+    ) -> Iterator[tuple[list[list[str]], list[int], list[Misfit]]]:
+        """Yield some rows at a time of a block of whole records, the line that each ends with, and what is no row."""
         rows: list[list[str]] = []
         lines: list[int] = []
-        left_out: list[LeftOut] = []
+        misfits: list[Misfit] = []
         size = 0
+        ended: SchemaError | None = None
         reader = csv_records(_text(data, self.name), self.dialect, strict=True)
         try:
             for row in reader:
@@ -253,22 +252,22 @@ class CsvFile:
                     if not row:  # an empty line
                         continue
                     reason = f"line {lines_before + reader.line_num}: {self._ragged(len(row), width)}"
-                    if not leaves_out:
-                        raise SchemaError(f"{self.name}, {reason}")
-                    left_out.append(LeftOut(self.name, reason))
+                    misfits.append(Misfit(self.name, reason))
                     continue
                 rows.append(row)
                 lines.append(lines_before + reader.line_num)
                 size += sum(map(len, row))
                 if len(rows) >= _CHUNK_ROWS or size >= _CHUNK_BYTES:
-                    yield rows, lines, tuple(left_out)
-                    rows, lines, left_out, size = [], [], [], 0
+                    yield rows, lines, misfits
+                    rows, lines, misfits, size = [], [], [], 0
         except csv.Error as error:
-            raise SchemaError(
+            ended = SchemaError(
                 f"{self.name}, line {lines_before + reader.line_num}: {error}{self._quoting_advice()}"
-            ) from None
-        if rows or left_out:
-            yield rows, lines, tuple(left_out)
+            )
+        if rows or misfits:
+            yield rows, lines, misfits
+        if ended is not None:
+            raise ended
 
     def _ragged(self, values: int, width: int) -> str:
         """What is wrong with a record of another number of values, and what it may be instead."""
@@ -440,7 +439,6 @@ class CsvTable(Source):
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
-        self._leaves_out = options.leaves_out
         asked = CsvFormat.of(options)
         self._files: list[CsvFile] = []
         # Of each file, in which of its cells each column of the first file is; None where it has not that column.
@@ -453,7 +451,7 @@ class CsvTable(Source):
             self._files.append(table)
             self._places.append(self._places_in(table, options))
             evidence = evidence or [CellEvidence() for _ in table.header]
-            rows += self._look_through_file(number, evidence, options.threads, tell)
+            rows += self._look_through_file(number, evidence, options, tell)
         files = [one.file for one in self._files]
         self._partitions = Partitions(self.input, files, self._files[0].header, options)
         self.left_out.extend(self._partitions.changed)
@@ -470,11 +468,11 @@ class CsvTable(Source):
             and name not in options.overrides
             and options.wants(name)
         )
-        if self._exact and not self._leaves_out:
-            self._refuse_rounded([i for i, name in enumerate(names) if name in self._exact], names)
         self.schema: Schema = options.schema(found)
         columns = {column.name: column for column in self.schema}
         self._of_cells = [columns.get(name) for name in names]
+        if self._exact:  # a whole number that is rounded is refused before anything is written
+            options.refuse(one for unit in self.units for batch in self.read(unit) for one in batch.misfits)
 
     def _places_in(self, table: CsvFile, options: Options) -> list[int | None]:
         """Where the columns of the first file are in another, which has the same, or those that are wanted."""
@@ -490,7 +488,7 @@ class CsvTable(Source):
         return [table.header.index(name) if name in table.header else None for name in first]
 
     def _look_through_file(
-        self, number: int, evidence: list[CellEvidence], threads: int, progress: Progress | None
+        self, number: int, evidence: list[CellEvidence], options: Options, progress: Progress | None
     ) -> int:
         """Take the rows of a file into account, add its units, and return how many rows it has."""
         table, places = self._files[number], self._places[number]
@@ -504,10 +502,10 @@ class CsvTable(Source):
             return look_through_csv(block.data, table.dialect.delimiter, width)
 
         blocks = csv_blocks(table.file, table.start, table.dialect)
-        for i, (block, found) in enumerate(made_ahead(look, blocks, threads)):
+        for i, (block, found) in enumerate(made_ahead(look, blocks, options.threads)):
             place = BlockPlace(block.offset, len(block.data), line, row)
             if found is None:
-                row += self._look_at(number, block.data, line, evidence)
+                row += self._look_at(number, block.data, line, evidence, options)
             else:
                 row += found[0]
                 for column, at in zip(evidence, places, strict=True):
@@ -520,39 +518,27 @@ class CsvTable(Source):
         self.units = [*self.units, *open_ended(units)]
         return row
 
-    def _look_at(self, number: int, data: bytes, line: int, evidence: list[CellEvidence]) -> int:
+    def _look_at(
+        self, number: int, data: bytes, line: int, evidence: list[CellEvidence], options: Options
+    ) -> int:
         """Take a block into account cell by cell, and return how many rows it has."""
         many = 0
         table, places = self._files[number], self._places[number]
-        for rows, _, left_out in table.chunks(data, line, len(table.header), leaves_out=self._leaves_out):
-            many += len(rows) + len(left_out)
+        for rows, _, misfits in table.chunks(data, line, len(table.header)):
+            options.refuse(misfits)
+            many += len(rows) + len(misfits)
             cells = list(zip(*rows, strict=True))
             for column, at in zip(evidence, places, strict=True):
                 if at is not None and cells:
                     column.add(cells[at])
         return many
 
-    def _refuse_rounded(self, columns: Sequence[int], names: Sequence[str]) -> None:
-        """Raise `SchemaError` about the first whole number of these columns of float64 that would be rounded."""
-        for unit in self.units:
-            number, place = unit.place
-            table, places = self._files[number], self._places[number]
-            for rows, lines, _ in table.chunks(read_block(table.file, place), place.line, len(table.header)):
-                for row, line in zip(rows, lines, strict=True):
-                    for i in columns:
-                        cell = row[at] if (at := places[i]) is not None else ""
-                        if is_rounded(cell):
-                            raise SchemaError(
-                                f"{table.name}, line {line}, column {names[i]!r}: {cell.strip()[:60]} is a whole "
-                                f"number, and {rounding_advice(names[i])}"
-                            )
-
     def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
         """The file and the lines, by reading the block again."""
         number, place = unit.place
         table = self._files[number]
         data = read_block(table.file, place)
-        chunks = table.chunks(data, place.line, len(table.header), leaves_out=self._leaves_out)
+        chunks = table.chunks(data, place.line, len(table.header))
         lines = [line for _, some, _ in chunks for line in some]
         return line_places(table.name, lines, rows)
 
@@ -581,13 +567,12 @@ class CsvTable(Source):
                 yield block
             return
         width = len(table.header)
-        for rows, lines, left_out in table.chunks(data, line, width, leaves_out=self._leaves_out):
+        for rows, lines, misfits in table.chunks(data, line, width):
             cells = list(zip(*rows, strict=True)) if rows else [()] * width
-            columns = {
-                c.name: converted(cells[at], f, c, lines, table.name, keep=self.keeps_misfits)
-                for at, c, f in needed
-            }
-            yield RawBatch(columns, len(rows), left_out)
+            wrong: dict[int, str] = {}
+            columns = {c.name: converted(cells[at], f, c, lines, wrong) for at, c, f in needed}
+            misfits += [Misfit(table.name, wrong[row], row) for row in sorted(wrong)]
+            yield RawBatch(columns, len(rows), misfits=tuple(misfits))
 
     def _block(
         self, table: CsvFile, data: bytes, needed: Sequence[tuple[int, Column, Callable[[Any], Any]]]
@@ -600,13 +585,12 @@ class CsvTable(Source):
         block = arrow_block(data, Schema.parse({f"c{at}": kind for at, kind in types.items()}), table.dialect)
         if block is None:
             return None
-        columns = {}
+        columns, wrong = {}, dict[int, str]()
         for at, column, convert in needed:
             values = None if column.name in self._exact else block.values(at, column)
             if values is None:
-                try:
-                    values = converted(block.texts(at), convert, column, range(block.rows), table.name)
-                except SchemaError:
-                    return None
+                values = converted(block.texts(at), convert, column, range(block.rows), wrong)
+            if wrong:
+                return None
             columns[column.name] = values
         return RawBatch(columns, block.rows)

@@ -20,7 +20,7 @@ from ...progress import Progress
 from ...writing.inference import ColumnEvidence
 from .input_path import InputPath
 from .overrides import apply_overrides
-from .source import LeftOut, Options, Partitions, RawBatch, RowPlace, Source, Unit, made_ahead
+from .source import Misfit, Options, Partitions, RawBatch, RowPlace, Source, Unit, made_ahead
 from .text_files import BlockPlace, line_blocks, line_places, open_ended, read_block
 from .text_values import InexactError, converted, json_converter, numbers, parse_json
 
@@ -261,7 +261,6 @@ class JsonLines(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""
         path, fixed = self.path, options.overrides
-        self._leaves_out = options.leaves_out
         self._files = self.files_to_read()
         self._kept: dict[tuple[int, int], ArrowLines] = {}
         self._keeps = _KEPT_BYTES if options.threads == 1 else 0  # other processes would not have it
@@ -312,11 +311,12 @@ class JsonLines(Source):
                 self._keep(number, block.offset, found)
                 row += found.rows
             else:
-                for rows, lines, left_out in self._chunks(block.data, place, file.name):
+                for rows, lines, misfits in _chunks(block.data, place, file.name):
+                    options.refuse(misfits)
                     if rows:
                         self._look_at(rows, [_Line(file.name, i) for i in lines], evidence, fixed)
-                    row += len(rows) + len(left_out)
-                    self._unread += len(left_out)
+                    row += len(rows) + len(misfits)
+                    self._unread += len(misfits)
             line += block.lines
             units.append(Unit(file.name, (number, place), row - place.row))
             if progress is not None:
@@ -364,7 +364,7 @@ class JsonLines(Source):
         """The file and the lines, by reading the block again."""
         number, place = unit.place
         data = read_block(self._files[number], place)
-        lines = [line for _, some, _ in self._chunks(data, place, unit.name) for line in some]
+        lines = [line for _, some, _ in _chunks(data, place, unit.name) for line in some]
         return line_places(unit.name, lines, rows)
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
@@ -387,35 +387,33 @@ class JsonLines(Source):
             yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
             return
         convert = [json_converter(column) for _, column in pairs]
-        for rows, lines, left_out in self._chunks(data, place, file.name):
-            columns = {}
+        for rows, lines, misfits in _chunks(data, place, file.name):
+            columns, wrong = {}, dict[int, str]()
             for (key, column), function in zip(pairs, convert, strict=True):
                 values = [record.get(key) for record in rows]
-                columns[column.name] = converted(
-                    values, function, column, lines, file.name, keep=self.keeps_misfits
-                )
-            yield RawBatch(columns, len(rows), left_out)
+                columns[column.name] = converted(values, function, column, lines, wrong)
+            misfits += [Misfit(file.name, wrong[row], row) for row in sorted(wrong)]
+            yield RawBatch(columns, len(rows), misfits=tuple(misfits))
 
-    def _chunks(
-        self, data: bytes, place: BlockPlace, name: str
-    ) -> Iterator[tuple[list[dict[str, Any]], list[int], tuple[LeftOut, ...]]]:
-        """Yield the objects of a block of lines, some at a time, the lines they are, and those that are left out."""
-        lines = ((i, line) for i, line in enumerate(data.split(b"\n"), place.line + 1) if line.strip())
-        while some := list(islice(lines, _CHUNK_ROWS)):
-            rows = flat_records([line for _, line in some])
-            numbers = [i for i, _ in some]
-            left_out: list[LeftOut] = []
-            if rows is None:
-                rows, numbers = [], []
-                for i, line in some:
-                    try:
-                        rows.append(_parse_line(line, f"line {i}"))
-                        numbers.append(i)
-                    except SchemaError as error:
-                        if not self._leaves_out:
-                            raise SchemaError(f"{name}, {error}") from None
-                        left_out.append(LeftOut(name, str(error)))
-            yield rows, numbers, tuple(left_out)
+
+def _chunks(
+    data: bytes, place: BlockPlace, name: str
+) -> Iterator[tuple[list[dict[str, Any]], list[int], list[Misfit]]]:
+    """Yield the objects of a block of lines, some at a time, the lines they are, and the lines that are none."""
+    lines = ((i, line) for i, line in enumerate(data.split(b"\n"), place.line + 1) if line.strip())
+    while some := list(islice(lines, _CHUNK_ROWS)):
+        rows = flat_records([line for _, line in some])
+        numbers = [i for i, _ in some]
+        misfits: list[Misfit] = []
+        if rows is None:
+            rows, numbers = [], []
+            for i, line in some:
+                try:
+                    rows.append(_parse_line(line, f"line {i}"))
+                    numbers.append(i)
+                except SchemaError as error:
+                    misfits.append(Misfit(name, str(error)))
+        yield rows, numbers, misfits
 
 
 def _kinds(data: bytes, evidence: Mapping[str, _KeyEvidence]) -> dict[str, str | None]:

@@ -109,8 +109,7 @@ class SeveralSources(Source):
         """Yield the rows of a unit of one of them, in the columns of all."""
         number, inner = unit.place
         source = self._sources[number]
-        source.keeps_misfits = self.keeps_misfits
-        for batch in source.batches_of(inner):
+        for batch in source.read(inner):
             columns = {
                 name: batch.columns[name] if name in batch.columns else [None] * batch.rows
                 for name in self.schema.names
@@ -141,7 +140,7 @@ class SeveralSources(Source):
             overrides,
             options.classes if "classes" in takes else None,
             options.threads,
-            options.leaves_out,
+            options.on_error,
             options.wanted,
             **asked,
         )
@@ -159,7 +158,7 @@ class SeveralSources(Source):
             return options
         asked = {name: options.get(name) for name in options.given()}
         options = Options(
-            options.overrides, together, options.threads, options.leaves_out, options.wanted, **asked
+            options.overrides, together, options.threads, options.on_error, options.wanted, **asked
         )
         for number in found:
             self._sources[number] = self._opened(number, options)

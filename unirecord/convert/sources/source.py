@@ -12,19 +12,20 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import count
 from types import MappingProxyType
-from typing import Any, BinaryIO, ClassVar, Final, NamedTuple, TypeVar
+from typing import Any, BinaryIO, ClassVar, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 
 from ...core import LeavablePool, result_of
-from ...errors import LeftOutWarning, SchemaError, StaleError
+from ...errors import CorruptionError, FormatError, LeftOutWarning, SchemaError, StaleError
 from ...format.column import name_problem
 from ...format.schema import Schema
+from ...format.values import Texts
 from ...progress import Progress
 from ...sizes import format_size, many
 from ...storage.staged import StagedFile
@@ -37,10 +38,12 @@ from .text_values import CellEvidence
 __all__ = [
     "AskedOption",
     "LeftOut",
+    "OnError",
     "Options",
     "Partitions",
     "RawBatch",
     "FileReadahead",
+    "Misfit",
     "RowPlace",
     "Source",
     "TRUST",
@@ -58,6 +61,7 @@ __all__ = [
     "ranges",
     "reduced",
     "refuse_claims",
+    "refuse_left_out",
     "row_batches",
     "row_bytes",
     "said_of_left_out",
@@ -179,6 +183,13 @@ def _counted(left_out: Iterable[LeftOut]) -> list[LeftOut]:
         else:
             counts[one.name, one.reason] += one.count
     return [*found, *(reduced(name, reason, count) for (name, reason), count in counts.items())]
+
+
+def refuse_left_out(left_out: Iterable[LeftOut]) -> None:
+    """Raise `SchemaError` about the first that was meant to be in the dataset."""
+    for one in left_out:
+        if not one.expected:
+            raise SchemaError(f"{one.name}: {one.reason}; --on-error skip leaves it out")
 
 
 def left_out_to_json(left_out: Iterable[LeftOut]) -> list[list[Any]]:
@@ -320,18 +331,72 @@ class WrongSourceError(SchemaError):
     """The path is not what this kind of source is read from, or an option is not for it: the call is wrong."""
 
 
+class Misfit(NamedTuple):
+    """Something that was read and is no row of the types found; who asked for the rows decides what becomes of it.
+
+    Attributes:
+        name: its file or unit.
+        reason: why it is none, behind its line or record.
+        row: which row of its batch it is, whose values count for nothing; None: it is none of them.
+    """
+
+    name: str
+    reason: str
+    row: int | None = None
+
+
+OnError = (
+    Literal["raise", "skip", "report"] | None
+)  # None: broken pictures are left out, and all else ends it
+
+
 @dataclass(frozen=True)
 class RawBatch:
     """Some rows: column name → list or array, all of one length.
 
     ``left_out``: rows in between that could not be read, and what of these rows is not in ``columns`` (`reduced`).
-    ``numbers``: which rows of their unit they are; None where they follow those of the batch before.
+    ``misfits``: what does not fit; there is none any more in what `Source.batches_of` gives.
+    ``numbers``: which rows of their unit they are, which `Source.batches_of` says.
     """
 
     columns: dict[str, Any]
     rows: int
     left_out: tuple[LeftOut, ...] = ()
+    misfits: tuple[Misfit, ...] = ()
     numbers: npt.NDArray[np.int64] | None = None
+
+    def taken(self, places: npt.NDArray[np.int64], left_out: Iterable[LeftOut] = ()) -> RawBatch:
+        """The rows at ``places``, ascending, and what else is left out."""
+        columns, numbers = self.columns, self.numbers
+        if len(places) != self.rows:
+            columns = {name: _taken(values, places) for name, values in columns.items()}
+            numbers = None if numbers is None else numbers[places]
+        return RawBatch(columns, len(places), (*self.left_out, *left_out), (), numbers)
+
+    def settled(self, on_error: OnError) -> RawBatch:
+        """The rows that fit; raises `SchemaError` about what does not, unless that is left out."""
+        _refuse(self.misfits, on_error)
+        if on_error == "raise":
+            refuse_left_out(self.left_out)
+        if not self.misfits:
+            return self
+        fits = np.ones(self.rows, np.bool_)
+        fits[[one.row for one in self.misfits if one.row is not None]] = False
+        return self.taken(np.flatnonzero(fits), (LeftOut(one.name, one.reason) for one in self.misfits))
+
+
+def _refuse(misfits: Iterable[Misfit], on_error: OnError) -> None:
+    if on_error in (None, "raise"):
+        for one in misfits:
+            raise SchemaError(f"{one.name}, {one.reason}")
+
+
+def _taken(values: Any, places: npt.NDArray[np.int64]) -> Any:
+    if isinstance(values, np.ndarray):
+        return values[places]
+    if isinstance(values, Texts):
+        return values.take(places)
+    return [values[i] for i in places.tolist()]
 
 
 _MOST_BYTES: Final = 8_000_000  # of a batch
@@ -339,33 +404,40 @@ _MOST_BYTES: Final = 8_000_000  # of a batch
 
 def row_batches(
     names: Sequence[str],
-    rows: Iterable[tuple[Sequence[Any], int] | LeftOut],
+    rows: Iterable[tuple[Sequence[Any], int] | LeftOut | Misfit],
     most_bytes: int = _MOST_BYTES,
     most_rows: int | None = None,
 ) -> Iterator[RawBatch]:
     """Yield rows as batches, each of which ends with the row that makes it as large as is allowed.
 
-    ``rows``: the values of each in the order of ``names`` and the bytes that they take, or what is left out there.
+    ``rows``: the values of each in the order of ``names`` and the bytes that they take, or what is left out there, or
+    does not fit.
     """
     waiting: list[Sequence[Any]] = []
     left_out: list[LeftOut] = []
+    misfits: list[Misfit] = []
     size = 0
     for row in rows:
         if isinstance(row, LeftOut):
             left_out.append(row)
             continue
+        if isinstance(row, Misfit):
+            misfits.append(row._replace(row=len(waiting)))
+            row = [None] * len(names), 0
         waiting.append(row[0])
         size += row[1]
         if size >= most_bytes or len(waiting) == most_rows:
-            yield _of_rows(names, waiting, left_out)
-            waiting, left_out, size = [], [], 0
+            yield _of_rows(names, waiting, left_out, misfits)
+            waiting, left_out, misfits, size = [], [], [], 0
     if waiting or left_out:
-        yield _of_rows(names, waiting, left_out)
+        yield _of_rows(names, waiting, left_out, misfits)
 
 
-def _of_rows(names: Sequence[str], rows: list[Sequence[Any]], left_out: list[LeftOut]) -> RawBatch:
+def _of_rows(
+    names: Sequence[str], rows: list[Sequence[Any]], left_out: list[LeftOut], misfits: list[Misfit]
+) -> RawBatch:
     values = map(list, zip(*rows, strict=True)) if rows else ([] for _ in names)
-    return RawBatch(dict(zip(names, values, strict=True)), len(rows), tuple(left_out))
+    return RawBatch(dict(zip(names, values, strict=True)), len(rows), tuple(left_out), tuple(misfits))
 
 
 _ROW_0: Final = re.compile(
@@ -427,7 +499,7 @@ class Options:
     """What a user asks of a source. All obey ``overrides``; each names in ``takes`` what else it obeys.
 
     ``threads``: how many may look through it at a time; what is found is the same for any number.
-    ``leaves_out``: lines that are no rows are left out, where each can be told from the next.
+    ``on_error``: what becomes of what does not fit, which a source gives to `refuse` as it looks through its files.
     ``wanted``: the columns that are to be written, or that say which rows are; None for all. The others are not read,
     and nothing about them refuses a conversion.
     ``recognised``: what kind of source it is was found by what lies there, and not asked for by its name.
@@ -440,7 +512,7 @@ class Options:
         overrides: Mapping[str, Any] | None = None,
         classes: Sequence[str] | None = None,
         threads: int = 1,
-        leaves_out: bool = False,
+        on_error: OnError = None,
         wanted: WantedColumns | None = None,
         **asked: Any,
     ) -> None:
@@ -448,7 +520,7 @@ class Options:
         self.overrides: Mapping[str, Any] = overrides or {}
         self.classes = classes
         self.threads = threads
-        self.leaves_out = leaves_out
+        self.on_error = on_error
         self.wanted = wanted
         self._asked = {name: value for name, value in asked.items() if value not in (None, False)}
 
@@ -470,6 +542,10 @@ class Options:
         asked = self.overrides.asked if isinstance(self.overrides, TypesThere) else self.overrides
         needed = {name: spec for name, spec in found.items() if self.wants(name) or name in asked}
         return apply_overrides(needed, self.overrides)
+
+    def refuse(self, misfits: Iterable[Misfit]) -> None:
+        """Raise `SchemaError` about the first, unless what does not fit is left out."""
+        _refuse(misfits, self.on_error)
 
     def given(self) -> list[str]:
         """The names of the options that were asked for, without ``overrides``."""
@@ -533,15 +609,10 @@ class Source(ABC):
     # The modules that read it, where these have ended processes over damaged files: a child process imports them, and
     # looks through it and reads it.
     libraries: ClassVar[tuple[str, ...]] = ()
-    # Reads a unit in the place of `read`, by `keeps_misfits`.
-    reader: Callable[[Unit, bool], Iterator[RawBatch]] | None = None
     reads_ahead: bool = (
         False  # its time goes to calls that let other threads run: it is read while rows are written
     )
     computes: bool = False  # its time goes into what is made of a row: tasks of fewer bytes
-    keeps_misfits: bool = (
-        False  # give what is none of its column as a `Misfit`, where that is noticed, and go on
-    )
     share: float = 1.0  # how many of the rows in its units it gives, about
 
     def __init__(self, source: InputPath, options: Options, progress: Progress | None = None) -> None:
@@ -592,7 +663,10 @@ class Source(ABC):
 
     @abstractmethod
     def read(self, unit: Unit) -> Iterator[RawBatch]:
-        """Yield the rows of a unit, a few MB at a time, the same batches each time it is read."""
+        """Yield the rows of a unit, a few MB at a time, the same batches each time it is read.
+
+        What does not fit is a `Misfit` in the batch, or `SchemaError` where nothing can be read behind it.
+        """
 
     def files_to_read(self) -> list[InputPath]:
         """The files of its kind by their names; where none is called so, all there are."""
@@ -648,16 +722,31 @@ class Source(ABC):
         """What the last pass over `batches` left out, beyond what was known before."""
         return self.left_out[len(self._left_out_at_first) :]
 
-    def batches_of(self, unit: Unit) -> Iterator[RawBatch]:
-        """Yield the batches of one unit; what a worker process calls.
+    def batches_of(self, unit: Unit, on_error: OnError = None) -> Iterator[RawBatch]:
+        """Yield the batches of one unit, with the numbers of their rows; what a worker process calls.
 
-        Raises `StaleError` at its end when there were other rows than when the source was looked through.
+        What does not fit is left out by ``"skip"`` and ``"report"``, with the rest of a unit that is damaged; else it
+        raises `SchemaError`, as what could not be read does by ``"raise"``. Raises `StaleError` at its end when there
+        were other rows than when the source was looked through.
         """
-        seen = 0
-        batches = self.read(unit) if self.reader is None else self.reader(unit, self.keeps_misfits)
-        for batch in batches:
-            seen += batch.rows + sum(one.rows for one in batch.left_out)
-            yield batch
+        seen = first = 0
+        try:
+            for batch in self.read(unit):
+                seen += batch.rows + sum(one.row is None for one in batch.misfits)
+                seen += sum(one.rows for one in batch.left_out)
+                numbers = np.arange(first, first + batch.rows)
+                first += batch.rows
+                yield replace(batch, numbers=numbers).settled(on_error)
+        except WrongSourceError:
+            raise
+        except (SchemaError, CorruptionError, FormatError) as error:
+            if on_error in (None, "raise"):
+                raise
+            missing = None if unit.rows is None else unit.rows - seen
+            which = "what follows" if missing is None else many(missing, "row")
+            lost = LeftOut(unit.name, f"{which} after its row {seen}: {error}", rows=missing or 0)
+            yield RawBatch({}, 0, (lost,))
+            return
         if unit.rows is not None and seen != unit.rows:
             raise StaleError(
                 f"{unit.name}: {many(seen, 'row', 'were')} read, but {unit.rows:,} were there when it was "

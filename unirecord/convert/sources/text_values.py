@@ -14,22 +14,18 @@ from typing import Any, Final
 import numpy as np
 
 from ...core import ColumnLook
-from ...errors import SchemaError
 from ...format.column import Column
 from ...format.values.objects import MAX_DEPTH
 
 __all__ = [
     "CellEvidence",
     "InexactError",
-    "Misfit",
     "NUMBER",
     "converted",
     "exact_float",
-    "is_rounded",
     "json_converter",
     "numbers",
     "parse_json",
-    "rounding_advice",
     "text_converter",
 ]
 
@@ -191,7 +187,7 @@ class CellEvidence:
         return "bool" if self.logical else "string"
 
 
-def is_rounded(cell: str) -> bool:
+def _is_rounded(cell: str) -> bool:
     """Whether the cell of a column of float64 is a whole number that float64 does not hold."""
     text = cell.strip(" ")
     if len(text) <= _EXACT_DIGITS or _WHOLE_CELL.fullmatch(text) is None:
@@ -216,40 +212,28 @@ _FALSE: Final = frozenset(("false", "f", "no", "n", "0"))
 _TEXTS: Final = {str, type(None)}
 
 
-@dataclass(frozen=True)
-class Misfit:
-    """Stands for a value that is none of its column; no column takes it, so its row is left out or refused."""
-
-    reason: str
-
-
 def converted(
     values: Sequence[Any],
     convert: Callable[[Any], Any],
     column: Column,
     lines: Sequence[int],
-    where: str,
-    *,
-    keep: bool = False,
+    misfits: dict[int, str],
 ) -> list[Any]:
-    """Return every value converted; `SchemaError` names the file, line and column of the first that cannot be.
-
-    With ``keep`` such a value becomes a `Misfit`.
-    """
+    """Return every value converted, None for what cannot be: ``misfits`` is told in which row, and why."""
     if convert is _same or (convert is _as_text and set(map(type, values)) <= _TEXTS):
         return list(values)
     try:
         return list(map(convert, values))
     except (ValueError, TypeError, OverflowError):
-        found = []
-        for line, value in zip(lines, values, strict=True):
+        found: list[Any] = []
+        for row, value in enumerate(values):
             try:
                 found.append(convert(value))
             except (ValueError, TypeError, OverflowError) as error:
-                reason = f"line {line}, column {column.name!r}: {_misfit(value, column, error)}"
-                if not keep:
-                    raise SchemaError(f"{where}, {reason}") from None
-                found.append(Misfit(reason))
+                found.append(None)
+                misfits.setdefault(
+                    row, f"line {lines[row]}, column {column.name!r}: {_misfit(value, column, error)}"
+                )
         return found
 
 
@@ -260,7 +244,9 @@ def _misfit(value: Any, column: Column, error: Exception) -> str:
     is_json = (
         column.type == "object" or column.is_array
     )  # of other text all that can be said is that it does not fit
-    why = f": {error}" if (is_json or isinstance(error, InexactError)) and str(error) else ""
+    if isinstance(error, InexactError) and not is_json:
+        return f"{shown} {error}"
+    why = f": {error}" if is_json and str(error) else ""
     return f"{shown} is no {column}{why}"
 
 
@@ -314,19 +300,14 @@ def exact_float(column: Column) -> Callable[[str], Any]:
     def convert(text: str) -> float | None:
         if column.nullable and not text:
             return None
-        if is_rounded(text):
-            raise InexactError(rounding_advice(column.name))
+        if _is_rounded(text):
+            raise InexactError(
+                "is a whole number, and float64, which other values of the column need, rounds it: --schema "
+                f"{column.name}=string keeps what is written, {column.name}=float64 takes the nearest"
+            )
         return _float_from_text(text)
 
     return convert
-
-
-def rounding_advice(name: str) -> str:
-    """What to do about a whole number in a column of float64 that float64 does not hold."""
-    return (
-        f"float64, which other values of the column need, rounds it: --schema {name}=string keeps what is written, "
-        f"{name}=float64 takes the nearest"
-    )
 
 
 def _array_from_text(column: Column) -> Callable[[str], Any]:

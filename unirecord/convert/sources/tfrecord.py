@@ -6,7 +6,7 @@ import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, starmap
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -21,18 +21,20 @@ from .arrow_columns import nullable
 from .compression import ZLIB_MARKS
 from .input_path import InputPath
 from .source import (
+    Misfit,
     Options,
     RawBatch,
+    RowPlace,
     Source,
     Unit,
     column_names,
     row_batches,
 )
-from .text_values import Misfit
 
 __all__ = [
     "Examples",
     "FeatureEvidence",
+    "Record",
     "TFRecordFiles",
     "WireError",
     "feature_value",
@@ -384,7 +386,7 @@ _SAMPLE_RECORDS: Final = 2_000
 _SAMPLE_BYTES: Final = 64_000_000
 _RAW: Final = "record"
 
-Record = tuple[str, Any]  # what messages call it, and its bytes, checked
+Record = tuple[RowPlace, Any]  # where it is, and its bytes, checked
 
 
 class Examples:
@@ -457,39 +459,37 @@ class Examples:
                 self._raw = True
                 continue
             for name, value in features.items():
-                evidence.setdefault(name, FeatureEvidence(name)).add(value, where)
+                evidence.setdefault(name, FeatureEvidence(name)).add(value, str(where))
         return seen
 
-    def batches(self, schema: Schema, records: Iterable[Record], keeps_misfits: bool) -> Iterator[RawBatch]:
+    def batches(self, schema: Schema, records: Iterable[Record]) -> Iterator[RawBatch]:
         """Yield records as rows of ``schema``."""
 
-        def row(where: str, data: Any) -> list[Any]:
+        def row(where: RowPlace, data: Any) -> tuple[list[Any], int] | Misfit:
             try:
-                return [data] if self._raw else self._values(schema, where, memoryview(data))
-            except SchemaError as error:
-                if not keeps_misfits:
-                    raise
-                return [Misfit(str(error))] * len(schema)
+                return [data] if self._raw else self._values(schema, memoryview(data)), len(data)
+            except WireError as error:
+                return Misfit(where.name, f"{where.at}{error}")
 
-        rows = ((row(where, data), len(data)) for where, data in records)
-        return row_batches(schema.names, rows, _BATCH_BYTES, _BATCH_ROWS)
+        return row_batches(schema.names, starmap(row, records), _BATCH_BYTES, _BATCH_ROWS)
 
-    def _values(self, schema: Schema, where: str, data: memoryview) -> list[Any]:
+    def _values(self, schema: Schema, data: memoryview) -> list[Any]:
+        """The values of a record; `WireError` says, behind its place, why it has none."""
         try:
             features = parse_example(data)
         except WireError as error:
-            raise SchemaError(f"{where} is no tf.train.Example: {error}") from None
+            raise WireError(f" is no tf.train.Example: {error}") from None
         values = []
         for column in schema:
             name = self._features[column.name]
             try:
                 values.append(feature_value(features.pop(name, None), column))
             except ValueError as error:
-                raise SchemaError(f"{where}, feature {name!r}: {error}") from None
+                raise WireError(f", feature {name!r}: {error}") from None
         unknown = features.keys() - set(self._features.values()) if self._takes_all else ()
         if unknown:
-            raise SchemaError(
-                f"{where} has the feature {min(unknown)!r}, which the records that were looked at have not"
+            raise WireError(
+                f" has the feature {min(unknown)!r}, which the records that were looked at have not"
             )
         return values
 
@@ -542,7 +542,7 @@ class TFRecordFiles(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the records of a part of a file."""
-        return self._examples.batches(self.schema, self._records(unit), self.keeps_misfits)
+        return self._examples.batches(self.schema, self._records(unit))
 
     def _walk(self, number: int, file: InputPath) -> Iterator[Unit]:
         """Yield the units of a file by its lengths alone."""
@@ -561,7 +561,7 @@ class TFRecordFiles(Source):
                     yield Unit(file.name, (number, start, at - start, row - rows), rows)
                     rows, start = 0, at
 
-    def _records(self, unit: Unit) -> Iterator[tuple[str, memoryview]]:
+    def _records(self, unit: Unit) -> Iterator[Record]:
         """Yield the records of a unit, checked."""
         number, offset, size, record = unit.place
         file = self._files[number]
@@ -573,7 +573,7 @@ class TFRecordFiles(Source):
                 data = memoryview(stream.read(asked))
                 found = find_records(data)
                 for start, length in zip(found.starts, found.lengths, strict=True):
-                    yield f"{file.name}, record {record}", data[start : start + length]
+                    yield RowPlace(file.name, f"record {record}"), data[start : start + length]
                     record += 1
                 where, left = f"{file.name}, record {record}", size - done - found.used
                 if found.stop == BAD_CONTENT:

@@ -22,6 +22,7 @@ from .npy_files import npy_array
 from .source import (
     FileReadahead,
     LeftOut,
+    Misfit,
     Options,
     RawBatch,
     Source,
@@ -30,7 +31,7 @@ from .source import (
     row_batches,
 )
 from .tar_members import Member, tar_members
-from .text_values import Misfit, parse_json
+from .text_values import parse_json
 
 __all__ = ["WebDatasetShards"]
 
@@ -159,7 +160,7 @@ class WebDatasetShards(Source):
             rows = map(self._row, self._samples(number, file.name, ahead, start, stop, wanted))
             yield from row_batches(self.schema.names, rows, _BATCH_BYTES, _BATCH_ROWS)
 
-    def _row(self, sample: _Sample) -> tuple[list[Any], int]:
+    def _row(self, sample: _Sample) -> tuple[list[Any], int] | Misfit:
         values: list[Any] = []
         size = 0
         for column in self.schema:
@@ -175,10 +176,7 @@ class WebDatasetShards(Source):
                 size += len(content)
                 values.append(_value(ending, content, column))
             except ValueError as error:
-                reason = f"{sample.key}.{ending}: {error}"
-                if not self.keeps_misfits:
-                    raise SchemaError(f"{sample.file}, {reason}") from None
-                values.append(Misfit(reason))
+                return Misfit(sample.file, f"{sample.key}.{ending}: {error}")
         return values, size
 
 
