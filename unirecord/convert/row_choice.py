@@ -17,6 +17,7 @@ from ..errors import ExistsError, MissingError, UniRecordError
 from ..format.schema import Schema
 from ..order.split import bounds_of, exact_shares
 from ..pipeline.pictures import pillow
+from ..query.parse import with_moment
 from ..snapshot import manifest
 from ..snapshot.versions import read_newest
 from ..storage import local
@@ -367,6 +368,10 @@ class RowChoice:
             raise TypeError(f"columns is a list of names, got {self.columns!r}")
         if self.columns is not None and not self.columns:
             raise ValueError("columns names none; a dataset has one at least")
+        if isinstance(
+            self.where, str
+        ):  # one moment for all rows: a conversion that goes on later has another one
+            object.__setattr__(self, "where", with_moment(self.where))
         if not isinstance(self.rename, Mapping):
             raise TypeError(f"rename is a dict of old and new names, got {self.rename!r}")
         if self.sample is not None and (type(self.sample) is not int or self.sample < 0):

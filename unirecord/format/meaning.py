@@ -17,6 +17,7 @@ from .logical import problem_of
 __all__ = [
     "Meaning",
     "UnknownZone",
+    "fixed_offset",
     "offset_at",
     "offset_of_clock",
     "read_date",
@@ -302,6 +303,15 @@ def _offset(name: str, seconds: int, of_clock: bool) -> int:
         except OverflowError:
             raise UnknownZone(f"the time zone {name!r} is known for the years 1 to 9999") from None
     return ahead // timedelta(seconds=1)
+
+
+def fixed_offset(name: str) -> int | None:
+    """By how many seconds the clock of a time zone is always ahead of UTC; None where that changes or is unknown."""
+    try:
+        zone = _zone(name)
+    except UnknownZone:
+        return None
+    return zone.utcoffset(None) // timedelta(seconds=1) if isinstance(zone, timezone) else None
 
 
 def offset_at(name: str, seconds: int) -> int:

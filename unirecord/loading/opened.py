@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from ..snapshot.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_
 from ..storage.storage_options import StorageOptions, use_storage
 from .batch import SampleReader, WhereFrom
 from .boxes import Crop, cropped_columns, place_columns
+
+if TYPE_CHECKING:
+    from ..query import Query
 
 __all__ = ["OpenedData", "PathLike"]
 
@@ -171,14 +174,17 @@ class OpenedData:
         if len(gone):
             raise IndexError(f"row {gone[0]} has been deleted; a version before that still has it")
 
-    def where_rows(self, selection: Selection, where: str) -> tuple[Selection, str]:
-        """The rows of a selection that meet a condition, and its one form: states must not depend on its spelling."""
+    def where_rows(self, selection: Selection, where: str) -> tuple[Selection, Query]:
+        """The rows of a selection that meet a condition, and the condition, in which ``now()`` is a moment.
+
+        Whoever keeps it keeps its own text, or its one form: states must not depend on its spelling.
+        """
         from ..query import compile_query  # worker processes of most jobs need not import it
 
         query = compile_query(where, self.snapshot.schema)
         found = FoundRows(selection.rows)
         query.find(self.parts, found.add)
-        return selection.where_rows(found.all()), str(query)
+        return selection.where_rows(found.all()), query
 
     def with_blocks(self, spec: OrderSpec, rows: int, given: tuple[int | None, int | None]) -> OrderSpec:
         """The order with the sizes of its blocks, where it has any: as given, else chosen from the row groups."""

@@ -79,7 +79,8 @@ class Plan:
         """The plan over the rows that meet ``where``; ``shard`` is (shard_id, num_shards)."""
         selection, condition = data.live_rows(), None
         if where is not None:
-            selection, condition = data.where_rows(selection, where)
+            selection, query = data.where_rows(selection, where)
+            where, condition = query.text, str(query)
         sharding = Sharding(len(selection), *shard, remainder)
         spec = data.with_blocks(spec, len(selection), blocks)
         order = ShardOrder(selection, sharding, spec, data.parts.starts)
@@ -273,9 +274,9 @@ class Plan:
 
     def where_also(self, where: str) -> Plan:
         """Over those rows alone that meet another condition as well."""
-        text = where if self.where is None else f"({self.where}) and ({where})"
-        selection, own = self.data.where_rows(self.order.selection, where)
-        condition = own
+        selection, query = self.data.where_rows(self.order.selection, where)
+        text = query.text if self.where is None else f"({self.where}) and ({query.text})"
+        condition = str(query)
         if self.condition is not None:
             from ..query import compile_query
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, TypeVar
 
 from ..errors import QueryError, did_you_mean
 from ..format.column import shown_type
 from ..format.schema import Schema
-from . import simplify, syntax
+from . import simplify, syntax, typed
 from .parse import misread
 from .syntax import Node
 from .tree import (
@@ -21,20 +23,22 @@ from .tree import (
     Minus,
     Number,
     Operation,
+    TextTest,
     Value,
     contains,
     ends_with,
     is_integer,
     like,
     starts_with,
+    value_text,
 )
 
 MAX_DEPTH = 100  # of operators in one number
 MAX_CONDITIONS = 100_000
-Operand = (
-    Number | Condition | Field | str | None
-)  # Field: a string column; str: a string that was written; None: null
-FOLDING: dict[str, Callable[[int | float, int | float], int | float]] = {
+MOST_EXPONENT = 400  # of a number that is kept exactly: float64 has none beyond
+# Field: a string column; str: a string that was written; None: null
+Operand = Number | Condition | Field | str | typed.Written | typed.DayOf | None
+FOLDING: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
@@ -42,6 +46,9 @@ FOLDING: dict[str, Callable[[int | float, int | float], int | float]] = {
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
 }
+
+
+Found = TypeVar("Found")
 
 
 def check(tree: Node, text: str, schema: Schema) -> Condition:
@@ -90,12 +97,20 @@ class _Checker:
         return self._text_match(node)
 
     def _comparison(self, operator: str, node: Node, left_node: Node, right_node: Node) -> Condition:
-        left, right = self.operand(left_node), self.operand(right_node)
+        return self._compared(operator, node, (self.operand(left_node), left_node), right_node)
+
+    def _compared(
+        self, operator: str, node: Node, first: tuple[Operand, Node], right_node: Node
+    ) -> Condition:
+        left, left_node = first
+        right = self.operand(right_node)
         for side, side_node in ((left, left_node), (right, right_node)):
             if side is None:
                 raise self.wrong("nothing compares with null; write 'is null' or 'is not null'", side_node)
         if isinstance(left, simplify.CONDITIONS) and isinstance(right, simplify.CONDITIONS):
             return self._same_truth(operator, node, left, right)
+        if (found := self._typed(node, typed.compare, operator, left, right)) is not None:
+            return found
         if isinstance(left, simplify.NUMBERS) and isinstance(right, simplify.NUMBERS):
             return simplify.compare_numbers(operator, left, right)
         if isinstance(left, (Field, str)) and isinstance(right, (Field, str)):
@@ -104,6 +119,13 @@ class _Checker:
             f"{describe(left)} cannot be compared with {describe(right)}{self._hint(operator, left, right)}",
             node,
         )
+
+    def _typed(self, node: Node, ask: Callable[..., Found], *operands: object) -> Found:
+        """What `typed` makes of these; its refusal points at the node."""
+        try:
+            return ask(*operands)
+        except typed.Mismatch as mismatch:
+            raise self.wrong(str(mismatch), node) from None
 
     def _same_truth(self, operator: str, node: Node, left: Condition, right: Condition) -> Condition:
         if operator not in ("==", "!="):
@@ -118,10 +140,6 @@ class _Checker:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, str) and one in self.schema.names:
                 return f"; to name the column, write {one} without quotes"
-            if isinstance(one, Value) and isinstance(other, str) and one.field.name in self.schema:
-                names = self.schema[one.field.name].class_names
-                if names is not None and other in names:
-                    return f"; the class {other!r} has the number {names.index(other)}"
             if isinstance(one, simplify.CONDITIONS) and isinstance(other, Constant):
                 return "; a bool is compared with true or false"
             if isinstance(one, Field) and isinstance(other, Constant):
@@ -139,7 +157,12 @@ class _Checker:
         for item, item_node in zip(items, node.items, strict=True):
             if item is None:
                 raise self.wrong("null is in no list; add 'or … is null'", item_node)
-        if isinstance(operand, Value) and all(isinstance(item, Constant) for item in items):
+        plain = isinstance(operand, Value) and operand.field.meaning is None
+        if (
+            isinstance(operand, Value)
+            and (plain or not items)
+            and all(isinstance(i, Constant) for i in items)
+        ):
             return simplify.one_of(
                 operand.field, [item.value for item in items if isinstance(item, Constant)]
             )
@@ -147,7 +170,8 @@ class _Checker:
             return simplify.one_of_text(operand, [item for item in items if isinstance(item, str)])
         if not items:
             raise self.wrong("an empty list can only follow a column", node)
-        return simplify.any_of([self._comparison("==", node, node.operand, item) for item in node.items])
+        first = (operand, node.operand)
+        return simplify.any_of([self._compared("==", node, first, item) for item in node.items])
 
     def _text_membership(self, node: syntax.TextMembership) -> Condition:
         operand = self.operand(node.operand)
@@ -176,6 +200,11 @@ class _Checker:
 
     def _text_match(self, node: syntax.TextMatch) -> Condition:
         operand, pattern = self.operand(node.operand), self.operand(node.pattern)
+        if isinstance(operand, Value) and operand.field.meaning and operand.field.meaning.name == "class":
+            passes: Callable[[Field, TextTest], Condition] = typed.class_test
+            operand = operand.field
+        else:
+            passes = simplify.text
         if not isinstance(operand, Field):
             raise self.wrong(
                 f"'{node.method}' needs a string column; this is {describe(operand)}", node.operand
@@ -185,16 +214,16 @@ class _Checker:
                 f"'{node.method}' needs a string in quotes; this is {describe(pattern)}", node.pattern
             )
         if node.method == "startswith":
-            return simplify.text(operand, starts_with(pattern))
+            return passes(operand, starts_with(pattern))
         if node.method == "endswith":
-            return simplify.text(operand, ends_with(pattern.encode()))
+            return passes(operand, ends_with(pattern.encode()))
         if node.method == "contains":
-            return simplify.text(operand, contains(pattern.encode()))
+            return passes(operand, contains(pattern.encode()))
         escape = "\\" if node.escape is None else self.operand(node.escape)
         if not isinstance(escape, str) or len(escape) > 1:
             raise self.wrong("escape needs one character in quotes", node.escape or node)
         try:
-            return simplify.text(operand, like(pattern, escape))
+            return passes(operand, like(pattern, escape))
         except ValueError as error:
             raise self.wrong(str(error), node.pattern) from None
 
@@ -210,6 +239,10 @@ class _Checker:
                 return self._name(node)
             if isinstance(node, syntax.Literal):
                 return self._literal(node)
+            if isinstance(node, syntax.Typed):
+                return self._typed(node, typed.written, node.type, node.text)
+            if isinstance(node, syntax.Day):
+                return self._typed(node, typed.day_of, self.operand(node.operand))
             if isinstance(node, syntax.Arithmetic) or (
                 isinstance(node, syntax.Unary) and node.operator == "-"
             ):
@@ -229,6 +262,8 @@ class _Checker:
             return node.value
         if isinstance(node.value, float) and node.value == float("inf"):
             raise self.wrong("this number is too large for a float64; infinity is written inf", node)
+        if isinstance(node.value, float):
+            return Constant(node.value, _exact(self.text[node.start : node.stop]))
         return None if node.value is None else Constant(node.value)
 
     def _name(self, node: syntax.Name) -> Operand:
@@ -243,6 +278,12 @@ class _Checker:
         """The column that a name means: the schema's own before ``row`` and ``part``."""
         if self._has_no_order(node.name):
             column = self.schema[node.name]
+            if column.meaning is not None and column.meaning.name == "decimal":
+                raise self.wrong(
+                    f"{column.name!r} is a decimal of more than 18 digits, which a query cannot compare: add a column "
+                    "of at most 18 (unirecord.add_columns, docs/growing.md)",
+                    node,
+                )
             null = f"; 'is null' is all that can be asked of {column.name!r}" if column.nullable else ""
             raise self.wrong(
                 f"column {column.name!r} is {shown_type(str(column))}, which a query cannot read; it can read "
@@ -260,7 +301,8 @@ class _Checker:
 
     def _column(self, name: str) -> Field:
         column = self.schema[name]
-        return Field(column.name, self.schema.ordinal(name), column.type, column.nullable)
+        meaning = column.meaning if column.is_ordered else None
+        return Field(column.name, self.schema.ordinal(name), column.type, column.nullable, meaning)
 
     def _name_hint(self, name: str) -> str:
         hint = did_you_mean(name, [*self.schema.names, "row", "part"])
@@ -275,33 +317,52 @@ class _Checker:
         names = [column.name for column in self.schema if column.is_ordered]
         return ", ".join([*names[:12], *(["…"] if len(names) > 12 else []), "row", "part"])
 
-    def _arithmetic(self, node: syntax.Arithmetic | syntax.Unary) -> Number:
+    def _arithmetic(self, node: syntax.Arithmetic | syntax.Unary) -> Operand:
         sides = (node.operand,) if isinstance(node, syntax.Unary) else (node.left, node.right)
+        found = [self.operand(side) for side in sides]
+        if isinstance(node, syntax.Unary):
+            known = self._typed(node, typed.minus, *found)
+        else:
+            known = self._typed(node, typed.arithmetic, node.operator, *found)
+        if known is not None:
+            return known
         operands = []
-        for side in sides:
-            operand = self.operand(side)
+        for side, operand in zip(sides, found, strict=True):
             if not isinstance(operand, simplify.NUMBERS):
                 raise self.wrong(f"arithmetic needs numbers; this is {describe(operand)}", side)
             operands.append(operand)
         if isinstance(node, syntax.Unary):
             (only,) = operands
-            return Constant(-only.value) if isinstance(only, Constant) else Minus(only)
+            if not isinstance(only, Constant):
+                return Minus(only)
+            return Constant(-only.value, None if only.exact is None else -only.exact)
         left, right = operands
         by_zero = isinstance(right, Constant) and right.value == 0 and node.operator in ("//", "%", "/")
         if by_zero and (isinstance(left, Constant) or (is_integer(left) and is_integer(right))):
             raise self.wrong("division by zero", node)
         if isinstance(left, Constant) and isinstance(right, Constant):
-            return self._folded(node, left.value, right.value)
+            return self._folded(node, left, right)
         return Operation(node.operator, left, right)
 
-    def _folded(self, node: syntax.Arithmetic, left: int | float, right: int | float) -> Constant:
+    def _folded(self, node: syntax.Arithmetic, left: Constant, right: Constant) -> Constant:
+        fold = FOLDING[node.operator]
         try:
-            value = FOLDING[node.operator](left, right)
+            value = fold(left.value, right.value)
         except OverflowError:
             raise self.wrong("this is too large for a float64", node) from None
         if value != value:
             raise self.wrong("this is not a number", node)
-        return Constant(value)
+        sides = [
+            Fraction(side.value) if isinstance(side.value, int) else side.exact for side in (left, right)
+        ]
+        known = isinstance(value, float) and None not in sides
+        return Constant(value, Fraction(fold(*sides)) if known else None)
+
+
+def _exact(text: str) -> Fraction | None:
+    """The number that was written, exactly; None for one so near to zero that it would take too long."""
+    exponent = text.lower().partition("e")[2]
+    return Fraction(text.replace("_", "")) if abs(int(exponent or 0)) <= MOST_EXPONENT else None
 
 
 def describe(operand: Operand) -> str:
@@ -312,16 +373,22 @@ def describe(operand: Operand) -> str:
         return f"{operand.name} (string)"
     if isinstance(operand, str):
         return "a string"
-    if isinstance(operand, Value):
-        return f"{operand.field.name} ({operand.field.type})"
     if isinstance(operand, simplify.NUMBERS):
-        return "a number"
+        return typed.described(operand)
+    if isinstance(operand, typed.Written):
+        return f"a {operand.name}"
+    if isinstance(operand, typed.DayOf):
+        return "a date"
     return "true or false"
 
 
 def _as_condition(operand: Operand) -> str:
     if isinstance(operand, Value) and operand.field.type in INTEGERS:
-        return f"; write {operand.field} != 0"
+        meaning = operand.field.meaning
+        if meaning is not None and meaning.name not in ("class", "decimal"):
+            return f"; write {operand.field} is not null"
+        zero = value_text(meaning if meaning and meaning.name == "class" else None, 0)
+        return f"; write {operand.field} != {zero}"
     if isinstance(operand, Field):
         return f"; write {operand} != ''"
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -57,6 +58,7 @@ KEYWORDS = frozenset(
         *TEXT_METHODS,
     )
 )
+TYPES = ("timestamp", "date", "time", "interval")  # of literals that say their type: `date '2025-06-01'`
 NAME = re.compile(r"[^\W\d]\w*")
 NUMBER = re.compile(r"0[xX][0-9a-fA-F_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?", re.ASCII)
 SYMBOLS = ("<>", "<=", ">=", "==", "!=", "&&", "||", "//", *"<>=+-*/%()[],.")
@@ -195,6 +197,21 @@ def _escape(text: str, at: int) -> tuple[str, int]:
             if number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF:
                 return chr(number), at + 2 + len(digits)
     raise misread("unknown escape; a backslash is written \\\\", text, at, at + 2)
+
+
+def with_moment(text: str) -> str:
+    """The text with the moment that it is for each ``now()``, so that it means the same whenever it is read again."""
+    if "now" not in text.lower():
+        return text
+    tokens, pieces, place = tokenize(text), [], 0
+    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
+    moment = f"timestamp '{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09}Z'"
+    for name, opening, closing in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        called = opening.kind == closing.kind == "symbol" and (opening.value, closing.value) == ("(", ")")
+        if called and name.kind == "name" and str(name.value).lower() == "now":
+            pieces += [text[place : name.start], moment]
+            place = closing.stop
+    return "".join([*pieces, text[place:]])
 
 
 # Parses the text of a query into a tree by recursive descent; Python's precedence, Python's and SQL's spellings.
@@ -416,9 +433,7 @@ class _Parser:
         token = self.peek
         if token.kind in ("name", "quoted"):
             self.take()
-            if token.kind == "name" and self.peek.value == "(" and self.peek.kind == "symbol":
-                raise misread(f"there is no function {token.value}()", self.text, token.start, token.stop)
-            return syntax.Name(token.start, token.stop, str(token.value))
+            return self._named(token) if token.kind == "name" else self._column(token)
         if token.kind in ("number", "string"):
             self.take()
             return syntax.Literal(token.start, token.stop, token.value)
@@ -432,6 +447,32 @@ class _Parser:
             self.expect(")")
             return inner
         raise self.unexpected("a column, a number, a string or '('")
+
+    def _named(self, token: Token) -> Node:
+        """A column, a literal that says its type, or ``date(…)``."""
+        word = str(token.value).lower()
+        if word in TYPES and (
+            self.peek.kind == "string" or (word == "interval" and self.peek.kind == "number")
+        ):
+            value = self.take()
+            text = str(value.value) if value.kind == "string" else self.text[value.start : value.stop]
+            unit = self.tokens[self.at]
+            if word == "interval" and unit.kind == "name":  # interval 7 days
+                value = self.take()
+                text += f" {value.value}"
+            return syntax.Typed(token.start, value.stop, word, text)
+        if self.peek.kind != "symbol" or self.peek.value != "(":
+            return self._column(token)
+        if word != "date":
+            message = f"there is no function {token.value}(); there are now() and date(column)"
+            raise misread(message, self.text, token.start, token.stop)
+        self.take()
+        operand = self.sum()
+        return syntax.Day(token.start, self.expect(")").stop, operand)
+
+    @staticmethod
+    def _column(token: Token) -> Node:
+        return syntax.Name(token.start, token.stop, str(token.value))
 
     def _call(self, method: Token) -> Node:
         """``startswith(column, "x")``."""

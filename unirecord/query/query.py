@@ -21,7 +21,7 @@ from . import zones
 from .bind import BoundCondition, bind
 from .check import check
 from .columns import Array, FlatColumns, PartFields, RowsAt, Vector, columns_of
-from .parse import parse
+from .parse import parse, with_moment
 from .scan import effort_of, in_threads, scan_count, scan_into, scan_rows, threads_for, threads_to_scan
 from .tree import Condition, fields_in
 from .zones import ALL, NONE
@@ -220,10 +220,14 @@ Result = TypeVar("Result")
 
 
 def compile_query(text: str, schema: Schema) -> Query:
-    """The query that ``text`` describes (docs/query.md), checked against ``schema``; raises `QueryError`."""
+    """The query that ``text`` describes (docs/query.md), checked against ``schema``; raises `QueryError`.
+
+    Its text says the moment that it is now in place of ``now()``.
+    """
     if not isinstance(text, str):
         raise QueryError(f"a query is a string such as 'label == 3', got {type(text).__name__}")
     try:
+        text = with_moment(text)
         return Query(text, check(parse(text), text, schema))
     except RecursionError:
         raise QueryError("the query is nested too deep for the stack that is left") from None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from fractions import Fraction
+from typing import Any, Final
 
 from .tree import (
     EMPTY,
@@ -38,7 +39,7 @@ NUMBERS: Final = (Value, Constant, Minus, Operation)
 CONDITIONS: Final = (Always, Range, OneOf, Text, IsNull, Within, Compare, CompareText, Joined)
 ALWAYS: Final = {True: Always(True), False: Always(False)}
 MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-HOLDS: Final[dict[str, Callable[[int | float, int | float], bool]]] = {
+HOLDS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "==": lambda a, b: a == b,
     "<": lambda a, b: a < b,
     "<=": lambda a, b: a <= b,
@@ -198,7 +199,7 @@ def text(field: Field, test: TextTest, negated: bool = False) -> Condition:
     return Text(field, test, negated)
 
 
-def one_of(field: Field, items: list[int | float]) -> Condition:
+def one_of(field: Field, items: Sequence[int | float | Fraction]) -> Condition:
     """The number in the column equals one of the items."""
     values = set()
     for item in items:
@@ -262,7 +263,7 @@ def compare_text(operator: str, left: Field | str, right: Field | str) -> Condit
         return negate(compare_text("==", left, right))
     if isinstance(left, str):
         if isinstance(right, str):
-            return ALWAYS[HOLDS[operator](left.encode(), right.encode())]  # type: ignore[arg-type]
+            return ALWAYS[HOLDS[operator](left.encode(), right.encode())]
         return compare_text(MIRRORED[operator], right, left)
     if isinstance(right, Field):
         if operator in (">", ">="):

@@ -28,6 +28,21 @@ class Literal(Node):
 
 
 @dataclass(frozen=True)
+class Typed(Node):
+    """``timestamp '…'``, ``date '…'``, ``time '…'`` or ``interval '…'``: a literal that says its type."""
+
+    type: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Day(Node):
+    """``date(operand)``: the day of a time."""
+
+    operand: Node
+
+
+@dataclass(frozen=True)
 class Unary(Node):
     """``-operand`` or ``not operand``."""
 

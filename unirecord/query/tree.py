@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 
 from ..core import cached_property
+from ..format.meaning import Meaning
 from .parse import KEYWORDS, NAME
 
 # Turns a comparison with a number that was written into an exact range in the column's own type.
@@ -24,7 +26,7 @@ EMPTY: Final = (1, 0)
 ValueRange = tuple[int | float, int | float]
 
 
-def value_range(type_name: str, operator: str, value: int | float, as_written: bool) -> ValueRange:
+def value_range(type_name: str, operator: str, value: int | float | Fraction, as_written: bool) -> ValueRange:
     """The least and greatest value of the type for which ``x operator value``; EMPTY where there is none.
 
     ``operator`` is == < <= > or >=. ``as_written``: the value is a float that the user wrote, so that for float16 and
@@ -32,17 +34,18 @@ def value_range(type_name: str, operator: str, value: int | float, as_written: b
     """
     if type_name in INTEGERS:
         return _integer_range(*INTEGERS[type_name], operator, value)
+    assert not isinstance(value, Fraction)
     return _float_range(np.dtype(type_name), operator, value, as_written)
 
 
-def _integer_range(least: int, greatest: int, operator: str, value: int | float) -> ValueRange:
+def _integer_range(least: int, greatest: int, operator: str, value: int | float | Fraction) -> ValueRange:
     low, high = integer_limits(operator, value)
     low = least if low is None else max(low, least)
     high = greatest if high is None else min(high, greatest)
     return (low, high) if low <= high else EMPTY
 
 
-def integer_limits(operator: str, value: int | float) -> tuple[int | None, int | None]:
+def integer_limits(operator: str, value: int | float | Fraction) -> tuple[int | None, int | None]:
     """The least and greatest integer for which ``x operator value``: None is no limit, EMPTY no integer."""
     if isinstance(value, float) and math.isinf(value):
         holds = operator in (("<", "<=") if value > 0 else (">", ">="))
@@ -233,12 +236,16 @@ PART: Final = -2
 
 @dataclass(frozen=True)
 class Field:
-    """A scalar column, one of blobs to be asked for nulls alone, or ``row`` or ``part``; ``type`` as in the schema."""
+    """A scalar column, one of blobs to be asked for nulls alone, or ``row`` or ``part``; ``type`` as in the schema.
+
+    ``meaning``: what its integers stand for, where its logical type says so.
+    """
 
     name: str
     ordinal: int
     type: str
     nullable: bool = False
+    meaning: Meaning | None = None
 
     def __str__(self) -> str:
         """The name as a query takes it."""
@@ -264,12 +271,20 @@ class Value:
 
 @dataclass(frozen=True)
 class Constant:
-    """A number that was written, or worked out of such."""
+    """A number that was written, or worked out of such; ``exact`` is what a float was before it was rounded.
 
-    value: int | float
+    ``meaning``: of the integer of a time, a duration or a decimal.
+    """
+
+    value: int | float | Fraction
+    exact: Fraction | None = field(default=None, compare=False)
+    meaning: Meaning | None = None
 
     def __str__(self) -> str:
-        return number_text(self.value)
+        text = value_text(self.meaning, self.value)
+        if self.meaning is None or self.meaning.name == "decimal":
+            return text
+        return f"{'interval' if self.meaning.name == 'duration' else self.meaning.name} {text}"
 
 
 @dataclass(frozen=True)
@@ -284,14 +299,20 @@ class Minus:
 
 @dataclass(frozen=True)
 class Operation:
-    """Two numbers joined by one of + - * / // %."""
+    """Two numbers joined by one of + - * / // %.
+
+    ``meaning``: what the number stands for, if it is a time, a duration or a decimal. ``written``: how a query says
+    it, where another one says it in a single unit: of a time in ms beside one in us, its 1,000-fold is meant.
+    """
 
     operator: str
     left: Number
     right: Number
+    meaning: Meaning | None = None
+    written: str | None = None
 
     def __str__(self) -> str:
-        return f"({self.left} {self.operator} {self.right})"
+        return self.written or f"({self.left} {self.operator} {self.right})"
 
 
 Number = Value | Constant | Minus | Operation
@@ -306,6 +327,14 @@ def is_integer(number: Number) -> bool:
     if isinstance(number, Minus):
         return is_integer(number.operand)
     return number.operator != "/" and is_integer(number.left) and is_integer(number.right)
+
+
+def meaning_of(number: Number) -> Meaning | None:
+    """What the integers of a number stand for: None for numbers."""
+    if isinstance(number, Minus):
+        meaning = meaning_of(number.operand)
+        return None if meaning is not None and meaning.name == "class" else meaning
+    return number.field.meaning if isinstance(number, Value) else number.meaning
 
 
 def fields_of(number: Number) -> set[Field]:
@@ -340,7 +369,10 @@ class Range:
     negated: bool = False
 
     def __str__(self) -> str:
-        name, low, high = str(self.field), number_text(self.low), number_text(self.high)
+        name, meaning = str(self.field), self.field.meaning
+        if meaning is not None and meaning.name == "class" and self.low != self.high:
+            meaning = None  # names have no order, numbers have
+        low, high = value_text(meaning, self.low), value_text(meaning, self.high)
         if self.field.type == "bool":
             return name if self.low else f"not {name}"
         if (self.low, self.high) == (-math.inf, math.inf):
@@ -362,7 +394,7 @@ class OneOf:
     negated: bool = False
 
     def __str__(self) -> str:
-        listed = ", ".join(number_text(value) for value in self.values)
+        listed = ", ".join(value_text(self.field.meaning, value) for value in self.values)
         return f"{self.field} {'not in' if self.negated else 'in'} ({listed})"
 
 
@@ -409,9 +441,14 @@ class Within:
         if self.low is None and self.high is None:
             return f"{text} is {'' if self.negated else 'not '}nan"
         if self.low == self.high:
-            return f"{text} {'!=' if self.negated else '=='} {self.low}"
-        text = f"{text} <= {self.high}" if self.low is None else f"{self.low} <= {text}"
+            return f"{text} {'!=' if self.negated else '=='} {self._text(self.low)}"
+        text = (
+            f"{text} <= {self._text(self.high)}" if self.low is None else f"{self._text(self.low)} <= {text}"
+        )
         return f"not ({text})" if self.negated else text
+
+    def _text(self, bound: int | None) -> str:
+        return value_text(meaning_of(self.number), bound or 0)
 
 
 @dataclass(frozen=True)
@@ -488,9 +525,12 @@ def fields_in(condition: Condition) -> set[Field]:
 # ---- text
 
 
-def number_text(value: int | float) -> str:
-    """A number as a query takes it."""
-    return repr(value)
+def value_text(meaning: Meaning | None, value: int | float | Fraction) -> str:
+    """A number as a query takes it beside what has this meaning."""
+    if meaning is None or (meaning.name == "class" and not 0 <= value < len(meaning.names)):
+        return repr(value)
+    text = meaning.text(value, universal=True)
+    return text if meaning.name == "decimal" else string_text(text.encode())
 
 
 def string_text(string: bytes) -> str:
