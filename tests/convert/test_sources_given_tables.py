@@ -102,7 +102,7 @@ NANOSECONDS = 1_577_836_800_000_000_000
     [
         ([{"t": NOON, "x": 1}], None, [{"t": NANOSECONDS, "x": 1}]),
         ([{"t": NOON, "x": 1}, None], None, [{"t": NANOSECONDS, "x": 1}, None]),
-        ([[NOON.date()]], pa.list_(pa.date32()), [[NANOSECONDS]]),
+        ([[NOON.date(), None]], pa.list_(pa.date32()), [[NANOSECONDS, None]]),
         ([[NOON, None], []], pa.large_list(pa.timestamp("ms", "UTC")), [[NANOSECONDS, None], []]),
         ([{"d": Decimal("1.10")}], pa.struct([("d", pa.decimal128(5, 2))]), [{"d": "1.10"}]),
         ([{"l": [{"t": datetime.time(0, 0, 1)}]}], None, [{"l": [{"t": 10**9}]}]),
@@ -134,11 +134,6 @@ def test_lists_whose_inner_lists_differ_are_objects(tmp_path: Path) -> None:
             r"period\[M\] is written as text",
             ["2024-01", "2024-02"],
         ),
-        (
-            pandas.date_range("2020-01-01", periods=1, tz="Europe/Berlin"),
-            "of timestamp.* the time zone is left out",
-            [NANOSECONDS - 3600 * 10**9],
-        ),
         (pandas.interval_range(0, 1), "the closed side is left out", [{"left": 0, "right": 1}]),
     ],
 )
@@ -147,6 +142,14 @@ def test_what_is_reduced_of_a_column_of_pandas_is_said(
 ) -> None:
     with pytest.warns(LeftOutWarning, match=f"column 'a': .*{said}"):
         assert [row["a"] for row in written(pandas.DataFrame({"a": series}), tmp_path)] == expected
+
+
+def test_a_zone_that_the_format_has_no_name_for_is_utc_and_said(tmp_path: Path) -> None:
+    given = pa.table({"a": pa.array([NOON], pa.timestamp("s", "UTC+01:00"))})
+    with pytest.warns(LeftOutWarning, match="column 'a': of timestamp.*UTC.* the time zone is UTC here"):
+        assert written(given, tmp_path) == [{"a": NANOSECONDS // 10**9}]
+    with UniRecordDataset(tmp_path / "out.urec") as ds:
+        assert ds.to_arrow().schema.field("a").type == pa.timestamp("s", "UTC")
 
 
 def test_sparse_columns_are_read(tmp_path: Path) -> None:

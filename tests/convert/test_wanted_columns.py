@@ -29,7 +29,8 @@ from unirecord.errors import SchemaError
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
 
-FAR = pa.array([1 << 60] * 3, pa.timestamp("us"))  # beyond nanoseconds of 64 bits
+# beyond nanoseconds of 64 bits, which times inside values are
+FAR = pa.StructArray.from_arrays([pa.array([1 << 60] * 3, pa.timestamp("us"))], ["t"])
 KEEP = pa.array([0, 1, 2])
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptionError, MissingError, SchemaError
-from ..format.column import ARROW_KEY, Column
+from ..format.arrow_types import TYPE_KEY, arrow_type, as_arrow
+from ..format.column import ARROW_KEY, LOGICAL_KEY, Column
 from ..format.values.objects import base64_text, object_text
 from ..loading.batch import RaggedArray, valid_rows
 from ..order.selection import Selection
@@ -31,6 +32,7 @@ __all__ = [
     "scalar_batches",
     "schema_capsule",
     "shared_columns",
+    "stored_array",
     "stream_capsule",
     "to_arrow",
     "to_batches",
@@ -40,7 +42,6 @@ __all__ = [
 # Columns of a batch as Arrow arrays: their types, nulls, and arrays as lists, one level for each dimension.
 
 
-TYPE_KEY: Final = b"unirecord"  # of a field's metadata: the column's own type
 _COMPLEX: Final = {"complex64": "float32", "complex128": "float64"}  # as pairs: real, imaginary
 
 
@@ -54,17 +55,25 @@ def arrow_schema(columns: Sequence[Column]) -> pyarrow.Schema:
 def _field(column: Column) -> pyarrow.Field:
     import pyarrow
 
-    plain = not column.is_array and column.type != "object"
-    metadata = {} if plain else {TYPE_KEY: str(column).encode()}
-    if column.packed_annotations:
-        metadata[ARROW_KEY] = json.dumps(column.wire_annotations, ensure_ascii=False).encode()
-    return pyarrow.field(column.name, _type(column), nullable=column.nullable, metadata=metadata or None)
+    kind, said, own = _type(column), column.wire_annotations, arrow_type(column)
+    # The names of classes stay: files have of a dictionary what occurs, in the order in which it does.
+    if own is not None and not pyarrow.types.is_dictionary(own):
+        said.pop(LOGICAL_KEY, None)
+    plain = kind == own if own is not None else not column.is_array and column.type != "object"
+    metadata = {} if plain and not pyarrow.types.is_dictionary(kind) else {TYPE_KEY: str(column).encode()}
+    if said:
+        metadata[ARROW_KEY] = json.dumps(said, ensure_ascii=False).encode()
+    nullable = column.nullable or pyarrow.types.is_dictionary(kind)
+    return pyarrow.field(column.name, kind, nullable=nullable, metadata=metadata or None)
 
 
 def _type(column: Column) -> pyarrow.DataType:
     import pyarrow
 
     column.check_known()
+    kind = arrow_type(column)
+    if kind is not None and (not column.is_array or pyarrow.types.is_decimal(kind)):
+        return kind
     if not column.is_array:
         named = {
             "string": pyarrow.string(),
@@ -82,7 +91,7 @@ def _type(column: Column) -> pyarrow.DataType:
 def _element(column: Column) -> pyarrow.DataType:
     import pyarrow
 
-    return pyarrow.from_numpy_dtype(np.dtype(_COMPLEX.get(column.type) or column.dtype))
+    return arrow_type(column) or pyarrow.from_numpy_dtype(np.dtype(_COMPLEX.get(column.type) or column.dtype))
 
 
 def _dims(column: Column) -> tuple[int, ...]:
@@ -90,7 +99,17 @@ def _dims(column: Column) -> tuple[int, ...]:
 
 
 def arrow_array(column: Column, values: Any) -> pyarrow.Array:
-    """The values of a batch as an Arrow array; numbers, bytes and text share the batch's memory."""
+    """The values of a batch as an Arrow array; numbers, times, bytes and text share the batch's memory."""
+    import pyarrow
+
+    kind, stored = arrow_type(column), stored_array(column, values)
+    if kind is None or (column.is_array and not pyarrow.types.is_decimal(kind)):
+        return stored
+    return as_arrow(column, stored, kind)
+
+
+def stored_array(column: Column, values: Any) -> pyarrow.Array:
+    """The same of the stored type, but for times in arrays."""
     import pyarrow
 
     if isinstance(values, RaggedArray):
@@ -176,7 +195,9 @@ def _lists(column: Column, flat: NDArray[Any], offsets: dict[int, NDArray[np.int
 
     if column.type in _COMPLEX:
         flat = np.ascontiguousarray(flat).view(_COMPLEX[column.type])
-    found = pyarrow.array(flat)
+    found, kind = pyarrow.array(flat), arrow_type(column)
+    if kind is not None and not pyarrow.types.is_decimal(kind):
+        found = found.view(kind)
     for level, size in reversed(list(enumerate(_dims(column)))):
         if size == -1:
             found = pyarrow.LargeListArray.from_arrays(pyarrow.array(offsets[level]), found)
@@ -194,15 +215,10 @@ def to_arrow(parts: PartSet, selection: Selection, names: Sequence[str]) -> pyar
     check_pyarrow("A table")
     import pyarrow
 
-    arrays = {}
-    for name, values in scalar_arrays(parts, names, selection).items():
-        if parts.schema[name].is_string:
-            arrays[name] = pyarrow.array(values, pyarrow.string())
-        elif isinstance(values, np.ma.MaskedArray):
-            arrays[name] = pyarrow.array(values.data, mask=np.ma.getmaskarray(values))
-        else:
-            arrays[name] = pyarrow.array(values)
-    return pyarrow.table(arrays)
+    found = scalar_arrays(parts, names, selection)
+    columns = [parts.schema[name] for name in found]
+    arrays = [arrow_array(column, found[column.name]) for column in columns]
+    return pyarrow.Table.from_arrays(arrays, schema=arrow_schema(columns))
 
 
 def rows_of_a_batch(batch_size: int | None, row_bytes: float) -> int:

@@ -343,10 +343,14 @@ class Column:
 
     def _parameter(self, kind: str, name: str) -> Any:
         """A parameter of its logical type; None where that is another one, or makes no sense."""
+        said = self.known_logical
+        return None if said is None or said["type"] != kind else said[name]
+
+    @cached_property
+    def known_logical(self) -> dict[str, Any] | None:
+        """Internal: its logical type, where this version knows it and it makes sense; not to be changed."""
         said = self.logical
-        if said is None or said.get("type") != kind or problem_of(said, self.type, self.shape) is not None:
-            return None
-        return said[name]
+        return None if said is None or problem_of(said, self.type, self.shape) is not None else said
 
     @cached_property
     def chunks(self) -> tuple[int, ...] | None:

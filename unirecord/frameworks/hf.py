@@ -17,7 +17,7 @@ from datasets.iterable_dataset import _BaseExamplesIterable
 
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.position import SharedEpoch
-from ..dataset.tables import arrow_array, arrow_schema
+from ..dataset.tables import arrow_array, arrow_schema, stored_array
 from ..format.column import Column
 from ..loading.batch import valid_rows
 from ..loading.loader import BatchMemory, BatchReader, LoaderOptions
@@ -87,7 +87,7 @@ def feature_array(column: Column, values: Any, kind: pyarrow.DataType) -> pyarro
 
     if _is_dense(column):
         return pyarrow.ExtensionArray.from_storage(kind, _nested(column, values, kind.storage_type))
-    found = arrow_array(column, values)
+    found = stored_array(column, values) if _classes(column) is not None else arrow_array(column, values)
     if _is_media(column, "image") or _is_media(column, "audio"):
         empty = pyarrow.nulls(len(found), pyarrow.string())
         return pyarrow.StructArray.from_arrays(

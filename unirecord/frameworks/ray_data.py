@@ -130,13 +130,24 @@ def with_tensors(table: Any, columns: Sequence[Column]) -> Any:
     """A table of ``to_batches`` with arrays of one shape as Ray's tensors, over the same memory, in place of lists.
 
     Ray makes arrays and tensors of those, one for a batch, and of lists objects. Nulls and complex numbers stay lists.
+    Classes are their numbers, as training takes them.
     """
     import numpy as np
+    import pyarrow
     from ray.data.extensions import ArrowTensorArray
 
     for number, column in enumerate(columns):
-        shape = column.item_shape
+        shape, kind = column.item_shape, table.schema.field(number).type
+        if pyarrow.types.is_dictionary(kind):
+            field = pyarrow.field(column.name, pyarrow.from_numpy_dtype(column.dtype), column.nullable)
+            codes = pyarrow.chunked_array(
+                [chunk.indices for chunk in table.column(number).chunks], kind.index_type
+            )
+            codes = codes if column.nullable else codes.fill_null(-1)
+            table = table.set_column(number, field, codes.cast(field.type))
         if not column.is_array or column.nullable or -1 in shape or column.type.startswith("complex"):
+            continue
+        if pyarrow.types.is_decimal(kind):
             continue
         values = table.column(number).combine_chunks()
         for _ in shape:

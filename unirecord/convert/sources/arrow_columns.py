@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...errors import SchemaError
+from ...format.arrow_types import TYPE_KEY, arrow_spec, from_arrow
 from ...format.column import ARROW_KEY, CHUNKS_KEY, LOGICAL_KEY, Column
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
@@ -25,6 +26,7 @@ __all__ = [
     "choose_columns",
     "class_names",
     "features_of",
+    "is_text",
     "nullable",
     "raw_batches",
     "same_fields",
@@ -92,6 +94,17 @@ def said_by_export(metadata: Mapping[bytes, bytes] | None, spec: Any) -> dict[st
     except (ValueError, TypeError, AttributeError, RecursionError, SchemaError):
         return {}
     return said
+
+
+def _exported_classes(pa: Any, field: Any, nulls: bool | None) -> str | None:
+    """The type of the numbers of classes that have been exported as a dictionary of their names; None of all else."""
+    if not pa.types.is_dictionary(field.type):
+        return None
+    stored = (field.metadata or {}).get(TYPE_KEY, b"").decode(errors="replace")
+    logical = said_by_export(field.metadata, stored).get(LOGICAL_KEY)
+    if logical is None or logical.get("type") != "class":
+        return None
+    return f"{stored.removesuffix('?')}{'?' * bool(nulls)}"
 
 
 def of_files(spec: Any, feature: Any) -> Any:
@@ -232,12 +245,12 @@ def _spec(pa: Any, kind: Any, feature: Any) -> Any:
     name = str(kind)
     if name in _ELEMENTS:
         return _ELEMENTS[name]
+    if (known := arrow_spec(kind)) is not None:
+        return known
     if is_text(pa, kind) or pa.types.is_null(kind) or pa.types.is_decimal(kind):
         return "string"
     if is_bytes(pa, kind) or is_file(pa, kind, feature):
         return "bytes"
-    if is_time(pa, kind):
-        return "int64"
     if is_list(pa, kind):
         return _list_spec(pa, kind, feature)
     return "object"
@@ -251,8 +264,12 @@ def _list_spec(pa: Any, kind: Any, feature: Any) -> Any:
     said = feature.get("shape") if isinstance(feature, dict) else None  # of `Array2D` and others
     if isinstance(said, list) and len(said) == len(shape) and all(type(d) is int and d > 0 for d in said):
         shape = said
-    element = _ELEMENTS.get(str(kind))
-    return "object" if element is None or len(shape) > 32 else {"type": element, "shape": shape}
+    known = arrow_spec(kind) or {"type": _ELEMENTS.get(str(kind))}
+    return (
+        "object"
+        if known["type"] is None or "shape" in known or len(shape) > 32
+        else {**known, "shape": shape}
+    )
 
 
 # The values of Arrow columns as what `Writer.write_batch` takes, viewed where the memory is laid out alike.
@@ -272,6 +289,9 @@ def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] |
         return array.to_numpy_ndarray()
     array = plain_storage(array)
     kind = array.type
+    known = from_arrow(column, array)
+    if known is not None:
+        return known
     if column.is_array:
         return _arrays(pa, array, column)
     if column.type == "object":
@@ -286,11 +306,22 @@ def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] |
             return texts
         values = array.to_pylist()
         return [None if v is None else v.encode() for v in values] if column.type == "bytes" else values
-    if pa.types.is_decimal(kind):
-        return array.cast(pa.string()).to_pylist()
+    if column.type in ("string", "text") and (pa.types.is_decimal(kind) or is_time(pa, kind)):
+        return _as_text(pa, array)
     if is_time(pa, kind):
         array = _nanoseconds(pa, array)
     return _scalars(array)
+
+
+def _as_text(pa: Any, array: Any) -> list[str | None]:
+    """Times and decimals as the texts that they are read from, too."""
+    known = arrow_spec(array.type)
+    if known is None:
+        found: list[str | None] = array.cast(pa.string()).to_pylist()
+        return found
+    column = Schema.parse({"x": {**known, "type": f"{known['type']}?"}})["x"]
+    values = from_arrow(column, array)
+    return [column.shown(value) for value in (list(values) if column.is_array else values.tolist())]
 
 
 def _scalars(array: Any) -> Any:
@@ -401,7 +432,7 @@ def _arrays(pa: Any, array: Any, column: Column) -> Any:
             f"and so does {column}?"
         )
     sizes, inner = _parts(pa, array)
-    flat = _dense(pa, inner)
+    flat = _dense(pa, inner, column)
     if flat is None:
         return [_ragged(row, column) for row in array.to_pylist()]
     if len(sizes) and (sizes == sizes[0]).all():
@@ -419,15 +450,15 @@ def _parts(pa: Any, array: Any) -> tuple[Any, Any]:
     return sizes, array.flatten()
 
 
-def _dense(pa: Any, array: Any) -> Any:
+def _dense(pa: Any, array: Any, column: Column) -> Any:
     """What lists hold as one array [n, …]; None where inner lists differ in length or a value is null."""
     if array.null_count:
         return None
     if not is_list(pa, array.type):
-        numbers = numbers_of(array)
+        numbers = from_arrow(column, array) if is_time(pa, array.type) else numbers_of(array)
         return array.to_numpy(zero_copy_only=False) if numbers is None else numbers
     sizes, inner = _parts(pa, array)
-    flat = _dense(pa, inner)
+    flat = _dense(pa, inner, column)
     if flat is None or (len(sizes) and (sizes != sizes[0]).any()):
         return None
     return flat.reshape(len(sizes), int(sizes[0]) if len(sizes) else 0, *flat.shape[1:])
@@ -490,6 +521,7 @@ def choose_columns(
         labels = class_names(feature)
         if labels is not None and found[name] in ("int32", "int32?"):
             found[name] = source.classes_type(name, found[name], labels)
+        found[name] = _exported_classes(pa, fields.field(i), evidence.nulls) or found[name]
         exported = said_by_export(fields.field(i).metadata, found[name])
         if exported:
             found[name] = {
@@ -509,14 +541,11 @@ def choose_columns(
 
 
 def _note(source: Source, pa: Any, name: str, kind: Any, feature: Any) -> None:
-    if is_time(pa, kind):
-        since = "since midnight" if pa.types.is_time(kind) else "since 1970"
-        what = "nanoseconds" if pa.types.is_duration(kind) else f"nanoseconds {since}"
-        source.notes.append(f"{name}: {kind} is written as {what}")
-        if getattr(kind, "tz", None) not in (None, "UTC"):
-            said = f"of {kind} the time zone is left out"
-            source.left_out.append(reduced(f"column {name!r}", said, column=name))
-    elif pa.types.is_decimal(kind):
+    known = arrow_spec(kind)
+    if known is not None and known["logical"].get("zone") != getattr(kind, "tz", None):
+        said = f"of {kind} the time zone is UTC here: the points in time are the same"
+        source.left_out.append(reduced(f"column {name!r}", said, column=name))
+    elif known is None and pa.types.is_decimal(kind):
         source.notes.append(f"{name}: {kind} is written as text, so that no digit is lost")
     elif is_file(pa, kind, feature):
         source.notes.append(f"{name}: files, written byte for byte")

@@ -20,7 +20,7 @@ from ...format.values.tensors import array_of, is_torch_tensor, memory_of
 from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import infer_schema
-from .arrow_columns import choose_columns, features_of, raw_batches
+from .arrow_columns import choose_columns, features_of, is_text, raw_batches
 from .folder_walk import UnreadableError, read_regular_file
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
@@ -226,6 +226,7 @@ def _way_out(given: Any) -> str:
 
 
 _TABLE_UNIT_ROWS: Final = 16_384
+_MOST_WORDS: Final = 65_536  # of an ordered dictionary that are names of classes
 _NEEDS: Final = "a table"
 
 
@@ -278,7 +279,7 @@ class GivenTable(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Bring the columns into Arrow's form, a Hugging Face dataset's when they are read."""
         self._rows_as_arrow = None
-        features: Mapping[str, Any] = {}
+        features: dict[str, Any] = {}
         nulls: dict[str, bool | None] = {}
         if self._rest is None and _is_hugging_face(self._given):
             chosen = (getattr(self._given, "format", None) or {}).get("columns")  # by set_format
@@ -290,6 +291,8 @@ class GivenTable(Source):
         else:
             self._table, said = _arrow_table(self._given)
             self.left_out.extend(said)
+            if self._rest is None:
+                features = _ordered_words(self._table)
             sample, rows = self._table, self._table.num_rows
             for i, field in enumerate(sample.schema):
                 more = self._rest is not None and _may_be_null(field)
@@ -355,6 +358,22 @@ class GivenTable(Source):
 
 def _may_be_null(field: Any) -> bool:
     return bool(field.nullable and not needed("pyarrow", _NEEDS).types.is_nested(field.type))
+
+
+def _ordered_words(table: Any) -> dict[str, Any]:
+    """The words of ordered dictionaries, as Hugging Face says classes: who orders them has a scale of all there are."""
+    found: dict[str, Any] = {}
+    for i, field in enumerate(table.schema):
+        if not getattr(field.type, "ordered", False) or not table.num_rows:
+            continue
+        words = table.column(i).unify_dictionaries().chunk(0).dictionary
+        if (
+            is_text(needed("pyarrow", _NEEDS), words.type)
+            and len(words) <= _MOST_WORDS
+            and not words.null_count
+        ):
+            found[field.name] = {"_type": "ClassLabel", "names": words.to_pylist()}
+    return found
 
 
 def _features(given: Any) -> dict[str, Any]:
