@@ -49,7 +49,7 @@ class ArrowFiles(Source):
         fields: Any = None
         sample: Any = None
         row = 0
-        for number, file, _ in self.each_file(self._files, progress):
+        for number, file in self.each_file(self._files, progress):
             with foreign_call("pyarrow", file.name):
                 opened = self._file(number)
                 fields = opened.schema if fields is None else fields

@@ -446,12 +446,12 @@ class CsvTable(Source):
         self.units: Sequence[Unit] = []
         evidence: list[CellEvidence] = []
         rows = 0
-        for number, file, tell in self.each_file(self.files_to_read(), progress):
+        for number, file in self.each_file(self.files_to_read(), progress):
             table = CsvFile(file, asked)
             self._files.append(table)
             self._places.append(self._places_in(table, options))
             evidence = evidence or [CellEvidence() for _ in table.header]
-            rows += self._look_through_file(number, evidence, options, tell)
+            rows += self._look_through_file(number, evidence, options)
         files = [one.file for one in self._files]
         self._partitions = Partitions(self.input, files, self._files[0].header, options)
         self.left_out.extend(self._partitions.changed)
@@ -487,13 +487,11 @@ class CsvTable(Source):
             return list(range(len(first)))
         return [table.header.index(name) if name in table.header else None for name in first]
 
-    def _look_through_file(
-        self, number: int, evidence: list[CellEvidence], options: Options, progress: Progress | None
-    ) -> int:
+    def _look_through_file(self, number: int, evidence: list[CellEvidence], options: Options) -> int:
         """Take the rows of a file into account, add its units, and return how many rows it has."""
         table, places = self._files[number], self._places[number]
         width = len(table.header)
-        total, line, row = table.file.size(), table.lines, 0
+        line, row = table.lines, 0
         units = [Unit(table.name, (number, BlockPlace(table.start, None, line, 0)), 0)]
 
         def look(block: Block) -> tuple[int, list[ColumnLook]] | None:
@@ -513,8 +511,6 @@ class CsvTable(Source):
                         column.take(found[1][at])
             line += block.lines
             units[i:] = [Unit(table.name, (number, place), row - place.row)]
-            if progress is not None:
-                progress(place.offset + len(block.data), total)
         self.units = [*self.units, *open_ended(units)]
         return row
 

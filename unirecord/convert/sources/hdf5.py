@@ -58,7 +58,7 @@ class Hdf5File(Source):
         self._files = self.files_to_read()
         self.units: Sequence[Unit] = []
         rows = width = 0
-        for number, file, _ in self.each_file(self._files, progress):
+        for number, file in self.each_file(self._files, progress):
             types, many, row_bytes = self._look(number, options)
             if number == 0:
                 self.schema: Schema = options.schema(self._said_by_first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import io
 import os
 import re
 import stat
@@ -71,6 +72,7 @@ class InputPath:
         self._piped = spool is not None
         self.packed = False  # whether it is compressed though its name does not say so
         self.notes: list[str] = []
+        self.watched_by: Callable[[float], None] | None = None  # is told which share of it has been read
         if spool is not None:
             size = os.fstat(spool.fileno()).st_size
             self.notes.append(f"{name} was copied first ({format_size(size)}), since data is read twice")
@@ -109,6 +111,12 @@ class InputPath:
         """Bytes of the file, as `open` gives it."""
         with self.open() as file:
             return os.fstat(file.fileno()).st_size
+
+    def stored_size(self) -> int:
+        """Bytes of the file as it lies there; 0 where it does not."""
+        with suppress(OSError):
+            return os.stat(self.path).st_size
+        return 0
 
     def head(self, size: int) -> bytes:
         """Return the first bytes of the file, decompressed; of a folder, or of what is damaged, none."""
@@ -151,8 +159,14 @@ class InputPath:
                 spool = self._spool or _COPIES.made(self, file)
                 with _COPIES.lock:
                     if not spool.closed:  # as it is where its room was needed meanwhile
-                        return open(f"/proc/self/fd/{spool.fileno()}", "rb")
+                        return self._watched(f"/proc/self/fd/{spool.fileno()}", 0.5, 1.0)
                 file.seek(0)
+
+    def _watched(self, path: str, first: float, last: float) -> BinaryIO:
+        """Open what has the content, or with the content becomes: that is the work from one share to another."""
+        if self.watched_by is None:
+            return open(path, "rb")
+        return io.BufferedReader(_WatchedFile(path, self.watched_by, first, last))
 
     def local_path(self) -> str:
         """A path that other libraries open, to what `open` gives."""
@@ -163,7 +177,7 @@ class InputPath:
     def _open_as_it_is(self) -> BinaryIO:
         if InputPath.opened is not None:
             InputPath.opened(self.name)
-        file = open(self.path, "rb")  # noqa: SIM115 (the caller closes it)
+        file = self._watched(self.path, 0.0, 0.5 if self._is_packed else 1.0)
         found = os.fstat(file.fileno())
         stamp = found.st_size, found.st_mtime_ns
         if self._stamp is None:
@@ -184,8 +198,8 @@ class InputPath:
                 _COPIES.forget(id(self))
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the open file; other processes reach that of a pipe through this one."""
-        return {**self.__dict__, "_spool": None}
+        """All but the open file, and who watches; other processes reach that of a pipe through this one."""
+        return {**self.__dict__, "_spool": None, "watched_by": None}
 
     @cached_property
     def peek(self) -> frozenset[str]:
@@ -258,6 +272,21 @@ class InputPath:
 def _is_mark(name: str) -> bool:
     """Whether a file says something of those beside it, as ``_SUCCESS`` does, and is none of them."""
     return name.startswith(".") or (name.startswith("_") and not os.path.splitext(name)[1])
+
+
+class _WatchedFile(io.FileIO):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, path: str, tell: Callable[[float], None], first: float, last: float) -> None:
+        super().__init__(path)
+        self._tell, self._first = tell, first
+        self._a_byte = (last - first) / max(os.fstat(self.fileno()).st_size, 1)
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read as much as there is room for."""
+        found = super().readinto(buffer)
+        self._tell(self._first + self.tell() * self._a_byte)
+        return found
 
 
 class _NoRoomError(Exception):

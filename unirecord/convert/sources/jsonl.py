@@ -267,8 +267,8 @@ class JsonLines(Source):
         evidence: dict[str, _KeyEvidence] = {}
         self.units: Sequence[Unit] = []
         row, self._unread = 0, 0
-        for number, _, tell in self.each_file(self._files, progress):
-            row += self._look_through_file(number, row, evidence, options, tell)
+        for number, _ in self.each_file(self._files, progress):
+            row += self._look_through_file(number, row, evidence, options)
         if not evidence:
             raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
@@ -295,12 +295,11 @@ class JsonLines(Source):
         before: int,
         evidence: dict[str, _KeyEvidence],
         options: Options,
-        progress: Progress | None,
     ) -> int:
         """Take the rows of a file into account, add its units, and return how many rows it has."""
         file, fixed = self._files[number], options.overrides
         units: list[Unit] = []
-        total, row, line = file.size(), 0, 0
+        row = line = 0
         blocks = ((block, _kinds(block.data, evidence)) for block in line_blocks(file))
         for (block, _), found in made_ahead(
             lambda one: arrow_lines(one[0].data, one[1]), blocks, options.threads
@@ -319,8 +318,6 @@ class JsonLines(Source):
                     self._unread += len(misfits)
             line += block.lines
             units.append(Unit(file.name, (number, place), row - place.row))
-            if progress is not None:
-                progress(block.offset + len(block.data), total)
         self.units = [*self.units, *open_ended(units)]
         return row
 

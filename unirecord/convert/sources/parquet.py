@@ -97,7 +97,7 @@ class ParquetFiles(Source):
         nulls: dict[str, bool | None] = {}
         fields: Any = None
         row = 0
-        for number, file, _ in self.each_file(self._files, progress):
+        for number, file in self.each_file(self._files, progress):
             with foreign_call("pyarrow", file.name):
                 opened = self._parquet(number)
                 if fields is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from functools import partial
+from itertools import accumulate, chain
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -13,14 +14,14 @@ from ...errors import SchemaError, did_you_mean
 from ...format.column import Column
 from ...format.logical import other_logical, shown
 from ...format.schema import Schema
-from ...progress import Progress
+from ...progress import Progress, Tracker
 from ...sizes import many
 from .folder_walk import natural_order
 from .input_path import InputPath
 from .kinds import SOURCES, elsewhere, open_source, source_type
 from .media_types import file_type
 from .overrides import TypesThere
-from .source import Options, RawBatch, RowPlace, Source, Unit, WrongSourceError, reduced
+from .source import Options, RawBatch, RowPlace, Source, Unit, WrongSourceError, file_sizes, reduced
 
 __all__ = ["SeveralSources", "open_sources"]
 
@@ -77,10 +78,12 @@ class SeveralSources(Source):
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Look through each, again where what others hold says other types or classes, and put them together."""
         self._sources: list[Source] = []
-        for number in range(len(self._inputs)):
-            self._sources.append(self._opened(number, options))
-            if progress is not None:
-                progress(number + 1, len(self._inputs))
+        sizes = [0 if progress is None else sum(file_sizes(one)) for one in self._inputs]
+        tracker = Tracker(sum(sizes), progress)
+        for number, end in enumerate(accumulate(sizes)):
+            tell = partial(_reach, tracker, end - sizes[number], sizes[number])
+            self._sources.append(self._opened(number, options, progress=tell))
+            tracker.reach(end)
         options = self._with_all_classes(options)
         _refuse_unknown(options, self._sources)
         self.schema: Schema = self._joined(options)
@@ -131,7 +134,13 @@ class SeveralSources(Source):
         for one in self._sources:
             one.done()
 
-    def _opened(self, number: int, options: Options, types: Mapping[str, Any] | None = None) -> Source:
+    def _opened(
+        self,
+        number: int,
+        options: Options,
+        types: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Source:
         """Look through one, with the types that were asked for of columns that it has, and those of ``types``."""
         takes = self._kinds[number].takes()
         overrides = TypesThere({**options.overrides, **(types or {})}, {})
@@ -144,7 +153,7 @@ class SeveralSources(Source):
             options.wanted,
             **asked,
         )
-        return open_source(self._inputs[number], self._kind, own)
+        return open_source(self._inputs[number], self._kind, own, progress)
 
     def _with_all_classes(self, options: Options) -> Options:
         """The options, with the classes of all where some number others than the rest; these are opened anew."""
@@ -222,6 +231,12 @@ class SeveralSources(Source):
                     reduced(f"the metadata of {one.path}", f"left out: that of {said[0].path} is kept")
                 )
         return said[0].metadata if said else None
+
+
+def _reach(tracker: Tracker, start: int, size: int, done: int, total: int) -> None:
+    """Say how far one of several is that has ``size`` bytes; 0 in all: that is not known."""
+    if total:
+        tracker.reach(start + size * done // total)
 
 
 # What kinds of sources say of themselves, which holds of all where all say the same.

@@ -13,7 +13,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
-from itertools import count
+from functools import partial
+from itertools import accumulate, count
 from types import MappingProxyType
 from typing import Any, BinaryIO, ClassVar, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -26,7 +27,7 @@ from ...errors import CorruptionError, FormatError, LeftOutWarning, SchemaError,
 from ...format.column import name_problem
 from ...format.schema import Schema
 from ...format.values import Texts
-from ...progress import Progress
+from ...progress import Progress, Tracker
 from ...sizes import format_size, many
 from ...storage.staged import StagedFile
 from ...writing.journal import left_out_fields
@@ -674,19 +675,24 @@ class Source(ABC):
 
     def each_file(
         self, files: Sequence[InputPath], progress: Progress | None
-    ) -> Iterator[tuple[int, InputPath, Progress | None]]:
-        """Yield files with their numbers, and what is told how far one is that is alone; gives each back after it.
+    ) -> Iterator[tuple[int, InputPath]]:
+        """Yield files with their numbers; what they are read of is told, and each is given back after it.
 
         Raises `SchemaError` where they are parts of a split by their names.
         """
         refuse_split_files(self.path, [file.name for file in files])
-        alone = len(files) == 1
-        for number, file in enumerate(files):
-            yield number, file, progress if alone else None
-            if not alone:
+        sizes = [0 if progress is None else file.stored_size() for file in files]
+        tracker = Tracker(sum(sizes), progress)
+        for number, (file, end) in enumerate(zip(files, accumulate(sizes), strict=True)):
+            if (
+                progress is not None and not self.libraries
+            ):  # which read it by themselves, on threads of theirs
+                file.watched_by = partial(_reach, tracker, end - sizes[number], sizes[number])
+            yield number, file
+            file.watched_by = None
+            if len(files) > 1:
                 file.release()
-                if progress is not None:
-                    progress(number + 1, len(files))
+            tracker.reach(end)
 
     def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
         """Where rows of a unit are, counted from 0 over its batches: their lines in a file, where they have some."""
@@ -769,6 +775,11 @@ class Source(ABC):
                 self.left_out += batch.left_out
                 if batch.rows:
                     yield number, batch
+
+
+def _reach(tracker: Tracker, start: int, size: int, share: float) -> None:
+    """Say which share has been read of a file among several."""
+    tracker.reach(start + int(size * share))
 
 
 def column_name(field_name: str, number: int) -> str:

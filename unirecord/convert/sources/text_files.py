@@ -236,22 +236,20 @@ class TextLines(Source):
         """Count the lines."""
         self._files = self.files_to_read()
         self.units: Sequence[Unit] = []
-        for number, file, tell in self.each_file(self._files, progress):
-            self._look_through_file(file, number, tell)
+        for number, file in self.each_file(self._files, progress):
+            self._look_through_file(file, number)
         if not self.units:
             raise SchemaError(f"{self.path} is empty")
         self.schema: Schema = apply_overrides({"text": "text"}, options.overrides)
 
-    def _look_through_file(self, file: InputPath, number: int, progress: Progress | None) -> None:
-        total, line = file.size(), 0
+    def _look_through_file(self, file: InputPath, number: int) -> None:
+        line = 0
         units: list[Unit] = []
         for block in line_blocks(file):
             lines = len(_lines(block.data))
             place = BlockPlace(block.offset, len(block.data), line, line)
             units.append(Unit(file.name, (number, place), lines))
             line += lines
-            if progress is not None:
-                progress(block.offset + len(block.data), total)
         self.units = [*self.units, *open_ended(units)]
 
     def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from .arrow_columns import nullable
 from .compression import ZLIB_MARKS
 from .input_path import InputPath
 from .source import (
+    FileReadahead,
     Misfit,
     Options,
     RawBatch,
@@ -416,7 +416,7 @@ class Examples:
         seen = 0
         asked_raw = set(options.overrides) == {_RAW}
         sampled = False
-        for number, file, _ in source.each_file(files, progress):
+        for number, file in source.each_file(files, progress):
             found = list(walk(number, file))
             units += found
             seen_here = self._look(chain.from_iterable(map(records, found)), evidence, asked_raw)
@@ -500,6 +500,7 @@ class Examples:
 
 _HEADER: Final = struct.Struct("<QI")
 _UNIT_BYTES: Final = 32_000_000
+_LOOK_BYTES: Final = 4_096  # read at a time, where only lengths are looked at
 _PIECE_BYTES: Final = (
     4 << 20
 )  # read at a time: so few are still in the processor's caches when they are checked
@@ -548,11 +549,10 @@ class TFRecordFiles(Source):
         """Yield the units of a file by its lengths alone."""
         row = rows = start = 0
         with file.open() as stream:
-            size, descriptor = stream.seek(0, 2), stream.fileno()
-            at = 0
+            ahead = FileReadahead(stream, _LOOK_BYTES)
+            at, size = 0, ahead.size
             while at < size:
-                head = os.pread(descriptor, _HEADER.size, at)
-                length = _length(head, f"{file.name}, record {row}")
+                length = _length(ahead.at(at, _HEADER.size), f"{file.name}, record {row}")
                 at += _HEADER.size + length + 4
                 if at > size:
                     raise SchemaError(f"{file.name} is cut off in record {row}, by {many(at - size, 'byte')}")
@@ -588,7 +588,7 @@ class TFRecordFiles(Source):
                 )  # the rest is in the next piece, which begins with this record
 
 
-def _length(head: bytes, where: str) -> int:
+def _length(head: memoryview, where: str) -> int:
     if len(head) < _HEADER.size:
         raise SchemaError(f"{where}: the file is cut off in its length")
     length, crc = _HEADER.unpack(head)

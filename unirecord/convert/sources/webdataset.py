@@ -72,7 +72,7 @@ class WebDatasetShards(Source):
         self._growing: list[list[int]] = []
         endings: dict[str, _Ending] = {}
         rows = looked = 0
-        for number, file, _ in self.each_file(self._files, progress):
+        for number, file in self.each_file(self._files, progress):
             file.packed = file.packed or file.name.lower().endswith(".tgz")
             looked_here = 0
             with file.open() as stream:
