@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pty
@@ -16,8 +17,10 @@ from command_results import failed, rows
 from hang import HANG_SECONDS
 from image_folders import folder, picture
 
-from unirecord import UniRecordDataset, Writer
+from unirecord import SchemaError, UniRecordDataset, Writer, write_dataset
 from unirecord.cli import main
+from unirecord.cli.write import write_command
+from unirecord.convert.sources import SOURCES
 
 CSV = "id,name,score\n1,ann,0.5\n2,bob,\n3,,2.5\n"
 
@@ -269,3 +272,51 @@ def test_a_dataset_with_any_metadata_is_written_anew(
         writer.write_batch({"label": [1, 0, 2], "b": [b"x"] * 3})
     assert main(["write", str(tmp_path / "a"), str(tmp_path / "b"), *more]) == 0, capsys.readouterr().err
     assert UniRecordDataset(tmp_path / "b").metadata is not None
+
+
+def test_the_command_and_write_dataset_take_the_same_by_the_same_names() -> None:
+    actions = write_command.parser("write")._actions
+    command = {action.dest for action in actions} - {"help", "debug", "no_cache"}  # which it refuses
+    called = {"source": "source", "target": "path", "storage_option": "storage_options"}
+    of_sources = {option.name for source in SOURCES for option in source.options}
+    function = set(inspect.signature(write_dataset).parameters) - {"options"}
+    assert {called.get(name, name) for name in command} - of_sources == function - {"names", "metadata"}
+    assert "names" in of_sources  # as the function has it, of tuples too; metadata is what a program knows
+
+
+def test_what_the_command_can_do_the_function_can(here: Path) -> None:
+    assert main(["write", "t.csv", "command", "--codec", "none", "--id", "0" * 32]) == 0
+    told: list[int] = []
+    done = write_dataset(
+        "t.csv", "function", codec="none", id=bytes(16), progress=lambda standing: told.append(standing.rows)
+    )
+    assert (done, done.schema.names) == (3, ("id", "name", "score"))
+    assert told[-1] == 3
+    for file in Path("command").iterdir():
+        assert file.read_bytes() == (Path("function") / file.name).read_bytes()
+    assert main(["write", "t.csv", "command", "--append"]) == 0
+    assert write_dataset("t.csv", "function", append=True) == 3
+    assert rows("command") == rows("function")
+    assert len(rows("function")) == 6
+
+
+def test_a_dry_run_of_the_function_writes_nothing(here: Path) -> None:
+    found = write_dataset("t.csv", "x", dry_run=True, where="id > 1")
+    assert not Path("x").exists()
+    assert found == 2
+    assert found.bytes is not None
+    assert write_dataset([{"a": 1}], "x.urec", dry_run=True) == 1
+    assert write_dataset(({"a": i} for i in range(3)), "x.urec", dry_run=True) == 0
+    assert not list(here.glob("x*"))
+
+
+def test_classes_codecs_and_appends_are_refused_alike(here: Path) -> None:
+    with pytest.raises(SchemaError, match=r"--classes-from: there are no classes to number in t\.csv"):
+        write_dataset("t.csv", "x", classes_from="x")
+    with pytest.raises(SchemaError, match="--codec: 'id' is no blob column"):
+        write_dataset("t.csv", "x", codec={"id": "zstd"})
+    with pytest.raises(ValueError, match="append= adds to the directory"):
+        write_dataset("t.csv", "x.urec", append=True)
+    with pytest.raises(ValueError, match="engine= and resume= are for a directory"):
+        write_dataset("t.csv", "x.urec", engine=lambda *_: None)
+    assert not list(here.glob("x*"))

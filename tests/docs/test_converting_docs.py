@@ -37,6 +37,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("logs").mkdir()
     for i in range(2):
         Path(f"logs/{i}.jsonl.gz").write_bytes(gzip.compress(b'{"a": 1}\n'))
+    Path("old.csv").write_text("text,label\nold,1\n")
+    Path("new.jsonl").write_text('{"text": "new", "label": 2}\n')
+    for i in range(10):
+        pa.parquet.write_table(pa.table({"text": ["part"], "label": [i]}), f"parts-{i:03}.parquet")
     Path("lines.txt").write_text("one\ntwo\n")
     folder(tmp_path / "blobs", {"a.bin": b"\0", "b.dat": b""})
     small = picture(2, 2)

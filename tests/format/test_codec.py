@@ -518,12 +518,12 @@ with unirecord.UniRecordDataset(sys.argv[1]) as ds:
 def test_the_codec_of_scalar_pages_is_obeyed_or_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match='scalar_codec is "zstd", "none" or None'):
         unirecord.Writer(tmp_path / "a.urec", {"n": "int64"}, scalar_codec="lz4")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="scalar_codec"):
-        unirecord.write_dataset([{"n": 1}], tmp_path / "a.urec", scalar_codec="lz4")  # type: ignore[arg-type]
+    with pytest.raises(unirecord.SchemaError, match="--codec"):
+        unirecord.write_dataset([{"n": b"1"}], tmp_path / "a.urec", codec="lz4")
     assert not list(tmp_path.iterdir())
     rows = [{"n": i % 10} for i in range(2_000)]
     for name in ("a.urec", "a"):
-        unirecord.write_dataset(rows, tmp_path / name, scalar_codec="none", id=b"i" * 16)
+        unirecord.write_dataset(rows, tmp_path / name, codec="none", id=b"i" * 16)
     for part in (tmp_path / "a.urec", *(tmp_path / "a").glob("part-*.urec")):
         assert [
             part.read_bytes()[at + 6] for at, kind, _ in reseal.pages(part.read_bytes()) if kind == 1
@@ -592,7 +592,9 @@ def test_rewriting_keeps_how_scalar_pages_are_stored(
 ) -> None:
     rows = [{"n": -i % 100, "m": i % 7} for i in range(1_500)]
     path = tmp_path / "data"
-    unirecord.write_dataset(rows, path, schema={"n": "int64", "m": "int32"}, scalar_codec=codec)
+    with unirecord.Writer(path, {"n": "int64", "m": "int32"}, scalar_codec=codec) as writer:
+        for row in rows:
+            writer.write(row)
     with unirecord.append(path) as writer:
         for row in rows:
             writer.write(row)

@@ -30,7 +30,7 @@ from unirecord.convert import task as task_module
 from unirecord.convert.conversion import Conversion
 from unirecord.format.schema import Schema
 from unirecord.frameworks import ray_data
-from unirecord.frameworks.ray_data import ray_engine
+from unirecord.frameworks.ray_data import engine as engine_on_ray
 from unirecord.storage.staged import ORPHAN_SECONDS
 
 N = 1000
@@ -207,7 +207,7 @@ def test_a_conversion_on_ray_makes_the_same_bytes(
         Conversion(source, str(target), Schema.parse(SCHEMA), id=bytes(16), index=["n"], **options).run()
 
     convert(tmp_path / "one")
-    convert(tmp_path / "ray", engine=ray_engine(str(tmp_path / "ray")))
+    convert(tmp_path / "ray", engine=engine_on_ray(str(tmp_path / "ray")))
     assert files(tmp_path / "ray") == files(tmp_path / "one")
     assert len(list(tmp_path.glob("death*"))) == deaths
 
@@ -259,7 +259,7 @@ def test_two_attempts_at_one_task_that_both_end_count_once(
     convert(tmp_path / "one")
     (tmp_path / "raced").touch()
     monkeypatch.setattr(ray_data, "import_ray", AllTold)
-    convert(tmp_path / "ray", engine=ray_engine(str(tmp_path / "ray")))
+    convert(tmp_path / "ray", engine=engine_on_ray(str(tmp_path / "ray")))
     assert len(set(ended)) == 2
     assert len({Path(folder).name.rpartition("-")[0] for folder in ended}) == 1  # of one task
     assert files(tmp_path / "ray") == files(tmp_path / "one")
@@ -287,7 +287,7 @@ def test_a_task_that_always_dies_ends_the_conversion(tmp_path: Path, monkeypatch
     monkeypatch.setattr(task_module, "_LEAST_BYTES", 100_000)
     source = Numbers(tmp_path, UNITS, deadly=530, deaths=1000)
     spec = Conversion(
-        source, str(tmp_path / "out"), Schema.parse(SCHEMA), engine=ray_engine(str(tmp_path / "out"))
+        source, str(tmp_path / "out"), Schema.parse(SCHEMA), engine=engine_on_ray(str(tmp_path / "out"))
     )
     with pytest.raises(unirecord.UniRecordError, match="failed on Ray"):
         spec.run()

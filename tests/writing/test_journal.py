@@ -44,7 +44,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def convert(table: Path, out: Path, **options: Any) -> int:
-    return unirecord.write_dataset(table, out, max_part_bytes=PART_BYTES, scalar_codec="none", **options)
+    return unirecord.write_dataset(table, out, max_part_bytes=PART_BYTES, codec="none", **options)
 
 
 def ids(path: Path) -> list[int]:

@@ -9,56 +9,44 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from ..convert.conversion import Conversion, Engine, Standing, write_part, write_sample
+from ..convert.conversion import Engine, Standing
 from ..convert.row_choice import (
     ON_ERROR,
     RowChoice,
     SplitChoice,
     check_split_target,
-    share_id,
-    with_nulls,
-    write_shares,
 )
-from ..convert.row_order import RowOrder, check_sort, in_order
+from ..convert.row_order import RowOrder
 from ..convert.sources import (
     KINDS,
     MAX_SPOOL_BYTES,
     SOURCES,
     LeftOut,
-    Options,
     Source,
     WrongSourceError,
     open_input,
-    open_sources,
-    source_type,
 )
-from ..convert.sources.overrides import TypesThere, parse_overrides
+from ..convert.sources.overrides import parse_overrides
 from ..convert.sources.source import (
     AskedOption,
-    WantedColumns,
     said_of_left_out,
     said_of_unread,
     write_report,
 )
 from ..convert.task import keep_freed_memory
-from ..core import check_codec
-from ..errors import ExistsError, SchemaError, did_you_mean
-from ..format.column import Codec, Column
-from ..format.logical import other_logical, shown
-from ..format.metadata import pack_user
+from ..convert.write_dataset import WritePlan, WriteRequest
+from ..errors import ExistsError
+from ..format.column import Column
 from ..format.schema import Schema
-from ..format.values import ColumnBatch, RecordEncoder
-from ..frameworks.ray_data import ray_engine
+from ..frameworks.ray_data import engine
 from ..sizes import format_size, many
 from ..snapshot.dataset_path import no_directory
-from ..snapshot.part_set import PartSet, Snapshot, resolve
-from ..snapshot.snapshot import class_difference, classes_of
+from ..snapshot.part_set import resolve
+from ..snapshot.snapshot import classes_of
 from ..snapshot.versions import located_version
 from ..storage.schemes import location_of, path_on_disk
-from ..writing.part_writer import CodecChoice, ScalarCodec, choose_codecs
 from ..writing.target import PART_BYTES, check_free, check_path
 from .arguments import (
     BY,
@@ -135,7 +123,7 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
     unirecord write people.csv people --schema "age=int16?,name=string" --index name
     unirecord write log.jsonl log --schema types.json --max-part-bytes 2GB
     unirecord write more.csv people --append
-    unirecord write old.csv new.jsonl 'shards-{000..009}.tar' all --columns text,label
+    unirecord write old.csv new.jsonl 'parts-{000..009}.parquet' all --columns text,label
     unirecord write pictures/ sample.urec --limit 100 --columns image,label
     unirecord write log.jsonl log --codec auto
     """,
@@ -232,48 +220,70 @@ def write_command(args: argparse.Namespace) -> int:
     started = time.monotonic()
     keep_freed_memory()
     check_report(args)
-    choice = row_choice(args)
-    identity = _identity(args)
-    engine_of(args)  # is refused before any work is done
-    before = _existing(args, choice)
-    source = _look_through(args, before, choice.wanted)
-    _check_classes(source, before, args)
-    looked = time.monotonic() - started
-    with wrong_call(WrongSourceError, plain=()):
-        chosen = choice.of(source)
-        if before is not None:
-            chosen = with_nulls(chosen, before.schema)
-        if choice.order is not None:
-            check_sort(choice.order, chosen.schema)
-    schema = chosen.schema
-    if before is not None:
-        source.notes += _other_media_types(schema, before.schema)
-        _check_logical_types(schema, before.schema)
-        schema = schema.with_annotations_of(before.schema)
-    _check_index(args.index, schema)
-    schema, tried = with_codecs(schema, args.codec, chosen, before)
-    _print_plan(source, schema, tried, choice, args)
+    request = _request(args)
+    _check_target(args, request.choice)
+    with wrong_call():
+        schema = parse_overrides(args.schema) if args.schema else None
+    lines = lines_of(args)
+    with survey_progress("copying", lines) as tell:
+        found = [open_input(source, args.max_spool_bytes, tell) for source in args.source]
+    with wrong_call(WrongSourceError, plain=()), survey_progress("looking through", lines) as tell:
+        plan = request.plan(found, schema=schema, kind=args.kind, tell=tell, **options_of_sources(args))
+    _print_plan(plan, args)
     if args.dry_run:
-        say_expected(chosen.left_out)
-        return _estimate(chosen, schema, args, looked)
-    if choice.split is not None:
-        shares, written = convert_shares(Writing(args, choice, schema, identity), source)
-        say_shares(args.target, shares, written, time.monotonic() - started)
+        say_expected(plan.chosen.left_out)
+        _say_estimate(plan, args, time.monotonic() - started)
+        return 0
+    with Stages(lines) as stages, wrong_call(WrongSourceError, plain=()):
+        rows, left_out = plan.write(stages)
+    seconds = time.monotonic() - started
+    if request.choice.split is not None:
+        say_shares(args.target, rows, stages, seconds)
     else:
-        written = convert(Writing(args, choice, schema, identity, before), chosen)
-        say_written(args.target, written, time.monotonic() - started)
-    return say_left_out(written.left_out, source.item, args)
+        say_written(args.target, rows[""], stages, seconds)
+    return say_left_out(left_out, plan.source.item, args)
 
 
-def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
-    """Return the dataset to append to, if any; refuse a target that is in the way before any work is done."""
+def _request(args: argparse.Namespace) -> WriteRequest:
+    """What was asked for; `UsageError` for what excludes each other."""
+    choice = row_choice(args)
+    return WriteRequest(
+        args.target,
+        choice,
+        index=args.index,
+        overwrite=args.overwrite,
+        append=args.append,
+        codec=codec_of(args.codec),
+        max_part_bytes=args.max_part_bytes or PART_BYTES,
+        id=_identity(args),
+        workers=args.workers,
+        engine=engine_of(args),
+        resume=args.resume,
+        limit=args.limit,
+        classes_from=args.classes_from,
+        max_spool_bytes=args.max_spool_bytes,
+    )
+
+
+def codec_of(text: str | None) -> str | dict[str, str] | None:
+    """What ``--codec`` asks for: one of all columns, or ``COLUMN=CODEC,…``."""
+    if text is None or "=" not in text:
+        return text
+    try:
+        return pairs(text, "COLUMN=CODEC")
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--codec: {error}") from None
+
+
+def _check_target(args: argparse.Namespace, choice: RowChoice) -> None:
+    """Refuse a target that is in the way before any work is done."""
     if choice.split is not None:
         names = list(choice.split.shares or ())
         try:
             check_split_target(args.target, names, overwrite=args.overwrite, resume=args.resume)
         except ExistsError as error:
             raise ExistsError(_with_options(error, "--overwrite replaces it")) from None
-        return None
+        return
     with wrong_call():
         location = location_of(check_path(args.target))
     if location.in_file_system and located_version(args.target)[1] is not None:
@@ -281,7 +291,6 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
     parent = os.path.dirname(os.path.abspath(args.target))
     if location.in_file_system and not location.is_directory(parent):
         raise UsageError(f"the folder {parent} does not exist; make it first")
-    there = location.find(args.target) is not None
     one_part = args.target.endswith(".urec")
     alone = f"--max-part-bytes: {args.target} is to be one part; for parts choose a DST without .urec"
     refuse(
@@ -291,13 +300,12 @@ def _existing(args: argparse.Namespace, choice: RowChoice) -> Any:
         }
     )
     if args.append:
-        return resolve(args.target) if there else None
+        return
     try:
         check_free(args.target, overwrite=args.overwrite, resume=args.resume)
     except ExistsError as error:
         ways = "--overwrite replaces it" + ("" if one_part else ", --append adds to a directory")
         raise ExistsError(_with_options(error, ways)) from None
-    return None
 
 
 def _with_options(error: ExistsError, ways: str) -> str:
@@ -305,109 +313,18 @@ def _with_options(error: ExistsError, ways: str) -> str:
     return f"{error} (on the command line: {ways})" if "overwrite=True" in str(error) else str(error)
 
 
-def _check_logical_types(schema: Schema, before: Schema) -> None:
-    """Refuse values of another logical type than those that are there; a source that says none is taken at its word."""
-    for column in schema:
-        there = before[column.name].logical if column.name in before else None
-        if column.name in before and column.logical is not None and other_logical(there, column.logical):
-            raise UsageError(
-                f"column {column.name!r} has the logical type {shown(there)} in the dataset, and "
-                f"{shown(column.logical)} here: convert it first, or leave it out"
-            )
-
-
-def _other_media_types(schema: Schema, before: Schema) -> list[str]:
-    """What to say of columns that hold another kind of files than the dataset says of them."""
-    notes = []
-    for column in schema:
-        new = column.media_type
-        old = before[column.name].media_type if column.name in before else None
-        if new is not None and old not in (None, new, "image/*"):
-            notes.append(f"column {column.name!r} is said to hold {old} there; this is {new}")
-    return notes
-
-
-def _look_through(args: argparse.Namespace, before: Any, wanted: WantedColumns | None) -> Source:
-    with wrong_call():
-        overrides: Mapping[str, Any] = parse_overrides(args.schema) if args.schema else {}
-    if before is not None:  # new rows take the types of those that are there
-        old = {new: name for name, new in args.rename.items()}
-        there = before.schema.with_annotations_of(Schema(())).to_spec()
-        overrides = TypesThere({old.get(name, name): spec for name, spec in there.items()}, overrides)
-    lines = lines_of(args)
-    with survey_progress("copying", lines) as tell:
-        found = [open_input(source, args.max_spool_bytes, tell) for source in args.source]
-    asked = options_of_sources(args)
-    with wrong_call(WrongSourceError, plain=()):
-        takes_classes = any(source_type(one, args.kind).takes_classes for one in found)
-        if args.classes_from and not takes_classes:
-            named = ", ".join(one.name for one in found)
-            raise UsageError(f"--classes-from: there are no classes to number in {named}")
-        classes = _classes(args, before) if takes_classes else None
-        options = Options(overrides, classes, max(args.workers, 1), args.on_error, wanted, **asked)
-        with survey_progress("looking through", lines) as tell:
-            return open_sources(found, args.kind, options, tell)
-
-
-def _numbered(dataset: Any) -> Sequence[str] | None:
-    """The classes by number that a dataset names: by its column ``label``, else in its metadata."""
-    label = dataset.schema["label"].class_names if "label" in dataset.schema else None
-    return label or classes_of(dataset.metadata)
-
-
-def _classes(args: argparse.Namespace, before: Any) -> Sequence[str] | None:
-    """The classes by number of the dataset that is appended to, or of ``--classes-from``."""
-    known = None if before is None else _numbered(before)
-    if args.classes_from is None:
-        return known
-    asked = _numbered(resolve(args.classes_from))
-    if asked is None:
-        raise UsageError(
-            f"--classes-from: {args.classes_from} has no list of classes, of its label or in its metadata"
-        )
-    if known is not None and list(known) != list(asked):
-        raise UsageError(
-            f"--classes-from: {args.classes_from} numbers its classes otherwise than {args.target}, "
-            f"to which is appended: {class_difference(known, asked)}"
-        )
-    return asked
-
-
-def _check_classes(source: Source, before: Any, args: argparse.Namespace) -> None:
-    """Refuse to append rows whose numbers of classes mean others."""
-    new = (
-        None if source.takes_classes or not isinstance(source.metadata, dict) else classes_of(source.metadata)
-    )
-    known = None if before is None else _numbered(before)
-    if new is not None and known is not None and list(new) != list(known):
-        raise UsageError(
-            f"{source.path} numbers its classes otherwise than {args.target}, to which is appended: "
-            f"{class_difference(known, new)}"
-        )
-
-
-def _check_index(index: list[str], schema: Schema) -> None:
-    for name in index:
-        if name not in schema:
-            raise UsageError(
-                f"--index: there is no column {name!r}{did_you_mean(name, schema.names)}; "
-                f"the columns are {', '.join(schema.names)}"
-            )
-        if schema[name].is_blob:
-            raise UsageError(
-                f"--index: column {name!r} is {schema[name]}; only numbers, bool and strings are looked up"
-            )
-
-
-def _print_plan(
-    source: Source, schema: Schema, tried: Mapping[str, str], choice: RowChoice, args: argparse.Namespace
-) -> None:
+def _print_plan(plan: WritePlan, args: argparse.Namespace) -> None:
+    source, schema = plan.source, plan.schema
     rows = "" if source.rows is None else f", {many(source.rows, 'row')}"
     say(f"{source.path} → {args.target}  ({source.kind}{rows})")
-    marks = [[c.name, _shown_type(c, args.index, tried)] for c in schema]
+    marks = [[c.name, _shown_type(c, args.index, plan.tried)] for c in schema]
     for line in table(marks):
         say(f"  {line}")
-    for note in [*source.notes, *_index_notes(source, schema, args), *_chosen_notes(source, choice, args)]:
+    for note in [
+        *source.notes,
+        *_index_notes(source, schema, args),
+        *_chosen_notes(source, plan.request.choice, args),
+    ]:
         say(f"  {note}")
     sys.stdout.flush()
 
@@ -473,181 +390,71 @@ def _identity(args: argparse.Namespace) -> bytes | None:
     return None if args.id is None else bytes.fromhex(args.id)
 
 
-def _estimate(source: Source, schema: Schema, args: argparse.Namespace, looked: float) -> int:
+def _say_estimate(plan: WritePlan, args: argparse.Namespace, looked: float) -> None:
     """Say how large the dataset would be and how long it would take, as a sample shows."""
-    found = write_sample(source, schema, args.index)
-    known = [unit.rows for unit in source.units if unit.rows is not None]
-    if len(known) == len(source.units) and not sum(known):
+    found = plan.estimate()
+    if found.rows == 0 and found.bytes == 0:
         say("nothing was written; there are no rows")
-        return 0
-    if len(known) < len(source.units) or not found.rows:
+    elif found.rows is None or found.bytes is None:
         say("nothing was written; how many rows there are is known when they are read")
-        return 0
-    every = round(sum(known) * source.share)
-    rows = every if args.limit is None else min(args.limit, every)
-    seconds = looked + found.seconds / found.rows * rows / args.workers
-    about = "" if source.rows is not None else f"about {many(rows, 'row')}, "
-    say(
-        f"nothing was written; {about}about {format_size(int(found.row_bytes * rows))} of values, "
-        f"in about {duration(seconds)} with {many(args.workers, 'worker')} where the disk keeps up"
-    )
-    return 0
+    else:
+        about = "" if plan.chosen.rows is not None else f"about {many(found.rows, 'row')}, "
+        say(
+            f"nothing was written; {about}about {format_size(found.bytes)} of values, in about "
+            f"{duration(looked + found.seconds)} with {many(args.workers, 'worker')} where the disk keeps up"
+        )
 
 
-@dataclass(frozen=True)
-class Writing:
-    """What a call of ``unirecord write`` comes to, once all of it has been checked.
+class Stages:
+    """Shows the stages of a call one after the other, and of a split those of all shares."""
 
-    ``before``: the dataset that is appended to, if any.
-    """
+    def __init__(self, lines: ProgressLines | None) -> None:
+        self._lines, self._open = lines, ExitStack()
+        self._shown: dict[str | None, ConversionProgress] = {}
 
-    args: argparse.Namespace
-    choice: RowChoice
-    schema: Schema
-    identity: bytes | None
-    before: Any = None
+    def __enter__(self) -> Stages:
+        """Itself."""
+        return self
 
+    def __exit__(self, *error: object) -> None:
+        """End what is shown."""
+        self._open.close()
 
-@dataclass(frozen=True)
-class Written:
-    """How many rows there are now, how many of them an earlier run had written, and what was left out.
+    def __call__(self, stage: str, rows: int | None, share: str | None) -> Callable[[Standing], None]:
+        """Begin a stage; what is returned shows how far it is."""
+        if share is None:
+            self._open.close()
+        shown = self._open.enter_context(ConversionProgress(stage, rows, self._lines, share))
+        self._shown[share] = shown
+        return shown.show
 
-    ``published``: that run had published them too.
-    """
+    @property
+    def published(self) -> bool:
+        """Whether an earlier run had published all of it."""
+        return any(one.published for one in self._shown.values())
 
-    rows: int
-    resumed: int
-    left_out: list[LeftOut]
-    published: bool = False
-
-
-def convert(asked: Writing, source: Source) -> Written:
-    """Write what is chosen, and show how far it is."""
-    args, choice = asked.args, asked.choice
-    tell = lines_of(args)
-    if choice.order is None:
-        return _write(asked, source, tell)
-    with ExitStack() as open_rows:
-        with ConversionProgress("reading", source.rows, tell) as progress:
-            rows = open_rows.enter_context(
-                in_order(
-                    source,
-                    choice.order,
-                    args.target,
-                    workers=args.workers,
-                    resume=args.resume,
-                    options=choice.options(),
-                    progress=progress.show,
-                )
-            )
-        return _write(asked, rows, tell)
+    def resumed(self, rows: Mapping[str, int]) -> int:
+        """How many of the rows, by the names of shares, an earlier run had written, or published."""
+        resumed = sum(one.resumed for one in self._shown.values())
+        return resumed + sum(number for name, number in rows.items() if (name or None) not in self._shown)
 
 
-def _write(asked: Writing, source: Source, tell: ProgressLines | None) -> Written:
-    args = asked.args
-    known = source.rows if args.limit is None else args.limit
-    with ConversionProgress("writing", known, tell) as progress:
-        if args.target.endswith(".urec"):
-            rows, left_out = _write_part(asked, source, progress)
-        else:
-            rows, left_out = _write_directory(asked, source, progress)
-    return Written(rows, progress.resumed, left_out, progress.published)
-
-
-def _write_directory(
-    asked: Writing, source: Source, progress: ConversionProgress
-) -> tuple[int, list[LeftOut]]:
-    args = asked.args
-    spec = _conversion(asked, source, args.target, asked.identity)
-    spec.append = asked.before is not None
-    spec.index = (args.index or None) if spec.append else args.index
-    rows, left_out = spec.run(progress.show)
-    return rows, [*source.left_out, *left_out]
-
-
-def _conversion(asked: Writing, source: Source, path: str, identity: bytes | None) -> Conversion:
-    args = asked.args
-    return Conversion(
-        source,
-        path,
-        asked.schema,
-        index=args.index,
-        user=pack_user(source.metadata),
-        max_part_bytes=args.max_part_bytes or PART_BYTES,
-        overwrite=args.overwrite,
-        id=identity,
-        workers=args.workers,
-        engine=engine_of(args),
-        resume=args.resume,
-        limit=args.limit,
-        options=asked.choice.options(),
-        scalar_codec=_scalar_codec(args),
-    )
-
-
-def _scalar_codec(args: argparse.Namespace) -> ScalarCodec:
-    return "none" if args.codec == _NONE else None
-
-
-def convert_shares(asked: Writing, source: Source) -> tuple[dict[str, int], Written]:
-    """Write the shares of a split; the rows of each, and of all."""
-    args = asked.args
-    with wrong_call(WrongSourceError, plain=()):
-        shares = asked.choice.shares(source)
-    specs = {
-        name: _conversion(asked, share, os.path.join(args.target, name), share_id(asked.identity, name))
-        for name, share in shares.items()
-    }
-    lines, stages = lines_of(args), dict[str, ConversionProgress]()
-
-    def show(name: str, standing: Standing) -> None:
-        if name not in stages:
-            stages[name] = ConversionProgress("writing", None, lines, share=name)
-        stages[name].show(standing)
-
-    try:
-        rows, left_out = write_shares(args.target, specs, show)
-    finally:
-        for stage in stages.values():
-            stage.close()
-    resumed = sum(stage.resumed for stage in stages.values())
-    resumed += sum(
-        number for name, number in rows.items() if name not in stages
-    )  # published by the run before
-    return rows, Written(sum(rows.values()), resumed, left_out)
-
-
-def _write_part(asked: Writing, source: Source, progress: ConversionProgress) -> tuple[int, list[LeftOut]]:
-    args = asked.args
-    return write_part(
-        source,
-        args.target,
-        asked.schema,
-        index=args.index,
-        metadata=source.metadata,
-        overwrite=args.overwrite,
-        id=asked.identity,
-        limit=args.limit,
-        scalar_codec=_scalar_codec(args),
-        progress=progress.show,
-    )
-
-
-def say_written(target: str, written: Written, seconds: float) -> None:
+def say_written(target: str, rows: int, stages: Stages, seconds: float) -> None:
     """Say what is at ``target`` now, and how fast this run was."""
-    if written.published:
-        say(f"the run before had finished: {_what_is_at(target, written.rows)}; there was nothing left to do")
+    if stages.published:
+        say(f"the run before had finished: {_what_is_at(target, rows)}; there was nothing left to do")
         return
-    say(f"wrote {_what_is_at(target, written.rows)}, {_how_fast(written, seconds)}")
+    say(f"wrote {_what_is_at(target, rows)}, {_how_fast(rows, stages.resumed({'': rows}), seconds)}")
 
 
-def say_shares(target: str, shares: Mapping[str, int], written: Written, seconds: float) -> None:
+def say_shares(target: str, shares: Mapping[str, int], stages: Stages, seconds: float) -> None:
     """Say what the shares in the folder ``target`` are, and how fast this run was."""
     for name, rows in shares.items():
         say(f"{name}: wrote {_what_is_at(os.path.join(target, name), rows)}")
-    say(f"in all {many(written.rows, 'row')}, {_how_fast(written, seconds)}")
+    every = sum(shares.values())
+    say(f"in all {many(every, 'row')}, {_how_fast(every, stages.resumed(shares), seconds)}")
     empty = [name for name, rows in shares.items() if not rows]
-    if empty and written.rows:
+    if empty and every:
         warn(
             f"unirecord: no row has gone to {', '.join(empty)}: there are few rows, or few values of the column that "
             "decides; --stratify COLUMN takes shares of the rows of each value"
@@ -664,11 +471,11 @@ def _what_is_at(target: str, rows: int) -> str:
     return f"{many(rows, 'row')}{more} in {many(parts, 'part')}, {format_size(total)}"
 
 
-def _how_fast(written: Written, seconds: float) -> str:
+def _how_fast(rows: int, resumed: int, seconds: float) -> str:
     """The time, and the rate of the rows of this run where there are enough to tell."""
-    rows = written.rows - written.resumed
+    rows -= resumed
     rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0 and rows >= 1000 else ""
-    before = f" ({many(written.resumed, 'row')} by the run before)" if written.resumed else ""
+    before = f" ({many(resumed, 'row')} by the run before)" if resumed else ""
     return f"in {duration(seconds)}{rate}{before}"
 
 
@@ -725,89 +532,6 @@ def _split_choice(args: argparse.Namespace) -> SplitChoice | None:
     return SplitChoice(shares, args.split_by, args.stratify)
 
 
-_AUTO = "auto"
-_NONE = "none"
-_THERE_IS_NONE = (
-    "no column holds bytes, text, arrays or objects, which alone are compressed; --schema NAME=text stores a column "
-    "of strings so"
-)
-
-
-def with_codecs(
-    schema: Schema, text: str | None, source: Source, before: Snapshot | None
-) -> tuple[Schema, Mapping[str, str]]:
-    """The schema with the codecs that ``text`` asks for, and what is to be said of each column that was tried.
-
-    ``text``: ``auto``, ``none``, a codec for all blob columns, or ``COLUMN=CODEC,…``, where auto and none may stand
-    too; None: as the last part of the dataset ``before`` has them, to which rows are appended, if any.
-    """
-    if text is None:
-        return (schema if before is None else _like_last_part(schema, before)), {}
-    asked = _asked(schema, text)
-    tried = [name for name, codec in asked.items() if codec == _AUTO]
-    choices: Mapping[str, CodecChoice] = {}
-    if tried:
-        check_codec(Codec.parse("zstd").code)
-        choices = choose_codecs(schema, _sample(schema, source))
-    columns = []
-    for column in schema:
-        codec = asked.get(column.name)
-        if codec == _AUTO:
-            columns.append(replace(column, codec=choices[column.name].codec))
-        elif codec == _NONE:
-            columns.append(replace(column, codec=None))
-        elif codec is not None:
-            columns.append(_compressed(schema, column.name, codec))
-        else:
-            columns.append(column)
-    return Schema(columns), {name: choices[name].why for name in tried}
-
-
-def _like_last_part(schema: Schema, before: Snapshot) -> Schema:
-    if not before.parts:
-        return schema
-    opened = PartSet(before, knows_deletions=True)  # reads no rows
-    try:
-        last = opened.part(len(opened) - 1).stored_schema
-    finally:
-        opened.close()
-    return Schema(replace(c, codec=last[c.name].codec if c.name in last else None) for c in schema)
-
-
-def _asked(schema: Schema, text: str) -> dict[str, str]:
-    """The codec asked for by name of column."""
-    blobs = [column.name for _, column in schema.blobs]
-    if "=" not in text:
-        if text not in (_AUTO, _NONE) and not blobs:
-            raise UsageError(f"--codec {text!r}: {_THERE_IS_NONE}")
-        return dict.fromkeys(blobs, text)
-    try:
-        asked = pairs(text, "COLUMN=CODEC")
-    except argparse.ArgumentTypeError as error:
-        raise UsageError(f"--codec: {error}") from None
-    for name in asked:
-        if name not in blobs:
-            others = f"those that can be compressed are {', '.join(blobs)}" if blobs else _THERE_IS_NONE
-            raise UsageError(f"--codec: {name!r} is no blob column; {others}")
-    return asked
-
-
-def _compressed(schema: Schema, name: str, codec: str) -> Column:
-    spec = schema[name].spec
-    plain = {"type": spec} if isinstance(spec, str) else spec
-    try:
-        return Schema.parse({name: {**plain, "codec": codec}})[0]
-    except SchemaError as error:
-        raise UsageError(f"--codec: {error}") from None
-
-
-def _sample(schema: Schema, source: Source) -> ColumnBatch:
-    """The first batch of the source, as it would be stored."""
-    encoder = RecordEncoder(schema, "ignore")
-    first = next(source.batches(), None)
-    return encoder.encode_batch(first.columns, 0) if first is not None else encoder.take()
-
-
 def engine_of(args: argparse.Namespace) -> Engine | None:
     """Return the engine asked for; UsageError for options that it cannot obey, SchemaError when it is missing."""
     if args.engine is None:
@@ -821,7 +545,7 @@ def engine_of(args: argparse.Namespace) -> Engine | None:
     }
     said = f"--engine {args.engine} writes parts as the cluster has room; leave out"
     refuse({f"{said} {name}": given for name, given in excluded.items()})
-    return ray_engine(args.target)
+    return engine(args.target)
 
 
 _SHOWN = 20

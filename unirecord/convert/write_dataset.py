@@ -5,31 +5,425 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from ..errors import ExistsError
+from ..core import check_codec
+from ..errors import ExistsError, SchemaError, did_you_mean
+from ..format.column import Codec, Column
+from ..format.logical import other_logical, shown
 from ..format.metadata import pack_user
 from ..format.schema import Schema
+from ..format.values import ColumnBatch, RecordEncoder
+from ..progress import Progress
+from ..sizes import parse_size
 from ..snapshot.dataset_path import resolve
+from ..snapshot.part_set import PartSet
+from ..snapshot.snapshot import Snapshot, class_difference, classes_of
 from ..storage.schemes import location_of, path_on_disk
 from ..storage.storage_options import current_storage, storage_of, use_storage
-from ..writing.part_writer import ScalarCodec, check_scalar_codec
-from ..writing.target import check_free, check_id, check_part_bytes, check_path, storage_to_write_to
-from .conversion import Conversion, Standing, write_part
-from .row_choice import RowChoice, SplitChoice, check_split_target, share_id, write_shares
-from .row_order import RowOrder, in_order
-from .sources import LeftOut, Options, Source, open_input, open_sources
+from ..writing.part_writer import CodecChoice, ScalarCodec, choose_codecs
+from ..writing.target import (
+    PART_BYTES,
+    check_free,
+    check_id,
+    check_part_bytes,
+    check_path,
+    storage_to_write_to,
+)
+from .conversion import Conversion, Engine, Standing, write_part, write_sample
+from .row_choice import RowChoice, SplitChoice, check_split_target, share_id, with_nulls, write_shares
+from .row_order import RowOrder, check_sort, in_order
+from .sources import (
+    MAX_SPOOL_BYTES,
+    InputPath,
+    LeftOut,
+    Options,
+    Source,
+    WrongSourceError,
+    open_input,
+    open_sources,
+    source_type,
+)
 from .sources.given import OF_TUPLES, GivenRecords, GivenTable, is_table
-from .sources.kinds import elsewhere
+from .sources.overrides import TypesThere
 from .sources.source import OnError, WantedColumns, warn_of_left_out, write_report
 
 __all__ = [
+    "Expected",
+    "WritePlan",
+    "WriteRequest",
     "WrittenRows",
     "source_of",
     "split",
     "write_dataset",
 ]
+
+
+# What is to be written, as `unirecord write` and `write_dataset` both ask for it, and what that comes to.
+
+
+Stage = Callable[[str, int | None, str | None], Callable[[Standing], None]]
+
+_AUTO: Final = "auto"
+_NONE: Final = "none"
+_THERE_IS_NONE: Final = (
+    "no column holds bytes, text, arrays or objects, which alone are compressed; --schema NAME=text stores a column "
+    "of strings so"
+)
+
+
+@dataclass(frozen=True)
+class WriteRequest:
+    """What is to be written, where and how; each under the name that `write_dataset` has for it.
+
+    Attributes:
+        target: where the dataset is to be.
+        choice: what is taken of the source.
+    """
+
+    target: str
+    choice: RowChoice
+    index: Sequence[str] = ()
+    metadata: object = None
+    overwrite: bool = False
+    append: bool = False
+    codec: str | Mapping[str, str] | None = None
+    max_part_bytes: int = PART_BYTES
+    id: bytes | None = None
+    workers: int = 1
+    engine: Engine | None = None
+    resume: bool = False
+    limit: int | None = None
+    classes_from: str | os.PathLike[str] | None = None
+    max_spool_bytes: int = MAX_SPOOL_BYTES
+
+    def before(self) -> Snapshot | None:
+        """The dataset that rows are appended to, if any."""
+        if not self.append or not location_of(self.target).is_taken(self.target):
+            return None
+        return resolve(self.target)
+
+    def plan(
+        self,
+        given: Any,
+        *,
+        schema: Mapping[str, Any] | Schema | None = None,
+        names: Sequence[str] | None = None,
+        kind: str | None = None,
+        tell: Progress | None = None,
+        **options: Any,
+    ) -> WritePlan:
+        """Look through what is given, and check all that can be checked before anything is written.
+
+        Raises `WrongSourceError` where the call is wrong, and `SchemaError` about the data.
+        """
+        before = self.before()
+        source = self._look_through(given, before, schema, names, kind, tell, options)
+        _check_classes(source, before, self.target)
+        chosen = self.choice.of(source)
+        if before is not None:
+            chosen = with_nulls(chosen, before.schema)
+        if self.choice.order is not None:
+            check_sort(self.choice.order, chosen.schema)
+        found = chosen.schema
+        if before is not None:
+            source.notes += _other_media_types(found, before.schema)
+            _check_logical_types(found, before.schema)
+            found = found.with_annotations_of(before.schema)
+        _check_index(self.index, found)
+        found, tried = with_codecs(found, self.codec, chosen, before)
+        return WritePlan(self, source, chosen, found, tried, before)
+
+    def _look_through(
+        self,
+        given: Any,
+        before: Snapshot | None,
+        schema: Mapping[str, Any] | Schema | None,
+        names: Sequence[str] | None,
+        kind: str | None,
+        tell: Progress | None,
+        options: dict[str, Any],
+    ) -> Source:
+        if before is not None:  # new rows take the types of those that are there
+            old = {new: name for name, new in self.choice.rename.items()}
+            there = before.schema.with_annotations_of(Schema(())).to_spec()
+            asked = schema.to_spec() if isinstance(schema, Schema) else schema or {}
+            schema = TypesThere({old.get(name, name): spec for name, spec in there.items()}, asked)
+        inputs = _inputs(given, self.max_spool_bytes)
+        takes_classes = any(source_type(one, kind).takes_classes for one in inputs or ())
+        if self.classes_from is not None and not takes_classes:
+            raise WrongSourceError(
+                "--classes-from: there are no classes to number in "
+                + (", ".join(one.name for one in inputs) if inputs else f"a {type(given).__name__}")
+            )
+        classes = _classes(self.classes_from, before, self.target) if takes_classes else None
+        return source_of(
+            given if inputs is None else inputs, schema=schema, names=names, kind=kind, threads=max(self.workers, 1),
+            on_error=self.choice.on_error, wanted=self.choice.wanted, classes=classes,
+            tell=tell, **options,
+        )  # fmt: skip
+
+
+class Expected(NamedTuple):
+    """What would be written: how many rows and bytes of values, None where that is not known; and seconds."""
+
+    rows: int | None
+    bytes: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """What a request comes to, once all of it has been checked.
+
+    Attributes:
+        request: what was asked for.
+        source: what is read, as it was looked through.
+        chosen: the rows and columns that are taken of it.
+        schema: the columns to write.
+        tried: what there is to say of columns whose codec a sample has chosen.
+        before: the dataset that is appended to, if any.
+    """
+
+    request: WriteRequest
+    source: Source
+    chosen: Source
+    schema: Schema
+    tried: Mapping[str, str]
+    before: Snapshot | None
+
+    def estimate(self) -> Expected:
+        """What would be written, as a sample of the rows shows."""
+        known = [unit.rows for unit in self.chosen.units if unit.rows is not None]
+        if len(known) < len(self.chosen.units):
+            return Expected(None)
+        if not sum(known):
+            return Expected(0, 0)
+        found = write_sample(self.chosen, self.schema, self.request.index)
+        if not found.rows:
+            return Expected(None)
+        every = round(sum(known) * self.chosen.share)
+        rows = every if self.request.limit is None else min(self.request.limit, every)
+        return Expected(
+            rows, int(found.row_bytes * rows), found.seconds / found.rows * rows / self.request.workers
+        )
+
+    def write(self, stage: Stage) -> tuple[dict[str, int], list[LeftOut]]:
+        """Write and publish; how many rows there are by the names of shares, "" without these, and what was left out.
+
+        ``stage`` is given the name of a stage, how many rows it has, and of which share, and gives what is told how
+        far it is.
+        """
+        request, choice = self.request, self.request.choice
+        if choice.split is not None:
+            return self._write_shares(stage)
+        if choice.order is None:
+            rows, left_out = self._write(self.chosen, stage)
+            return {"": rows}, left_out
+        with in_order(
+            self.chosen,
+            choice.order,
+            request.target,
+            workers=request.workers,
+            resume=request.resume,
+            options=choice.options(),
+            progress=stage("reading", self.chosen.rows, None),
+        ) as ordered:
+            rows, left_out = self._write(ordered, stage)
+        return {"": rows}, left_out
+
+    def _write(self, source: Source, stage: Stage) -> tuple[int, list[LeftOut]]:
+        request = self.request
+        show = stage("writing", source.rows if request.limit is None else request.limit, None)
+        if request.target.endswith(".urec"):
+            return write_part(
+                source, request.target, self.schema, index=request.index, metadata=self._metadata(source),
+                overwrite=request.overwrite, id=request.id, limit=request.limit, scalar_codec=self._scalar_codec(),
+                progress=show,
+            )  # fmt: skip
+        spec = self._conversion(source, request.target, request.id)
+        spec.append = self.before is not None
+        spec.index = (request.index or None) if spec.append else request.index
+        rows, left_out = spec.run(show)
+        return rows, [*source.left_out, *left_out]
+
+    def _write_shares(self, stage: Stage) -> tuple[dict[str, int], list[LeftOut]]:
+        specs = {
+            name: self._conversion(
+                share, os.path.join(self.request.target, name), share_id(self.request.id, name)
+            )
+            for name, share in self.request.choice.shares(self.source).items()
+        }
+        shows: dict[str, Callable[[Standing], None]] = {}
+
+        def show(name: str, standing: Standing) -> None:
+            if name not in shows:
+                shows[name] = stage("writing", None, name)
+            shows[name](standing)
+
+        return write_shares(self.request.target, specs, show)
+
+    def _conversion(self, source: Source, path: str, identity: bytes | None) -> Conversion:
+        request = self.request
+        return Conversion(
+            source, path, self.schema, index=request.index, user=pack_user(self._metadata(source)),
+            max_part_bytes=request.max_part_bytes, overwrite=request.overwrite, id=identity, workers=request.workers,
+            engine=request.engine, resume=request.resume, limit=request.limit, options=request.choice.options(),
+            scalar_codec=self._scalar_codec(),
+        )  # fmt: skip
+
+    def _metadata(self, source: Source) -> object:
+        return source.metadata if self.request.metadata is None else self.request.metadata
+
+    def _scalar_codec(self) -> ScalarCodec:
+        return "none" if self.request.codec == _NONE else None
+
+
+def _numbered(dataset: Snapshot) -> Sequence[str] | None:
+    """The classes by number that a dataset names: by its column ``label``, else in its metadata."""
+    label = dataset.schema["label"].class_names if "label" in dataset.schema else None
+    return label or classes_of(dataset.metadata)
+
+
+def _classes(
+    classes_from: str | os.PathLike[str] | None, before: Snapshot | None, target: str
+) -> Sequence[str] | None:
+    """The classes by number of the dataset that is appended to, or of ``classes_from``."""
+    known = None if before is None else _numbered(before)
+    if classes_from is None:
+        return known
+    asked = _numbered(resolve(classes_from))
+    if asked is None:
+        raise WrongSourceError(
+            f"--classes-from: {os.fspath(classes_from)} has no list of classes, of its label or in its metadata"
+        )
+    if known is not None and list(known) != list(asked):
+        raise WrongSourceError(
+            f"--classes-from: {os.fspath(classes_from)} numbers its classes otherwise than {target}, "
+            f"to which is appended: {class_difference(known, asked)}"
+        )
+    return asked
+
+
+def _check_classes(source: Source, before: Snapshot | None, target: str) -> None:
+    """Refuse to append rows whose numbers of classes mean others."""
+    new = (
+        None if source.takes_classes or not isinstance(source.metadata, dict) else classes_of(source.metadata)
+    )
+    known = None if before is None else _numbered(before)
+    if new is not None and known is not None and list(new) != list(known):
+        raise WrongSourceError(
+            f"{source.path} numbers its classes otherwise than {target}, to which is appended: "
+            f"{class_difference(known, new)}"
+        )
+
+
+def _check_logical_types(schema: Schema, before: Schema) -> None:
+    """Refuse values of another logical type than those that are there; a source that says none is taken at its word."""
+    for column in schema:
+        there = before[column.name].logical if column.name in before else None
+        if column.name in before and column.logical is not None and other_logical(there, column.logical):
+            raise WrongSourceError(
+                f"column {column.name!r} has the logical type {shown(there)} in the dataset, and "
+                f"{shown(column.logical)} here: convert it first, or leave it out"
+            )
+
+
+def _other_media_types(schema: Schema, before: Schema) -> list[str]:
+    """What to say of columns that hold another kind of files than the dataset says of them."""
+    notes = []
+    for column in schema:
+        new = column.media_type
+        old = before[column.name].media_type if column.name in before else None
+        if new is not None and old not in (None, new, "image/*"):
+            notes.append(f"column {column.name!r} is said to hold {old} there; this is {new}")
+    return notes
+
+
+def _check_index(index: Sequence[str], schema: Schema) -> None:
+    for name in index:
+        if name not in schema:
+            raise WrongSourceError(
+                f"--index: there is no column {name!r}{did_you_mean(name, schema.names)}; "
+                f"the columns are {', '.join(schema.names)}"
+            )
+        if schema[name].is_blob:
+            raise WrongSourceError(
+                f"--index: column {name!r} is {schema[name]}; only numbers, bool and strings are looked up"
+            )
+
+
+def with_codecs(
+    schema: Schema, codec: str | Mapping[str, str] | None, source: Source, before: Snapshot | None
+) -> tuple[Schema, Mapping[str, str]]:
+    """The schema with the codecs that are asked for, and what is to be said of each column that was tried.
+
+    ``codec``: ``auto``, ``none``, a codec for all blob columns, or one of these by column; None: as the last part of
+    the dataset ``before`` has them, to which rows are appended, if any.
+    """
+    if codec is None:
+        return (schema if before is None else _like_last_part(schema, before)), {}
+    asked = _asked(schema, codec)
+    tried = [name for name, codec in asked.items() if codec == _AUTO]
+    choices: Mapping[str, CodecChoice] = {}
+    if tried:
+        check_codec(Codec.parse("zstd").code)
+        choices = choose_codecs(schema, _sample(schema, source))
+    columns = []
+    for column in schema:
+        chosen = asked.get(column.name)
+        if chosen == _AUTO:
+            columns.append(replace(column, codec=choices[column.name].codec))
+        elif chosen == _NONE:
+            columns.append(replace(column, codec=None))
+        elif chosen is not None:
+            columns.append(_compressed(schema, column.name, chosen))
+        else:
+            columns.append(column)
+    return Schema(columns), {name: choices[name].why for name in tried}
+
+
+def _like_last_part(schema: Schema, before: Snapshot) -> Schema:
+    if not before.parts:
+        return schema
+    opened = PartSet(before, knows_deletions=True)  # reads no rows
+    try:
+        last = opened.part(len(opened) - 1).stored_schema
+    finally:
+        opened.close()
+    return Schema(replace(c, codec=last[c.name].codec if c.name in last else None) for c in schema)
+
+
+def _asked(schema: Schema, codec: str | Mapping[str, str]) -> dict[str, str]:
+    """The codec asked for by name of column."""
+    blobs = [column.name for _, column in schema.blobs]
+    if isinstance(codec, str):
+        if codec not in (_AUTO, _NONE) and not blobs:
+            raise WrongSourceError(f"--codec {codec!r}: {_THERE_IS_NONE}")
+        return dict.fromkeys(blobs, codec)
+    for name in codec:
+        if name not in blobs:
+            others = f"those that can be compressed are {', '.join(blobs)}" if blobs else _THERE_IS_NONE
+            raise WrongSourceError(f"--codec: {name!r} is no blob column; {others}")
+    return dict(codec)
+
+
+def _compressed(schema: Schema, name: str, codec: str) -> Column:
+    spec = schema[name].spec
+    plain = {"type": spec} if isinstance(spec, str) else spec
+    try:
+        return Schema.parse({name: {**plain, "codec": codec}})[0]
+    except SchemaError as error:
+        raise WrongSourceError(f"--codec: {error}") from None
+
+
+def _sample(schema: Schema, source: Source) -> ColumnBatch:
+    """The first batch of the source, as it would be stored."""
+    encoder = RecordEncoder(schema, "ignore")
+    first = next(source.batches(), None)
+    return encoder.encode_batch(first.columns, 0) if first is not None else encoder.take()
 
 
 # `write_dataset`: whatever a program or a path gives, written as a dataset in one call.
@@ -44,21 +438,21 @@ def source_of(
     threads: int = 1,
     on_error: OnError = None,
     wanted: WantedColumns | None = None,
+    classes: Sequence[str] | None = None,
+    tell: Progress | None = None,
     **options: Any,
 ) -> Source:
-    """Return what a path or an object gives as a source."""
-    overrides = schema.to_spec() if isinstance(schema, Schema) else dict(schema or {})
-    paths = _paths(given)
-    is_path = paths is not None
+    """Return what a path, or several, or an object gives as a source."""
+    overrides = schema.to_spec() if isinstance(schema, Schema) else schema or {}
+    inputs = _inputs(given)
+    is_path = inputs is not None
     if names is not None and is_table(given):
         raise TypeError(OF_TUPLES)
     if names is not None and is_path:
         options["names"] = names
-    asked = Options(overrides, threads=threads, on_error=on_error, wanted=wanted, **options)
-    if paths is not None:
-        return open_sources([open_input(path) for path in paths], kind, asked)
-    if "codec" in asked.given():
-        raise TypeError(f"there is no option codec={elsewhere('codec')}")
+    asked = Options(overrides, classes, threads, on_error, wanted, **options)
+    if inputs is not None:
+        return open_sources(inputs, kind, asked, tell)
     if refused := [*asked.given(), *(["kind"] if kind is not None else [])]:
         raise TypeError(f"{refused[0]}= is for paths; the source is a {type(given).__name__}")
     if isinstance(given, Source):
@@ -74,13 +468,15 @@ def source_of(
     return GivenRecords(given, asked, names=names)
 
 
-def _paths(given: Any) -> list[str] | None:
-    """The path or the paths that are given, None for all else."""
+def _inputs(given: Any, spool_bytes: int = MAX_SPOOL_BYTES) -> list[InputPath] | None:
+    """What is at the path or the paths that are given, None for all else."""
     if isinstance(given, str | os.PathLike):
-        return [os.fspath(given)]
-    if isinstance(given, list | tuple) and given and all(isinstance(one, str | os.PathLike) for one in given):
-        return [os.fspath(one) for one in given]
-    return None
+        given = [given]
+    if not isinstance(given, list | tuple) or not given:
+        return None
+    if not all(isinstance(one, str | os.PathLike | InputPath) for one in given):
+        return None
+    return [one if isinstance(one, InputPath) else open_input(os.fspath(one), spool_bytes) for one in given]
 
 
 def _first(given: Any) -> tuple[Any, Any]:
@@ -107,9 +503,15 @@ def write_dataset(
     max_part_bytes: int | str | None = None,
     overwrite: bool = False,
     id: bytes | None = None,
-    scalar_codec: ScalarCodec = None,
+    codec: str | Mapping[str, str] | None = None,
+    append: bool = False,
     workers: int = 1,
+    engine: Engine | None = None,
     resume: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[Standing], None] | None = None,
+    max_spool_bytes: int | str | None = None,
+    classes_from: str | os.PathLike[str] | None = None,
     columns: Sequence[str] | None = None,
     rename: Mapping[str, str] | None = None,
     where: str | None = None,
@@ -143,10 +545,19 @@ def write_dataset(
         schema: types that replace those that are found.
         names: of the values, where items are tuples; of the columns of CSV files without a header line.
         kind: what a path is, when its name does not say so: a name of ``unirecord write --from``.
-        index, metadata, max_part_bytes, overwrite, id, scalar_codec: as for `Writer`; the metadata of the source is the
-            default.
+        index, metadata, max_part_bytes, overwrite, id: as for `Writer`; the metadata of the source is the default.
+        codec: how blob columns are compressed: ``"zstd"``, ``"zstd:9"``, ``"auto"`` (what a sample says), one of these
+            by column, or ``"none"``: no column, also not the scalars of the data file.
+        append: add parts to the directory that is at ``path``, if there is one; rows get its types.
         workers: processes, each of which writes whole parts of a directory; the bytes are the same for any number.
+        engine: what runs the tasks in their place: ``unirecord.ray.engine(path)``.
         resume: go on with what the same call has left when it was stopped (docs/writing.md).
+        dry_run: write nothing, and return the number of rows that there would be as far as that is known, else 0, with
+            their schema.
+        progress: told how far it is, several times a second, by an object whose ``rows`` and ``all_rows``, ``bytes``,
+            ``tasks`` and ``all_tasks`` are so far and in all.
+        max_spool_bytes: of pipes and compressed files that are copied to temporary files at a time; 16 GB by default.
+        classes_from: a dataset whose numbers of classes the classes of folders get.
         columns, rename, where: which columns, with which new names, of rows that meet which condition; names are those
             of the source.
         limit, sample, seed: the first so many of those rows; or so many of them, drawn evenly from all by ``seed``.
@@ -169,7 +580,6 @@ def write_dataset(
     """
     if type(workers) is not int or workers < 1:
         raise ValueError(f"workers is a number of processes, 1 or more, got {workers!r}")
-    check_scalar_codec(scalar_codec)
     choice = RowChoice(
         columns=columns, rename=rename or {}, where=where, sample=sample, seed=seed, resize=resize, max_side=max_side,
         reencode=reencode, picture_columns=picture_columns, on_error=on_error,
@@ -179,98 +589,76 @@ def write_dataset(
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
     place = check_path(path)
+    one_part = place.endswith(".urec")
+    if one_part and (workers > 1 or resume or engine is not None):
+        raise ValueError(
+            f"{place} is one part, which one process writes: workers=, engine= and resume= are for a directory"
+        )
+    if append and (overwrite or one_part or split is not None):
+        raise ValueError("append= adds to the directory path, and excludes overwrite= and split=")
+    if split is not None and limit is not None:
+        raise ValueError("limit= and split= exclude each other; sample= takes rows of all")
     is_read_there = isinstance(source, str) and "://" in source and not location_of(source).in_file_system
     storage = storage_of(storage_options) if is_read_there else storage_to_write_to(path, storage_options)
-    tell = _warned_of_dropped()
     listed = _report_path(report, place, on_error, overwrite=overwrite)
-    if choice.split is not None:
-        with use_storage(storage or current_storage()):
-            check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
-        if limit is not None:
-            raise ValueError("limit= and split= exclude each other; sample= takes rows of all")
+    asked = WriteRequest(
+        place, choice, index=index, metadata=metadata, overwrite=overwrite, append=append, codec=codec,
+        max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id, place),
+        workers=workers, engine=engine, resume=resume, limit=limit, classes_from=classes_from,
+        max_spool_bytes=MAX_SPOOL_BYTES if max_spool_bytes is None else parse_size(max_spool_bytes),
+    )  # fmt: skip
     with use_storage(storage or current_storage()):
-        given = source_of(
-            source, schema=schema, names=names, kind=kind, threads=workers,
-            on_error=on_error, wanted=choice.wanted, **options,
-        )  # fmt: skip
-    if choice.split is not None:
-        base = None if id is None else check_id(id)
-        specs = {
-            name: Conversion(
-                share, os.path.join(place, name), share.schema, index=index, overwrite=overwrite,
-                user=pack_user(share.metadata if metadata is None else metadata),
-                max_part_bytes=check_part_bytes(max_part_bytes, place), id=share_id(base, name), workers=workers,
-                resume=resume, options=choice.options(), scalar_codec=scalar_codec, storage=storage,
-            )
-            for name, share in choice.shares(given).items()
-        }  # fmt: skip
-        with use_storage(storage or current_storage()):
-            shares, left_out = write_shares(place, specs, lambda _, standing: tell(standing))
-        _tell_left_out(given, left_out, listed, on_error)
-        return WrittenRows(sum(shares.values()), left_out)
-    found = choice.of(given)
-    user = found.metadata if metadata is None else metadata
-    if place.endswith(".urec"):
-        if workers > 1 or resume:
-            raise ValueError(
-                f"{place} is one part, which one process writes: workers= and resume= are for a directory"
-            )
-        check_part_bytes(max_part_bytes, place)
-
-    def write(rows: Source) -> tuple[int, list[LeftOut]]:
-        if place.endswith(".urec"):
-            return write_part(
-                rows, place, found.schema, index=index, metadata=user, overwrite=overwrite, id=id, limit=limit,
-                scalar_codec=scalar_codec,
-            )  # fmt: skip
-        spec = Conversion(
-            rows, place, found.schema, index=index, user=pack_user(user), overwrite=overwrite,
-            max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id, place),
-            workers=workers, resume=resume, limit=limit, options=choice.options(), scalar_codec=scalar_codec,
-            storage=storage,
-        )  # fmt: skip
-        written, left_out = spec.run(tell)
-        return written, [*rows.left_out, *left_out]
-
-    if choice.order is None:
-        written, left_out = write(found)
-    else:
-        check_free(place, overwrite=overwrite)
-        with in_order(
-            found,
-            choice.order,
-            place,
-            workers=workers,
-            resume=resume,
-            options=choice.options(),
-            progress=tell,
-        ) as rows:
-            written, left_out = write(rows)
-    _tell_left_out(given, left_out, listed, on_error)
-    return WrittenRows(written, left_out)
+        if choice.split is not None:
+            check_split_target(place, list(split or ()), overwrite=overwrite, resume=resume)
+        elif choice.order is not None and not append:
+            check_free(place, overwrite=overwrite)
+        plan = asked.plan(source, schema=schema, names=names, kind=kind, **options)
+        if dry_run:
+            expected = plan.estimate()
+            return WrittenRows(expected.rows or 0, plan.chosen.left_out, plan.schema, expected.bytes)
+        rows, left_out = plan.write(lambda _stage, _rows, _share: _told(progress))
+    if listed is not None:
+        write_report(listed, left_out)
+    warn_of_left_out(
+        left_out, plan.source.path, plan.source.item, 2, broken=listed is None and on_error is None
+    )
+    return WrittenRows(sum(rows.values()), left_out, plan.schema)
 
 
 class WrittenRows(int):
-    """The number of rows that are there, with ``left_out``: what of the source is not, as `LeftOutWarning` has it."""
+    """The number of rows that are there, or would be, and what else there is to say of them.
+
+    Attributes:
+        left_out: what of the source is not there, as `LeftOutWarning` has it.
+        schema: the columns.
+        bytes: of a dry run, about how many bytes of values it would be; None where that is not known.
+    """
 
     left_out: tuple[LeftOut, ...]
+    schema: Schema
+    bytes: int | None
 
-    def __new__(cls, rows: int, left_out: Iterable[LeftOut] = ()) -> WrittenRows:
+    def __new__(
+        cls, rows: int, left_out: Iterable[LeftOut], schema: Schema, bytes: int | None = None
+    ) -> WrittenRows:
         """``rows`` as any other number."""
         made = super().__new__(cls, rows)
-        made.left_out = tuple(left_out)
+        made.left_out, made.schema, made.bytes = tuple(left_out), schema, bytes
         return made
 
 
-def _warned_of_dropped() -> Callable[[Standing], None]:
-    """What warns once for each stage whose finished parts of an earlier run were given up."""
-    told: list[Standing] = []
+def _told(progress: Callable[[Standing], None] | None) -> Callable[[Standing], None]:
+    """What is told how far a stage is: ``progress``, and a warning where finished parts of an earlier run go."""
+    warned = False
 
     def tell(standing: Standing) -> None:
+        nonlocal warned
         said = standing.said_of_dropped()
-        if said is not None and not any(one is standing for one in told):
-            told.append(standing)
+        if said is not None and not warned:
+            warned = True
             warnings.warn(said, stacklevel=2)
+        if progress is not None:
+            progress(standing)
 
     return tell
 
@@ -294,14 +682,6 @@ def _report_path(
     if location_of(path_on_disk(place, "a report")).is_taken(place) and not overwrite:
         raise ExistsError(f"{place} exists already; overwrite=True replaces it")
     return place
-
-
-def _tell_left_out(
-    source: Source, left_out: Sequence[LeftOut], report: str | None, on_error: str | None
-) -> None:
-    if report is not None:
-        write_report(report, left_out)
-    warn_of_left_out(left_out, source.path, source.item, 3, broken=report is None and on_error is None)
 
 
 # Splits a dataset into several: each row goes where a hash of it, or the value of a column, says.

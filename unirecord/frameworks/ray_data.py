@@ -38,8 +38,8 @@ __all__ = [
     "cause_of",
     "columns_of",
     "condition_of",
+    "engine",
     "import_ray",
-    "ray_engine",
     "read",
     "schema_of",
     "with_tensors",
@@ -527,7 +527,7 @@ class _PartsJob:
         try:
             self._target.keep()
             self._first, self._like = self._target.first, os.path.join(path, manifest.NAME)
-            self._attempts = Attempts(path)
+            self._attempts = Attempts(os.fspath(path))
             self._attempts.start()
             before = self._target.change.before
             if append and before is not None:
@@ -663,7 +663,7 @@ def _datasink() -> Any:
 # The tasks of a conversion as Ray tasks: each attempt in a folder of its own, the first to end wins.
 
 
-def ray_engine(path: str) -> Engine:
+def engine(path: str | os.PathLike[str]) -> Engine:
     """Return what runs a conversion to ``path`` on the Ray cluster of this process, or on one it starts here.
 
     A task that dies with its process or its machine is run again, three times at most. When all tasks are taken and a
@@ -683,7 +683,7 @@ def ray_engine(path: str) -> Engine:
         started = not ray.is_initialized()
         if started:
             ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
-        attempts = Attempts(path)
+        attempts = Attempts(os.fspath(path))
         attempts.start()
         try:
             _Run(ray, job, attempts, tell, done).run(tasks)

@@ -115,8 +115,7 @@ class GivenRecords(Source):
             )
         if not first and not options.overrides:
             raise SchemaError(f"{self.path} gives no records, so there are no types to find; pass schema=")
-        found = infer_schema(first).to_spec() if first else dict(options.overrides)
-        self.schema: Schema = apply_overrides(found, options.overrides)
+        self.schema: Schema = apply_overrides(_types(first, options.overrides), options.overrides)
         classes = getattr(given, "classes", None)  # torchvision
         if isinstance(classes, list | tuple) and all(isinstance(c, str) for c in classes):
             self.metadata: dict[str, Any] | None = {"classes": list(classes)}
@@ -201,6 +200,13 @@ def _named(name: str) -> Any:
     if not hasattr(module, attribute):
         raise WrongSourceError(f"{name}: the module {module_name} has no {attribute!r}")
     return getattr(module, attribute)
+
+
+def _types(records: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -> dict[str, Any]:
+    """The types of columns by name: those that are known, and of the others what the values are."""
+    others = [{name: value for name, value in one.items() if name not in known} for one in records]
+    found = infer_schema(others).to_spec() if any(others) else {}
+    return {name: found.get(name, known.get(name)) for name in (records[0] if records else known)}
 
 
 def _plain(value: Any) -> Any:
