@@ -23,6 +23,7 @@ from sources import DATA, VOC, YOLO, cifar, idx
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main
+from unirecord.cli.write import write_command
 from unirecord.convert.sources import SOURCES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "converting.md").read_text(encoding="utf-8")
@@ -92,7 +93,8 @@ def test_the_commands_run(here: Path) -> None:
     for command in commands:
         words = shlex.split(command)
         assert main(words) == 0, command
-        for made in sorted(Path(words[2]).iterdir()) if "--split" in command else [Path(words[2])]:
+        target = Path(write_command.parser("write").parse_args(words[1:]).target)
+        for made in sorted(target.iterdir()) if "--split" in command else [target]:
             with UniRecordDataset(made) as ds:
                 assert ds.schema.names
                 assert len(ds) > 0 or "--split" in command, command
