@@ -119,10 +119,24 @@ def test_a_run_that_goes_on_counts_its_own_rows_only(
     assert json.loads(lines.getvalue()) == {
         "stage": "writing", "share": "val", "rows": 6_000, "all_rows": 10_000, "bytes": 600_000, "tasks": 6,
         "all_tasks": 10, "resumed": 5, "resumed_rows": 5_000, "resumed_bytes": 400_000, "parts": ["a"],
-        "dropped": 0, "published": False,
+        "dropped": 0, "published": False, "rows_read": 0, "all_rows_read": None, "resumed_read": 0,
         "rows_per_second": 100.0, "bytes_per_second": 20_000, "seconds_left": 40.0, "seconds": 10.0,
     }  # fmt: skip
     assert told.resumed == 5_000
+
+
+def test_where_rows_are_chosen_the_time_left_is_that_of_the_rows_to_be_read(
+    wait: Callable[[float], None], terminal: Terminal
+) -> None:
+    lines = io.StringIO()
+    standing = Standing(30, None, 600, 0, 1, rows_read=6_000, all_rows_read=10_000, resumed_read=5_000)
+    shown = ConversionProgress("writing", None, None)
+    told = ConversionProgress("writing", None, ProgressLines(lines))
+    wait(10)
+    shown.show(standing)
+    told.show(standing)
+    assert "60%  6,000 rows  100 rows/s  40 s left  30 written  600 B" in terminal.line()
+    assert json.loads(lines.getvalue())["seconds_left"] == 40
 
 
 def test_the_last_drawing_has_the_rate_however_short_it_took(

@@ -48,6 +48,7 @@ class Interrupter:
         if self.rows < 0:
             self.rows, self.resumed = standing.rows, standing.resumed_rows
         assert standing.resumed_rows <= standing.rows <= (standing.all_rows or ROWS)
+        assert standing.resumed_read <= standing.rows_read
         if standing.parts and int(standing.parts[0].split("-")[1]) >= self.count:
             raise KeyboardInterrupt
 

@@ -6,11 +6,18 @@ import gzip
 import io
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from numbers_converted import ROWS, UNITS, convert
+from numbers_source import Numbers
 
-from unirecord.convert.sources import open_source
+from unirecord.convert import task
+from unirecord.convert.conversion import Interrupted, Standing, take_sample, write_part
+from unirecord.convert.row_choice import RowChoice
+from unirecord.convert.sources import Source, open_source
 from unirecord.convert.sources.tfrecord import masked_crc32c
 
 
@@ -78,3 +85,67 @@ def test_nothing_is_watched_where_nobody_asks_and_none_once_it_has_been_looked_t
         before = len(told)
         assert sum(batch.rows for batch in source.batches()) == 100
         assert len(told) == before
+
+
+CHOICES: dict[str, RowChoice] = {
+    "all": RowChoice(),
+    "some": RowChoice(where="n % 300 < 40"),
+    "none": RowChoice(where="n < 0"),
+    "skip": RowChoice(on_error="skip"),
+    "some of those that fit": RowChoice(on_error="skip", where="n % 7 == 3"),
+}
+
+
+@pytest.mark.parametrize("target", ["d", "d.urec"])
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("chosen", list(CHOICES))
+def test_writing_tells_how_many_rows_have_been_read_whatever_is_taken_of_them(
+    chosen: str, workers: int, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_LEAST_BYTES", 100_000)
+    bad = frozenset({200, 777}) if "skip" in chosen or "fit" in chosen else frozenset[int]()
+    source = CHOICES[chosen].of(Numbers(tmp_path, UNITS, bad=bad, left_out=frozenset({5, 1290})))
+    seen: list[Standing] = []
+
+    def note(standing: Standing) -> None:
+        seen.append(replace(standing))
+
+    if target == "d":
+        rows, _ = convert(tmp_path / target, source, workers=workers, progress=note)
+    else:
+        rows, _ = write_part(source, str(tmp_path / target), source.schema, progress=note)
+    assert {one.all_rows_read for one in seen} == {ROWS}
+    assert seen[-1].rows == rows
+    assert seen[-1].rows_read == ROWS
+    read = [one.rows_read for one in seen]
+    assert read == sorted(read)
+    if workers == 1:  # each batch of 50 rows is told, and those of which none was taken
+        assert max(after - before for before, after in pairwise(read)) <= 50
+
+
+def test_what_an_earlier_run_has_read_is_read_and_a_limit_counts_what_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_LEAST_BYTES", 100_000)
+    source = RowChoice(where="n % 300 < 200").of(Numbers(tmp_path, UNITS))
+    seen: list[Standing] = []
+
+    def note(standing: Standing) -> None:
+        seen.append(replace(standing))
+        if standing.tasks == 4 and not standing.resumed:
+            raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted):
+        convert(tmp_path / "d", source, progress=note)
+    before = sum(UNITS[: max(stop for _, stop in divided(source)[:4])])
+    seen.clear()
+    convert(tmp_path / "d", source, resume=True, progress=note)
+    assert seen[0].resumed_read == seen[0].rows_read == before
+    assert seen[-1].rows_read == ROWS
+    convert(tmp_path / "few", source, limit=300, progress=note)
+    assert (seen[-1].rows, seen[-1].all_rows, seen[-1].all_rows_read) == (300, 300, None)
+
+
+def divided(source: Source) -> list[tuple[int, int]]:
+    spec = take_sample(source, source.schema)
+    return task.divide(source.units, spec.row_bytes * source.share, 20_000_000_000)

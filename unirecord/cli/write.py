@@ -636,12 +636,8 @@ class ConversionProgress(ProgressBar):
         if self._lines is not None:
             self._lines.update(lambda: self.values(standing), last=ended)
             return
-        self.update(
-            standing.rows,
-            standing.all_rows,
-            before=standing.resumed_rows,
-            more=lambda: self._notes(standing),
-        )
+        done, total, before = _work(standing)
+        self.update(done, total, before=before, more=lambda: self._notes(standing))
         if ended and not standing.published:
             rate = self._pace.rate(standing.rows, standing.resumed_rows)
             self.finish(
@@ -651,7 +647,8 @@ class ConversionProgress(ProgressBar):
     def values(self, standing: Standing) -> dict[str, Any]:
         """What a line of JSON says."""
         rows, before = standing.rows, standing.resumed_rows
-        left = self._pace.left(rows, standing.all_rows, before)
+        done, total, done_before = _work(standing)
+        left = self._pace.left(done, total, done_before)
         return {
             **self._stage,
             **vars(standing),
@@ -662,6 +659,8 @@ class ConversionProgress(ProgressBar):
 
     def _notes(self, standing: Standing) -> list[str]:
         notes = []
+        if standing.all_rows_read is not None and standing.rows != standing.rows_read:
+            notes.append(f"{standing.rows:,} written")
         if standing.bytes:
             rate = self._pace.rate(standing.bytes, standing.resumed_bytes)
             notes.append(f"{format_size(standing.bytes)}, {format_size(int(rate))}/s")
@@ -671,6 +670,13 @@ class ConversionProgress(ProgressBar):
                 others = len(standing.parts) - 1
                 notes.append(f"at {standing.parts[0]}" + (f" and {others} more" if others else ""))
         return notes
+
+
+def _work(standing: Standing) -> tuple[int, int | None, int]:
+    """Rows done, in all, and by an earlier run: those that are read, or, where it is not known how many, written."""
+    if standing.all_rows_read is None:
+        return standing.rows, standing.all_rows, standing.resumed_rows
+    return standing.rows_read, standing.all_rows_read, standing.resumed_read
 
 
 def _rows_text(rows: int) -> str:

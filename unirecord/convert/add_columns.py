@@ -884,11 +884,11 @@ class _Run:
         if self._workers > 1 and len(waiting) > 1:
             run_in_workers(
                 job, waiting, self._workers, claim.lock_number(),
-                lambda task, rows, size, part: tracker.advance(rows), done,
+                lambda task, rows, *_: tracker.advance(rows), done,
             )  # fmt: skip
             return
         for task in waiting:
-            done(task, run_task(job, task, lambda rows, size, part: tracker.advance(rows)))
+            done(task, run_task(job, task, lambda rows, *_: tracker.advance(rows)))
 
     # ---- publishing ----------------------------------------------------------------------------------------
 

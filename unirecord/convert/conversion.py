@@ -31,9 +31,10 @@ from ..writing.part_writer import FinishedPart, PartContent, PartSequence, Scala
 from ..writing.row_groups import row_weights, shape_without_rows, slice_batch
 from ..writing.single_writer import SinglePartWriter
 from ..writing.target import PART_BYTES, BatchWriter, check_id, check_indexable, check_path
-from .sources.source import LeftOut, RawBatch, Source, left_out_from_json, taken_ahead
+from .sources.source import LeftOut, RawBatch, Source, left_out_from_json, rows_of, taken_ahead
 from .task import (
     Job,
+    TellOfTask,
     background_sync,
     batches_of_tasks,
     divide,
@@ -225,7 +226,7 @@ def check_samples(job: Job, records: Mapping[int, Mapping[str, Any]]) -> None:
     """Compare the first rows of the first, a middle and the last task; CorruptionError when they differ."""
     for task in some([task for task in sorted(records) if records[task]["parts"]]):
         part = records[task]["parts"][0]
-        batches = (batch for _, batch, _ in encoded_batches(job, *job.tasks[task]))
+        batches = (batch for _, _, batch in encoded_batches(job, *job.tasks[task]))
         first = next((batch for batch in batches if batch is not None and batch.rows), None)
         if first is not None:
             rows = min(SAMPLED_ROWS, first.rows, part["rows"])
@@ -268,11 +269,9 @@ def _same(data: ColumnData, result: ColumnResult) -> bool:
 # left.
 
 
-# Runs tasks of a job elsewhere. It tells, by the number of the task, of rows and bytes more and the part they go into,
-# and of each task whose parts are in the job's folder.
-Engine = Callable[
-    [Job, Sequence[int], Callable[[int, int, int, str], None], Callable[[int, dict[str, Any]], None]], None
-]
+# Runs tasks of a job elsewhere. It tells, by the number of the task, what `run_task` tells, and of each task whose
+# parts are in the job's folder.
+Engine = Callable[[Job, Sequence[int], TellOfTask, Callable[[int, dict[str, Any]], None]], None]
 
 
 class Interrupted(KeyboardInterrupt):
@@ -285,10 +284,12 @@ class Standing:
 
     Attributes:
         rows, all_rows: how many are written, of how many; None where that is not known.
+        rows_read, all_rows_read: how many of the source have been read for these, of how many; None where that is not
+            known, or where a limit ends it before.
         bytes: of the files so far; those of the index come when a part is finished.
         tasks, all_tasks: how many are finished, of how many. Each makes one part, or several where it grows too large.
-        resumed, resumed_rows, resumed_bytes: how many of these tasks, rows and bytes an earlier run has done; rows and
-            bytes of unfinished tasks, too, where parts of them are finished.
+        resumed, resumed_rows, resumed_bytes, resumed_read: how many of these tasks, rows, bytes and rows read an
+            earlier run has done; of unfinished tasks, too, where parts of them are finished.
         parts: names of the parts that are being written.
         dropped: how many finished parts of an earlier run were given up, since ``resume`` was not asked for.
         published: whether an earlier run had published all of it, so that nothing was left to do.
@@ -305,6 +306,9 @@ class Standing:
     parts: list[str] = field(default_factory=list)
     dropped: int = 0
     published: bool = False
+    rows_read: int = 0
+    all_rows_read: int | None = None
+    resumed_read: int = 0
 
     def said_of_dropped(self) -> str | None:
         """What a user is to be told of parts that were given up."""
@@ -455,11 +459,14 @@ class _Run:
         )  # fmt: skip
         self._records: dict[int, dict[str, Any]] = {}
         self._at: dict[int, str] = {}  # the part that each task is at
-        self._counted: dict[int, tuple[int, int]] = {}  # rows and bytes of tasks begun by an earlier run
+        # Of tasks begun by an earlier run: rows, bytes and rows read.
+        self._counted: dict[int, tuple[int, int, int]] = {}
         self._published: dict[str, Any] | None = None  # what an earlier run has published
         known = spec.source.rows
         self._standing = Standing(all_tasks=len(tasks), all_rows=known, dropped=change.dropped)
-        if spec.limit is not None:
+        if spec.limit is None:
+            self._standing.all_rows_read = rows_of(spec.source.units)
+        else:
             self._standing.all_rows = spec.limit if known is None else min(spec.limit, known)
 
     def run(self) -> tuple[int, list[LeftOut]]:
@@ -554,13 +561,14 @@ class _Run:
         for task, record in tasks.items():
             if self._is_good(task, record, whole):
                 self._records[task] = record
-                self._take_over(record["rows"], record)
+                self._take_over(task, record)
             else:
                 journal.forget(task)
         for task, record in task_checkpoints.items():
             begun = task_checkpoint(self.job, task, record) if self._is_good(task, record, whole) else None
             if begun is not None:
-                self._counted[task] = self._count(begun.rows, record)  # it will tell of them again
+                read = self.job.rows_to_read(task, begun.unit)
+                self._counted[task] = self._count(begun.rows, record, read)  # it will tell of them again
             else:
                 journal.forget_checkpoint(task)
         self._show()
@@ -585,10 +593,11 @@ class _Run:
             "the version of unirecord": CREATED_BY,
         }
 
-    def _tell(self, task: int, rows: int, size: int, part: str) -> None:
-        counted, counted_size = self._counted.pop(task, (0, 0))
+    def _tell(self, task: int, rows: int, size: int, read: int, part: str) -> None:
+        counted, counted_size, counted_read = self._counted.pop(task, (0, 0, 0))
         self._standing.rows += rows - counted
         self._standing.bytes += size - counted_size
+        self._standing.rows_read += read - counted_read
         self._at[task] = part
         self._show()
 
@@ -598,18 +607,20 @@ class _Run:
         self._at.pop(task, None)
         self._show()
 
-    def _take_over(self, rows: int, record: dict[str, Any]) -> None:
+    def _take_over(self, task: int, record: dict[str, Any]) -> None:
         """Counts a task that an earlier run has done."""
         self._standing.tasks += 1
         self._standing.resumed += 1
-        self._count(rows, record)
+        self._count(record["rows"], record, self.job.rows_to_read(task))
 
-    def _count(self, rows: int, record: dict[str, Any]) -> tuple[int, int]:
+    def _count(self, rows: int, record: dict[str, Any], read: int) -> tuple[int, int, int]:
         standing, size = self._standing, sum(part["bytes"] + part["index_bytes"] for part in record["parts"])
         standing.rows += rows
         standing.bytes += size
+        standing.rows_read += read
         standing.resumed_rows, standing.resumed_bytes = standing.rows, standing.bytes
-        return rows, size
+        standing.resumed_read = standing.rows_read
+        return rows, size, read
 
     def _show(self) -> None:
         if self._progress is not None:
@@ -706,16 +717,19 @@ class _Writing:
         self._limit = limit
         most = min((n for n in (limit, self._source.rows) if n is not None), default=None)
         standing = Standing(all_rows=most, all_tasks=1, parts=[os.path.basename(self._target.path)])
+        standing.all_rows_read = rows_of(self._source.units) if limit is None else None
         batches = self._source.numbered_batches()
         ahead = taken_ahead(batches) if self._source.reads_ahead and limit is None else batches
         for unit, batch in ahead if limit != 0 else ():
-            encoded = self._encoded(unit, batch)
-            if limit is not None and self.rows + encoded.rows > limit:
-                encoded = slice_batch(encoded, 0, limit - self.rows)
-            self._starts.setdefault(unit, self.rows)
-            self.out.add(encoded, owned=False)
-            self.rows += encoded.rows
+            if batch.rows:
+                encoded = self._encoded(unit, batch)
+                if limit is not None and self.rows + encoded.rows > limit:
+                    encoded = slice_batch(encoded, 0, limit - self.rows)
+                self._starts.setdefault(unit, self.rows)
+                self.out.add(encoded, owned=False)
+                self.rows += encoded.rows
             standing.rows, standing.bytes = self.rows, self._target.written
+            standing.rows_read += batch.read
             self._tell(standing)
             if self.rows == limit:
                 break

@@ -95,14 +95,15 @@ def _each_batch(change: Change, _unit: Unit, _places: Places) -> Change:
 
 
 def pieces(batch: RawBatch, most: int | None) -> Iterator[RawBatch]:
-    """The same rows in batches of at most ``most``; what was left out is told with the first."""
+    """The same rows in batches of at most ``most``; what was left out, or read besides, is told with the first."""
     if most is None or batch.rows <= most:
         yield batch
         return
-    rows, left_out = replace(batch, left_out=()), batch.left_out
+    rows, left_out, besides = replace(batch, left_out=()), batch.left_out, batch.read - batch.rows
     for start in range(0, batch.rows, most):
-        yield rows.taken(np.arange(start, min(start + most, batch.rows)), left_out)
-        left_out = ()
+        piece = rows.taken(np.arange(start, min(start + most, batch.rows)), left_out)
+        yield replace(piece, read=piece.rows + besides)
+        left_out, besides = (), 0
 
 
 # The steps that keep some columns, and give them other names.

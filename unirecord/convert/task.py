@@ -30,6 +30,7 @@ __all__ = [
     "TaskCheckpoint",
     "Job",
     "RowsWritten",
+    "TellOfTask",
     "TellProgress",
     "background_sync",
     "batches_of_tasks",
@@ -300,7 +301,9 @@ class RowsWritten:
         )
 
 
-TellProgress = Callable[[int, int, str], None]  # rows and bytes more, and the name of the part they go into
+# Rows and bytes that were written more, rows of the source that were read for that, and the name of the part.
+TellProgress = Callable[[int, int, int, str], None]
+TellOfTask = Callable[[int, int, int, int, str], None]  # the same, behind the number of the task
 
 
 @dataclass(frozen=True)
@@ -335,6 +338,11 @@ class Job:
     def journal(self) -> Journal:
         """Where it is recorded which tasks are done."""
         return Journal(self.folder) if self.records is None else self.records
+
+    def rows_to_read(self, task: int, unit: int | None = None) -> int:
+        """The rows of the source in a task, or in its units before one, as far as they are known."""
+        start, stop = self.tasks[task]
+        return sum(one.rows or 0 for one in self.source.units[start : stop if unit is None else unit])
 
     def part_number(self, task: int, i: int) -> int:
         """The number of the i-th part of a task; few tasks have more than one."""
@@ -402,17 +410,19 @@ def write_parts(
     )  # fmt: skip
     told = parts.written
     if begun.rows:
-        tell(begun.rows, told, parts.current)
+        tell(begun.rows, told, job.rows_to_read(task, begun.unit), parts.current)
     batches = ahead or batches_ahead(job.source, [(begun.unit, job.tasks[task][1])])
     try:
         writer = BatchWriter(parts, begun.content(job.content), begun.shape)
-        for batch in _rest(job, begun, done, of_next_task(batches)):
-            if most is not None and done.rows + batch.rows > most:
-                batch = slice_batch(batch, 0, most - done.rows)
-            writer.add(batch, owned=False)
-            done.rows += batch.rows
+        for batch, read in _rest(job, begun, done, of_next_task(batches)):
+            before = done.rows
+            if batch is not None:
+                if most is not None and done.rows + batch.rows > most:
+                    batch = slice_batch(batch, 0, most - done.rows)
+                writer.add(batch, owned=False)
+                done.rows += batch.rows
             written = parts.written
-            tell(batch.rows, written - told, parts.current)
+            tell(done.rows - before, written - told, read, parts.current)
             told = written
             if done.rows == most:
                 break
@@ -425,7 +435,7 @@ def write_parts(
         "parts": [entry_to_json(entry) for entry in parts.entries],
         "left_out": left_out_to_json(done.left_out),
     }
-    tell(0, parts.written - told, parts.entries[-1].name if parts.entries else "")
+    tell(0, parts.written - told, 0, parts.entries[-1].name if parts.entries else "")
     return record
 
 
@@ -442,19 +452,20 @@ def _begun(job: Job, task: int, journal: Journal | None) -> TaskCheckpoint:
 
 def _rest(
     job: Job, begun: TaskCheckpoint, done: RowsWritten, batches: Iterator[tuple[int, RawBatch]]
-) -> Iterator[ColumnBatch]:
-    """The rows of a task that are not written yet; what is left out among them is added to ``done``."""
+) -> Iterator[tuple[ColumnBatch | None, int]]:
+    """The rows of a task that are not written yet, and how many were read for them.
+
+    What is left out among them is added to ``done``.
+    """
     skip = begun.skip
-    for unit, batch, left_out in _encoded(job, batches):
+    for unit, given, batch in _encoded(job, batches):
         done.begin(unit)
-        done.left_out += left_out
-        if batch is None:
-            continue
-        if skip and unit != begun.unit:
+        done.left_out += given.left_out
+        rows = 0 if batch is None else batch.rows
+        if skip and rows and unit != begun.unit:
             break
-        if skip < batch.rows:
-            yield slice_batch(batch, skip, batch.rows)
-        skip = max(skip - batch.rows, 0)
+        yield None if batch is None or skip >= rows else slice_batch(batch, skip, rows), given.read
+        skip = max(skip - rows, 0)
     if skip:
         raise StaleError(
             f"{job.source.units[begun.unit].name} has {many(skip, 'row')} fewer than when its first "
@@ -463,18 +474,16 @@ def _rest(
         )
 
 
-def encoded_batches(
-    job: Job, start: int, stop: int
-) -> Iterator[tuple[int, ColumnBatch | None, tuple[LeftOut, ...]]]:
-    """The rows of units [start, stop) as what a page stores, each with its unit and what was left out among them."""
+def encoded_batches(job: Job, start: int, stop: int) -> Iterator[tuple[int, RawBatch, ColumnBatch | None]]:
+    """The batches of units [start, stop), each behind its unit, and its rows as what a page stores."""
     return _encoded(job, batches_of_units(job.source, start, stop))
 
 
 def _encoded(
     job: Job, batches: Iterator[tuple[int, RawBatch]]
-) -> Iterator[tuple[int, ColumnBatch | None, tuple[LeftOut, ...]]]:
+) -> Iterator[tuple[int, RawBatch, ColumnBatch | None]]:
     schema, source = job.content.schema, job.source
     encoder = RecordEncoder(schema, "error")
     for number, batch in batches:
         encoded = encoded_batch(encoder, schema, source, source.units[number], batch) if batch.rows else None
-        yield number, encoded, batch.left_out
+        yield number, batch, encoded

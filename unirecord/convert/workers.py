@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Final
 
 from ..core import end_with
 from ..errors import UniRecordError
-from .task import Job, keep_freed_memory, run_task
+from .task import Job, TellOfTask, keep_freed_memory, run_task
 
 __all__ = [
     "COMMAND",
@@ -88,14 +88,14 @@ def main(parent: int) -> None:
 
 
 def _serve(job: Any, task: int, out: BinaryIO) -> None:
-    told, rows, size, part = -_EVERY_SECONDS, 0, 0, ""
+    told, rows, size, read, part = -_EVERY_SECONDS, 0, 0, 0, ""
 
-    def tell(more_rows: int, more_bytes: int, at: str) -> None:
-        nonlocal told, rows, size, part
-        rows, size, part = rows + more_rows, size + more_bytes, at
+    def tell(more_rows: int, more_bytes: int, more_read: int, at: str) -> None:
+        nonlocal told, rows, size, read, part
+        rows, size, read, part = rows + more_rows, size + more_bytes, read + more_read, at
         if time.monotonic() - told >= _EVERY_SECONDS:
-            send(out, ("progress", task, rows, size, part))
-            told, rows, size = time.monotonic(), 0, 0
+            send(out, ("progress", task, rows, size, read, part))
+            told, rows, size, read = time.monotonic(), 0, 0, 0
 
     try:
         record = run_task(job, task, tell)
@@ -104,7 +104,7 @@ def _serve(job: Any, task: int, out: BinaryIO) -> None:
     except BaseException as error:
         send(out, ("failed", task, _portable(error)))
         return
-    send(out, ("progress", task, rows, size, part))
+    send(out, ("progress", task, rows, size, read, part))
     send(out, ("done", task, record))
 
 
@@ -128,12 +128,12 @@ def run_in_workers(
     tasks: Sequence[int],
     workers: int,
     lock: int,
-    tell: Callable[[int, int, int, str], None],
+    tell: TellOfTask,
     done: Callable[[int, dict[str, Any]], None],
 ) -> None:
     """Run the tasks in ``workers`` processes.
 
-    ``done`` is told of each task as it ends, ``tell`` of rows and bytes more of a task and the part they go into. The
+    ``done`` is told of each task as it ends, ``tell`` what `run_task` tells, behind the number of the task. The
     workers inherit the descriptor ``lock``, so that a lock on it outlives this process as long as they do. When a
     task fails, all workers are stopped and its error is raised.
     """
@@ -151,7 +151,7 @@ def run_in_workers(
 def _hear(
     pool: _Pool,
     worker: _Worker,
-    tell: Callable[[int, int, int, str], None],
+    tell: TellOfTask,
     done: Callable[[int, dict[str, Any]], None],
 ) -> None:
     try:
@@ -160,7 +160,7 @@ def _hear(
         pool.replace(worker, tell)
         return
     if kind == "progress":
-        worker.rows, worker.bytes = worker.rows + content[0], worker.bytes + content[1]
+        worker.told = [sum(pair) for pair in zip(worker.told, content[:3], strict=True)]
         tell(task, *content)
     elif kind == "failed":
         raise content[0]
@@ -184,8 +184,7 @@ class _Worker:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self.task = -1
-        self.rows = 0
-        self.bytes = 0
+        self.told = [0, 0, 0]
 
 
 class _Pool:
@@ -219,7 +218,7 @@ class _Pool:
 
     def give(self, worker: _Worker) -> None:
         """Give a worker its next task; where there is none, let it end."""
-        worker.rows = worker.bytes = 0
+        worker.told = [0, 0, 0]
         if not self._waiting:
             worker.task = -1
             self._end(worker)
@@ -232,10 +231,11 @@ class _Pool:
         """Wait for workers that have something to say."""
         return [key.data for key, _ in self._selector.select()]
 
-    def replace(self, worker: _Worker, tell: Callable[[int, int, int, str], None]) -> None:
+    def replace(self, worker: _Worker, tell: TellOfTask) -> None:
         """A worker has died: its task is run again, by another one."""
         code = self._end(worker)
-        tell(worker.task, -worker.rows, -worker.bytes, "")
+        rows, size, read = worker.told
+        tell(worker.task, -rows, -size, -read, "")
         if worker.task >= 0:
             self._deaths[worker.task] += 1
             self._waiting.appendleft(worker.task)

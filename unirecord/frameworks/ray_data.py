@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..convert.conversion import Engine
 from ..convert.sources.arrow_columns import ArrowEvidence, arrow_values
-from ..convert.task import Job, finish_task, write_parts
+from ..convert.task import Job, TellOfTask, finish_task, write_parts
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.tables import arrow_schema
 from ..errors import SchemaError, UniRecordError
@@ -677,7 +677,7 @@ def engine(path: str | os.PathLike[str]) -> Engine:
     def run(
         job: Job,
         tasks: Sequence[int],
-        tell: Callable[[int, int, int, str], None],
+        tell: TellOfTask,
         done: Callable[[int, dict[str, Any]], None],
     ) -> None:
         started = not ray.is_initialized()
@@ -701,7 +701,7 @@ def attempt(job: Job, task: int, attempts: Attempts) -> tuple[str, dict[str, Any
     return folder, write_parts(job, task, folder, _nobody)
 
 
-def _nobody(rows: int, size: int, part: str) -> None:
+def _nobody(*_: object) -> None:
     """Progress is told when a task is done."""
 
 
@@ -713,7 +713,7 @@ class _Run:
         ray: Any,
         job: Job,
         attempts: Attempts,
-        tell: Callable[[int, int, int, str], None],
+        tell: TellOfTask,
         done: Callable[[int, dict[str, Any]], None],
     ) -> None:
         self._ray, self._job, self._attempts = ray, job, attempts
@@ -763,6 +763,6 @@ class _Run:
         self._attempts.take_over(folder, names, self._job.folder)
         finish_task(self._job, task, record)
         size = sum(part["bytes"] + part["index_bytes"] for part in record["parts"])
-        self._tell(task, record["rows"], size, "")
+        self._tell(task, record["rows"], size, self._job.rows_to_read(task), "")
         self._done(task, record)
         return True

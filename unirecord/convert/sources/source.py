@@ -65,6 +65,7 @@ __all__ = [
     "refuse_left_out",
     "row_batches",
     "row_bytes",
+    "rows_of",
     "said_of_left_out",
     "said_of_unread",
     "taken_ahead",
@@ -357,7 +358,8 @@ class RawBatch:
 
     ``left_out``: rows in between that could not be read, and what of these rows is not in ``columns`` (`reduced`).
     ``misfits``: what does not fit; there is none any more in what `Source.batches_of` gives.
-    ``numbers``: which rows of their unit they are, which `Source.batches_of` says.
+    ``numbers``: which rows of their unit they are, and ``read``: how many were read for it, which
+    `Source.batches_of` says.
     """
 
     columns: dict[str, Any]
@@ -365,6 +367,7 @@ class RawBatch:
     left_out: tuple[LeftOut, ...] = ()
     misfits: tuple[Misfit, ...] = ()
     numbers: npt.NDArray[np.int64] | None = None
+    read: int = 0
 
     def taken(self, places: npt.NDArray[np.int64], left_out: Iterable[LeftOut] = ()) -> RawBatch:
         """The rows at ``places``, ascending, and what else is left out."""
@@ -372,7 +375,7 @@ class RawBatch:
         if len(places) != self.rows:
             columns = {name: _taken(values, places) for name, values in columns.items()}
             numbers = None if numbers is None else numbers[places]
-        return RawBatch(columns, len(places), (*self.left_out, *left_out), (), numbers)
+        return RawBatch(columns, len(places), (*self.left_out, *left_out), (), numbers, self.read)
 
     def settled(self, on_error: OnError) -> RawBatch:
         """The rows that fit; raises `SchemaError` about what does not, unless that is left out."""
@@ -475,6 +478,12 @@ class Unit:
     name: str
     place: Any
     rows: int | None
+
+
+def rows_of(units: Iterable[Unit]) -> int | None:
+    """How many rows are in all of them; None where only reading tells."""
+    rows = [unit.rows for unit in units]
+    return None if None in rows else sum(filter(None, rows))
 
 
 @dataclass(frozen=True)
@@ -712,12 +721,7 @@ class Source(ABC):
     @property
     def rows(self) -> int | None:
         """How many rows there are, with those that will be left out; None where only reading tells."""
-        total = 0
-        for unit in self.units:
-            if unit.rows is None:
-                return None
-            total += unit.rows
-        return total
+        return rows_of(self.units)
 
     def done(self) -> None:
         """Told when all has been written and compared, before it is published: it will not be read again."""
@@ -738,11 +742,11 @@ class Source(ABC):
         seen = first = 0
         try:
             for batch in self.read(unit):
-                seen += batch.rows + sum(one.row is None for one in batch.misfits)
-                seen += sum(one.rows for one in batch.left_out)
+                read = batch.rows + sum(one.row is None for one in batch.misfits)
+                read += sum(one.rows for one in batch.left_out)
                 numbers = np.arange(first, first + batch.rows)
-                first += batch.rows
-                yield replace(batch, numbers=numbers).settled(on_error)
+                seen, first = seen + read, first + batch.rows
+                yield replace(batch, numbers=numbers, read=read).settled(on_error)
         except WrongSourceError:
             raise
         except (SchemaError, CorruptionError, FormatError) as error:
@@ -751,7 +755,7 @@ class Source(ABC):
             missing = None if unit.rows is None else unit.rows - seen
             which = "what follows" if missing is None else many(missing, "row")
             lost = LeftOut(unit.name, f"{which} after its row {seen}: {error}", rows=missing or 0)
-            yield RawBatch({}, 0, (lost,))
+            yield RawBatch({}, 0, (lost,), read=missing or 0)
             return
         if unit.rows is not None and seen != unit.rows:
             raise StaleError(
@@ -765,16 +769,15 @@ class Source(ABC):
 
         Raises `StaleError` when there were other rows than when the source was looked through.
         """
-        return (batch for _, batch in self.numbered_batches())
+        return (batch for _, batch in self.numbered_batches() if batch.rows)
 
     def numbered_batches(self) -> Iterator[tuple[int, RawBatch]]:
-        """Yield what `batches` does, each with the number of its unit."""
+        """Yield what `batches` does, each with the number of its unit, and batches without rows."""
         self.left_out = list(self._left_out_at_first)
         for number, unit in enumerate(self.units):
             for batch in self.batches_of(unit):
                 self.left_out += batch.left_out
-                if batch.rows:
-                    yield number, batch
+                yield number, batch
 
 
 def _reach(tracker: Tracker, start: int, size: int, share: float) -> None:
