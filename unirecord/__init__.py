@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .convert.add_columns import ColumnsAdded, add_columns
     from .convert.export import Exported, export
+    from .convert.update import Updated, set_values, update, upsert
     from .convert.write_dataset import split, write_dataset
     from .dataset.batch_loader import BatchLoader
     from .dataset.dataset import UniRecordDataset
@@ -108,6 +109,10 @@ __all__ = [
     "drop_columns",
     "rename_columns",
     "ColumnsChanged",
+    "update",
+    "upsert",
+    "set_values",
+    "Updated",
     "delete",
     "Deleted",
     "evict",
@@ -205,6 +210,10 @@ _HOMES = {
     "drop_columns": "writing.manifest_changes",
     "rename_columns": "writing.manifest_changes",
     "ColumnsChanged": "writing.manifest_changes",
+    "update": "convert.update",
+    "upsert": "convert.update",
+    "set_values": "convert.update",
+    "Updated": "convert.update",
     "evict": "writing.deletion",
     "Evicted": "writing.deletion",
     "purge": "writing.deletion",

@@ -71,20 +71,31 @@ CHANGES: dict[str, Callable[[str], object]] = {
     "drop columns": lambda path: unirecord.drop_columns(path, "k"),
     "rename columns": lambda path: unirecord.rename_columns(path, {"b": "c"}),
     "restore": lambda path: unirecord.restore(path, 2),
+    "update": lambda path: unirecord.update(path, {"n": [5, 9], "k": [50, 90]}, "n", missing="ignore"),
+    "upsert": lambda path: unirecord.upsert(path, {"n": [6, 40], "k": [60, 40], "b": [b"6", b"40"]}, "n"),
+    "set": lambda path: unirecord.set_values(path, "n == 5 or n == 20", {"k": 70}),
 }
 COLUMNS = {"add columns", "drop columns", "rename columns"}
 LAID_OUT = {"compact", "reshard", "sort"}
 GONE = {"evict", "restore"}
+CORRECTED = {"update", "upsert", "set"}
 # What the first one began with is no more what it would change: (it, what others have done meanwhile).
 REFUSED = {
     *((first, second) for first in ("append", "add columns") for second in COLUMNS),
-    *((first, second) for first in LAID_OUT for second in LAID_OUT | COLUMNS | GONE),
+    *((first, second) for first in LAID_OUT for second in LAID_OUT | COLUMNS | GONE | CORRECTED),
     *(("sort", second) for second in ("delete", "delete of a part", "delete by number")),
     ("delete by number", "sort"),
     ("delete by number", "restore"),
 }
-# What it would change has been changed already.
-DONE = {"delete by number": IndexError, "drop columns": SchemaError, "rename columns": SchemaError}
+# What it would change has been changed already, or has gone.
+DONE = {
+    ("delete by number", "delete by number"): IndexError,
+    ("drop columns", "drop columns"): SchemaError,
+    ("rename columns", "rename columns"): SchemaError,
+    **{(first, "drop columns"): SchemaError for first in CORRECTED},
+    ("upsert", "rename columns"): SchemaError,
+    ("upsert", "add columns"): SchemaError,
+}
 
 
 def state(path: str) -> tuple[list[dict[str, Any]], list[int]]:
@@ -158,8 +169,8 @@ def test_two_changes_at_once(first: str, second: str, made: Made, tmp_path: Path
         ):
             together(path, first, second, patch)
         assert state(path) == made.one_after_the_other(second)
-    elif first == second and first in DONE:
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(DONE[first]):
+    elif (first, second) in DONE:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(DONE[first, second]):
             together(path, first, second, patch)
         assert state(path) == made.one_after_the_other(second)
     else:
@@ -213,6 +224,10 @@ STORED = [
     ("add columns", "delete"),
     ("drop columns", "rename columns"),
     ("restore", "append"),
+    ("update", "append"),
+    ("upsert", "append"),
+    ("set", "update"),
+    ("compact", "set"),
 ]
 
 

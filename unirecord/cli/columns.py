@@ -1,26 +1,30 @@
-"""``unirecord add-columns``, ``drop-columns`` and ``rename-columns``: other columns in a dataset's next version."""
+"""``unirecord update``, ``set``, ``add-columns`` and so on: other values, or columns, in a dataset's next version."""
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from ..convert.add_columns import ColumnsAdded, add_columns
-from ..convert.sources import WrongSourceError
+from ..convert.sources import KINDS, WrongSourceError
 from ..convert.sources.overrides import parse_overrides
-from ..sizes import many
+from ..convert.update import Updated, set_values, update, upsert, value_of_text
+from ..sizes import format_size, many
+from ..snapshot.dataset_path import resolve
 from ..writing.manifest_changes import ColumnsChanged, drop_columns, rename_columns
 from .arguments import (
     COLUMNS,
     DIRECTORY,
+    DRY_RUN,
     INDEX,
     JSON,
     KEY,
     RESUME,
     SCHEMA,
     STORAGE,
+    WHERE,
     WORKERS,
     Argument,
     UsageError,
@@ -34,7 +38,148 @@ from .arguments import (
 from .terminal import ProgressBar, answer
 from .write import KIND, OF_SOURCES, options_of_sources
 
-__all__ = ["add_columns_command", "drop_columns_command", "rename_columns_command"]
+__all__ = [
+    "add_columns_command",
+    "drop_columns_command",
+    "rename_columns_command",
+    "set_command",
+    "update_command",
+    "upsert_command",
+]
+
+
+# ``unirecord update``, ``upsert`` and ``set``: new values in rows that are there.
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    """The column and the text of ``label=5``, for argparse."""
+    name, is_there, value = text.partition("=")
+    if not is_there or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} says no value; write COLUMN=VALUE")
+    return name, value
+
+
+_TABLE_OF_VALUES: Final = (
+    DIRECTORY,
+    Argument(
+        "--from",
+        dest="table",
+        metavar="TABLE",
+        required=True,
+        help="the values: anything that `unirecord write` reads",
+    ),
+    KEY.but(required=True, help="columns by whose values rows go together"),
+    COLUMNS.but(help="columns of the table that are taken (default: all but the key)"),
+    Argument("--kind", choices=KINDS, help="what TABLE is, when its name does not say so"),
+    Argument("--nulls", action="store_true", help="empty cells make values null (default: these stay)"),
+)
+
+
+@command(
+    """Give rows of a dataset the values of a table, as the next version: rows with the same key go together. An empty
+    cell leaves the value that is there. All else stays as it is, as do the rows' numbers, orders and states.""",
+    """
+    unirecord update pictures --from fixes.csv --key path
+    unirecord update pictures --from fixes.csv --key path --columns label --missing ignore
+    """,
+    *_TABLE_OF_VALUES,
+    Argument(
+        "--missing",
+        choices=["error", "ignore"],
+        default="error",
+        help="what becomes of keys that are in no row of the dataset (default: error, which names them)",
+    ),
+    DRY_RUN,
+    JSON,
+    STORAGE,
+    *OF_SOURCES,
+)
+def update_command(args: argparse.Namespace) -> int:
+    return _updated(args, update, missing=args.missing)
+
+
+@command(
+    """Give rows of a dataset the values of a table, as `unirecord update` does, and append the rows of the table whose
+    key is in none, in the same version.""",
+    """
+    unirecord upsert pictures --from today.csv --key path
+    """,
+    *_TABLE_OF_VALUES,
+    DRY_RUN,
+    JSON,
+    STORAGE,
+    *OF_SOURCES,
+)
+def upsert_command(args: argparse.Namespace) -> int:
+    return _updated(args, upsert)
+
+
+def _updated(args: argparse.Namespace, work: Callable[..., Updated], **more: Any) -> int:
+    options = {name: value for name, value in options_of_sources(args).items() if value}
+    if args.kind is not None:
+        options["kind"] = args.kind
+    with ProgressBar("writing values", 0, "{:,} rows".format) as bar, wrong_call(WrongSourceError):
+        found = work(
+            args.path, args.table, args.key, columns=args.columns, nulls=args.nulls, dry_run=args.dry_run,
+            progress=bar.update, **more, **options,
+        )  # fmt: skip
+    return answer(args, found, _said_of_values(args, found))
+
+
+@command(
+    """Give all rows that meet a condition the same values in some columns, as the next version. All else stays as it
+    is, as do the rows' numbers, orders and states.""",
+    """
+    unirecord set pictures --where 'label == 3 and pred == 5' label=5
+    unirecord set pictures --where 'score < 0' score=null checked=true
+    """,
+    DIRECTORY,
+    WHERE.but(required=True, help="the rows that meet it"),
+    Argument(
+        "values",
+        metavar="COLUMN=VALUE",
+        type=_assignment,
+        nargs="+",
+        help="what they get, as in a cell of a CSV file; null, where a column may be null",
+    ),
+    DRY_RUN,
+    JSON,
+    STORAGE,
+)
+def set_command(args: argparse.Namespace) -> int:
+    given = [name for name, _ in args.values]
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"the column {twice!r} gets two values; name it once")
+    with ProgressBar("writing values", 0, "{:,} rows".format) as bar, wrong_call():
+        schema = resolve(args.path).schema
+        columns = {name: schema.columns[schema.ordinal(name)] for name in given}
+        values = {name: value_of_text(columns[name], text) for name, text in args.values}
+        found = set_values(args.path, args.where, values, dry_run=args.dry_run, progress=bar.update)
+    return answer(args, found, _said_of_values(args, found))
+
+
+def _said_of_values(args: argparse.Namespace, found: Updated) -> Iterator[str]:
+    if not found.rows and not found.appended:
+        yield f"{args.path}: no row gets another value; nothing was published"
+    else:
+        where = "would get" if args.dry_run else "got"
+        done = (
+            [f"{many(found.rows, 'row')} {where} new values in {', '.join(found.columns)}"]
+            if found.rows
+            else []
+        )
+        if found.appended and args.dry_run:
+            done.append(f"{many(found.appended, 'row')} would be appended")
+        elif found.appended:
+            done.append(f"{many(found.appended, 'row', 'were')} appended")
+        of = "" if args.dry_run else f" (version {found.version}, {format_size(found.bytes)} written)"
+        yield f"{args.path}: {' and '.join(done)}{of}"
+    if found.missing:
+        yield f"{many(found.missing, 'row')} of the table left out: their keys are in no row of the dataset"
+
+
+# ``unirecord add-columns``, ``drop-columns`` and ``rename-columns``: other columns.
 
 
 @command(

@@ -15,13 +15,16 @@ _unirecord() {
     "trace --shuffle") COMPREPLY=($(compgen -W 'yes no block parts within-parts' -- "$cur")); return ;;
     "trace --remainder") COMPREPLY=($(compgen -W 'pad drop uneven' -- "$cur")); return ;;
     "trace --stop") COMPREPLY=($(compgen -W 'first all' -- "$cur")); return ;;
+    "update --kind") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz tfrecord webdataset masks images parquet arrow npy files' -- "$cur")); return ;;
+    "update --missing") COMPREPLY=($(compgen -W 'error ignore' -- "$cur")); return ;;
+    "upsert --kind") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz tfrecord webdataset masks images parquet arrow npy files' -- "$cur")); return ;;
     "add-columns --from") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz tfrecord webdataset masks images parquet arrow npy files' -- "$cur")); return ;;
     "bench --io") COMPREPLY=($(compgen -W 'auto mmap pread uring uring-direct memory' -- "$cur")); return ;;
     "bench --verify") COMPREPLY=($(compgen -W 'first always never' -- "$cur")); return ;;
   esac
   case "$command" in
-    "") words='write convert export inspect info head ls view trace audit report log diff restore gc delete add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion --help --version' ;;
-    help) words='write convert export inspect info head ls view trace audit report log diff restore gc delete add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion' ;;
+    "") words='write convert export inspect info head ls view trace audit report log diff restore gc delete update upsert set add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion --help --version' ;;
+    help) words='write convert export inspect info head ls view trace audit report log diff restore gc delete update upsert set add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion' ;;
     write|convert) words='-h --help --debug --from --schema --index --overwrite --append --codec --max-part-bytes --workers --engine --resume --id --dry-run --progress --max-spool-bytes --classes-from --report --columns --rename --where --limit --sample --split --split-by --stratify --seed --sort --shuffle-seed --resize --max-side --reencode --picture-columns --on-error --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
     export) words='-h --help --debug --to --where --columns --limit --parts --overwrite --json --storage-option --cache --cache-bytes --quiet' ;;
     inspect|info|head|ls) words='-h --help --debug --rows --json --csv --html --where --columns --limit --offset --sort --sample --seed --quote-formulas --count --group-by --stats --row --extract --explain --mean --sum --out --name --storage-option --cache --cache-bytes' ;;
@@ -34,6 +37,9 @@ _unirecord() {
     restore) words='-h --help --debug --storage-option --quiet' ;;
     gc) words='-h --help --debug --keep --older-than --dry-run --json --storage-option --quiet' ;;
     delete) words='-h --help --debug --where --rows --json --storage-option --quiet' ;;
+    update) words='-h --help --debug --from --key --columns --kind --nulls --missing --dry-run --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
+    upsert) words='-h --help --debug --from --key --columns --kind --nulls --dry-run --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
+    set) words='-h --help --debug --where --dry-run --json --storage-option --quiet' ;;
     add-columns) words='-h --help --debug --function --key --columns --schema --from --reads --batch-size --index --replace --keep --workers --resume --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
     drop-columns) words='-h --help --debug --json --storage-option --quiet' ;;
     rename-columns) words='-h --help --debug --json --storage-option --quiet' ;;

@@ -82,6 +82,9 @@ COMMANDS: Final = (
     Command("restore", "maintenance", "go back to an earlier version", quiet=True),
     Command("gc", "maintenance", "remove old versions", quiet=True),
     Command("delete", "maintenance", "delete rows", quiet=True),
+    Command("update", "columns", "correct values by a table", quiet=True),
+    Command("upsert", "columns", "the same, and append rows that are new", quiet=True),
+    Command("set", "columns", "give rows that meet a condition a value", quiet=True),
     Command("add-columns", "columns", "add columns", quiet=True),
     Command("drop-columns", "columns", "drop columns", quiet=True),
     Command("rename-columns", "columns", "give columns other names", quiet=True),
@@ -149,6 +152,7 @@ _EXAMPLES: Final = """
   unirecord audit run1/receipts                 was every sample delivered exactly once
   unirecord report run1/receipts run1.html      the same as a page to look at
   unirecord add-columns table more.csv --key id   more columns, beside the parts
+  unirecord update table --from fixes.csv --key id   corrected values, in the same rows
   unirecord log table                           its versions; table@7 is the seventh
   unirecord diff table@5 table@7                what is not the same in two datasets
   unirecord verify pictures.urec                check every byte

@@ -56,6 +56,11 @@ __all__ = [
     "MadeColumns",
     "add_columns",
     "join_table",
+    "keys_of_rows",
+    "shown_key",
+    "table_columns",
+    "table_keys",
+    "table_source",
 ]
 
 
@@ -277,11 +282,11 @@ def join_table(
     """
     keys = [] if key is None else [key] if isinstance(key, str) else list(key)
     overrides = dict(columns) if isinstance(columns, Mapping) else None
-    table = _as_source(given, overrides, options)
+    table = table_source(given, overrides, options)
     names = _chosen(table, columns, keys)
     for name in keys:
         parts.schema.ordinal(name)
-    found = _columns_of(table, [*names, *keys])
+    found = table_columns(table, [*names, *keys])
     schema = Schema(table.schema[name] for name in names)
     if isinstance(columns, Schema):
         schema = columns
@@ -292,7 +297,7 @@ def join_table(
     live = parts.live
     there = np.arange(parts.rows, dtype=np.int64) if live is None else live.range(0, live.ones)
     if keys:
-        places = _places_by_key(parts, there, keys, _keys_of(found, keys, table.path), table.path)
+        places = _places_by_key(parts, there, keys, table_keys(found, keys, table.path), table.path)
     elif rows != len(there):
         raise SchemaError(
             f"{table.path}: it has {many(rows, 'row')}, and the dataset {len(there):,}; without "
@@ -365,7 +370,7 @@ def _bytes_of(values: list[Any]) -> bytes:
         return b"".join(map(pickle.dumps, values))
 
 
-def _as_source(given: Any, overrides: dict[str, Any] | None, options: Mapping[str, Any]) -> Source:
+def table_source(given: Any, overrides: dict[str, Any] | None, options: Mapping[str, Any]) -> Source:
     if isinstance(given, Mapping):
         lengths = {name: len(values) for name, values in given.items()}
         if len(set(lengths.values())) > 1:
@@ -395,7 +400,7 @@ def _chosen(table: Source, columns: Any, keys: Sequence[str]) -> list[str]:
     return names
 
 
-def _columns_of(table: Source, names: Sequence[str]) -> dict[str, Any]:
+def table_columns(table: Source, names: Sequence[str]) -> dict[str, Any]:
     """The columns of all rows; SchemaError where rows cannot be read, since they would be missing."""
     pieces: dict[str, list[Any]] = {name: [] for name in names}
     for batch in table.batches():
@@ -423,13 +428,13 @@ def _is_scalars(piece: Any) -> bool:
     return isinstance(piece, np.ndarray) and piece.ndim == 1
 
 
-def _keys_of(found: Mapping[str, Any], keys: Sequence[str], name: str) -> dict[Any, int]:
+def table_keys(found: Mapping[str, Any], keys: Sequence[str], name: str) -> dict[Any, int]:
     """The row of each key of the table."""
     places: dict[Any, int] = {}
-    for row, one in enumerate(_tuples(found, keys)):
+    for row, one in enumerate(keys_of_rows(found, keys)):
         if places.setdefault(one, row) != row:
             raise SchemaError(
-                f"{name}: rows {places[one]} and {row} have the same key {_shown(one)}; a key is there once"
+                f"{name}: rows {places[one]} and {row} have the same key {shown_key(one)}; a key is there once"
             )
     return places
 
@@ -443,18 +448,18 @@ def _places_by_key(
     for start in range(0, len(rows), _AT_ONCE):
         some = rows[start : start + _AT_ONCE]
         batch = reader.batch(some)
-        found[start : start + len(some)] = [places.get(one, -1) for one in _tuples(batch, keys)]
+        found[start : start + len(some)] = [places.get(one, -1) for one in keys_of_rows(batch, keys)]
     if len(found) and not (found >= 0).any():
         first = next(iter(places), None)
         raise SchemaError(
             f"{name}: none of its keys is in the dataset"
-            + ("" if first is None else f"; its first is {_shown(first)}, and that of the dataset "
-               f"{_shown(next(iter(_tuples(reader.batch(rows[:1]), keys))))}")
+            + ("" if first is None else f"; its first is {shown_key(first)}, and that of the dataset "
+               f"{shown_key(next(iter(keys_of_rows(reader.batch(rows[:1]), keys))))}")
         )  # fmt: skip
     return found
 
 
-def _tuples(columns: Mapping[str, Any], keys: Sequence[str]) -> list[Any]:
+def keys_of_rows(columns: Mapping[str, Any], keys: Sequence[str]) -> list[Any]:
     """The keys of rows: plain values, so that numbers of any width and texts of any origin compare."""
     plain = [_plain(columns[name], name) for name in keys]
     return plain[0] if len(plain) == 1 else list(zip(*plain, strict=True))
@@ -462,6 +467,7 @@ def _tuples(columns: Mapping[str, Any], keys: Sequence[str]) -> list[Any]:
 
 def _plain(values: Any, name: str) -> list[Any]:
     found = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    found = [bytes(value) if isinstance(value, memoryview) else value for value in found]
     for value in found:
         if not isinstance(value, (int, str, bytes)):
             raise SchemaError(
@@ -471,7 +477,7 @@ def _plain(values: Any, name: str) -> list[Any]:
     return found
 
 
-def _shown(key: Any) -> str:
+def shown_key(key: Any) -> str:
     text = repr(key)
     return text if len(text) <= 80 else text[:77] + "..."
 

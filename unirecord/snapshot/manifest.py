@@ -598,7 +598,8 @@ def rearranged(
     """The manifest with the columns of ``schema``: column i is what was column ``places[i]``.
 
     From ``len(before.schema)`` on, a place is a column of ``added``: ``files`` has for the id of each part the column
-    part that stores those. Column parts that no column is read from any more are not named.
+    part that stores those; a part without one stays as it is, where columns that are there are replaced. Column parts
+    that no column is read from any more are not named.
     """
     layouts: dict[Layout, int] = {}
     parts = tuple(_part(before, part, schema, places, added, files or {}, layouts) for part in before.parts)
@@ -615,6 +616,8 @@ def _part(
     layouts: dict[Layout, int],
 ) -> PartEntry:
     old, stored = layout_of(before, part), () if part.columns is None else part.columns.files
+    if added is not None and part.id not in files:
+        added, places = None, range(len(before.schema))
     schemas = [*old.files, *([] if added is None else [added])]
     named = [*stored, *([] if added is None else [files[part.id]])]
     columns = len(before.schema)

@@ -65,7 +65,10 @@ __all__ = [
 Numbers = NDArray[np.int64]
 # After these, each row has the number that it had.
 _KEEP_NUMBERS: Final = frozenset(
-    ("append", "delete", "compact", "reshard", "purge", "add-columns", "drop-columns", "rename-columns")
+    (
+        *("append", "delete", "compact", "reshard", "purge", "update", "upsert", "set"),
+        *("add-columns", "drop-columns", "rename-columns"),
+    )
 )
 
 

@@ -154,34 +154,38 @@ def _blank_cell(column: Column) -> bytes:
     return bytes(8 * column.free_dims if column.free_dims > 1 else 0)
 
 
-def values_of_part(snapshot: Snapshot, dropped: NDArray[np.int64]) -> Iterator[ColumnBatch]:
+def values_of_part(
+    snapshot: Snapshot, dropped: NDArray[np.int64], columns: Sequence[int] | None = None
+) -> Iterator[ColumnBatch]:
     """The rows of a snapshot of one part, decompressed, some MiB at a time; each is checked as it is read.
 
     Those that are ``dropped`` (row numbers, ascending) are blank, and not read, so that they may be damaged.
+    ``columns``: which of them, by their ordinals; None for all.
     """
     parts = PartSet(snapshot, verify="always", knows_deletions=True)
     try:
-        step = min(max(int(_AT_ONCE / max(parts.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
+        chosen = range(len(parts.schema)) if columns is None else columns
+        schema = Schema(parts.schema.columns[ordinal] for ordinal in chosen)
+        step = min(max(int(_AT_ONCE / max(parts.mean_row_bytes(columns), 1.0)), 1), _MOST_ROWS)
         for first in range(0, parts.rows, step):
             rows = np.arange(first, min(first + step, parts.rows), dtype=np.int64)
             start, stop = np.searchsorted(dropped, [first, first + len(rows)])
             if start == stop:
-                yield rows_as_batch(parts, rows)
+                yield rows_as_batch(parts, rows, chosen)
                 continue
             gone = np.zeros(len(rows), bool)
             gone[dropped[start:stop] - first] = True
-            yield _with_blanks(parts.schema, rows_as_batch(parts, rows[~gone]), gone)
+            yield _with_blanks(schema, rows_as_batch(parts, rows[~gone], chosen), gone)
     finally:
         parts.close()
 
 
-def rows_as_batch(parts: PartSet, rows: NDArray[np.int64]) -> ColumnBatch:
-    """These rows, in this order, not compressed; CorruptionError names the first value that is none."""
-    found = parts.read(rows, range(len(parts.schema)))
-    check_values(parts, rows, found)
-    return ColumnBatch(
-        len(rows), [_data(column, one) for column, one in zip(parts.schema, found, strict=True)]
-    )
+def rows_as_batch(parts: PartSet, rows: NDArray[np.int64], columns: Sequence[int]) -> ColumnBatch:
+    """Columns of these rows, in this order, not compressed; CorruptionError names the first value that is none."""
+    found = parts.read(rows, columns)
+    check_values(parts, rows, found, columns=columns)
+    chosen = (parts.schema.columns[ordinal] for ordinal in columns)
+    return ColumnBatch(len(rows), [_data(column, one) for column, one in zip(chosen, found, strict=True)])
 
 
 def _data(column: Column, found: ColumnResult) -> ColumnData:

@@ -845,7 +845,7 @@ def _write_in_order(
     step = min(max(int(_AT_ONCE / max(rows.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
     for start in range(0, len(order), step):
         some = order[start : start + step]
-        writer.add(rows_as_batch(rows, some), owned=True)
+        writer.add(rows_as_batch(rows, some, range(len(rows.schema))), owned=True)
         advance(int(row_bytes * len(some)))
     writer.finish()
     if not sequence.entries:

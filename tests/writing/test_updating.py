@@ -1,0 +1,427 @@
+"""Values that are corrected: rows named by a key or a condition get new ones, all else stays, new rows are appended."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from objectstore import Server
+from written_store import URL, served
+
+import unirecord
+from unirecord import QueryError, SchemaError, UniRecordDataset, UniRecordError, Writer
+from unirecord.__main__ import main
+from unirecord.snapshot.versions import files_of, read_newest
+
+server = pytest.fixture(served)
+SCHEMA = {
+    "path": "string",
+    "n": "int64",
+    "label": {"type": "int16", "logical": {"type": "class", "names": ["cat", "dog", "owl"]}},
+    "score": "float32?",
+    "note": "string?",
+    "text": "text?",
+    "blob": "bytes",
+    "box": {"type": "float32", "shape": [4]},
+    "tags": "object",
+    "mask": {"type": "uint8", "shape": [-1, 2]},
+}
+
+
+def row(n: int, salt: int = 0) -> dict[str, Any]:
+    k = n + 31 * salt
+    return {
+        "path": f"img_{n}.jpg",
+        "n": n,
+        "label": k % 3,
+        "score": None if k % 4 == 0 else k / 8,
+        "note": None if k % 5 == 0 else "ä" * (k % 7),
+        "text": None if k % 6 == 0 else f"text {k}",
+        "blob": bytes([k % 251]) * (k % 9),
+        "box": np.full(4, k, np.float32),
+        "tags": {"k": k},
+        "mask": np.full((k % 3, 2), k % 200, np.uint8),
+    }
+
+
+def write(path: str, *numbers: int, append: bool = False, **options: Any) -> None:
+    with unirecord.append(path) if append else Writer(path, SCHEMA, index=["n", "path"], **options) as writer:
+        for n in numbers:
+            writer.write(row(n))
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> str:
+    """Three parts of ten rows."""
+    path = str(tmp_path / "d")
+    write(path, *range(10))
+    write(path, *range(10, 20), append=True)
+    write(path, *range(20, 30), append=True)
+    return path
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def rows_of(path: str, **options: Any) -> list[dict[str, Any]]:
+    with UniRecordDataset(path, shuffle=False, **options) as ds:
+        return [{name: plain(value) for name, value in one.items()} for one in ds]
+
+
+def model(numbers: Any) -> dict[int, dict[str, Any]]:
+    return {n: {name: plain(value) for name, value in row(n).items()} for n in numbers}
+
+
+def parts_of(path: str) -> dict[str, bytes]:
+    return {name: Path(path, name).read_bytes() for name in os.listdir(path) if name.startswith("part-")}
+
+
+# ---- the law: what is named gets its value, and all else stays
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_rows_and_columns_get_the_values_of_the_table_and_all_else_stays(made: str, seed: int) -> None:
+    rng, expected, before = random.Random(seed), model(range(30)), parts_of(made)
+    for turn in range(3):
+        numbers = rng.sample(range(30), rng.randint(1, 12))
+        columns = rng.sample([name for name in SCHEMA if name not in ("n", "path")], rng.randint(1, 4))
+        new = {n: row(n, salt=1 + turn) for n in numbers}
+        key = rng.choice(["n", "path"])
+        table = [{key: row(n)[key], **{name: new[n][name] for name in columns}} for n in numbers]
+        nulls = rng.random() < 0.5
+        found = unirecord.update(made, table, key, nulls=nulls)
+        for n in numbers:
+            for name in columns:
+                if new[n][name] is not None or nulls:
+                    expected[n][name] = plain(new[n][name])
+        assert found.version == 4 + turn
+        assert rows_of(made) == list(expected.values())
+    assert unirecord.verify(made).ok
+    for n in rng.sample(range(30), 5):  # conditions, sorted rows and zones know the new values
+        with UniRecordDataset(made, where=f"label == {expected[n]['label']}", shuffle=False) as ds:
+            assert [int(one["n"]) for one in ds] == [
+                m for m, one in expected.items() if one["label"] == expected[n]["label"]
+            ]
+    assert {name: content for name, content in parts_of(made).items() if name in before} == before
+    unirecord.compact(made)
+    assert rows_of(made) == list(expected.values())
+    assert unirecord.verify(made).ok
+
+
+def test_parts_that_have_no_such_row_stay_without_column_parts(made: str) -> None:
+    found = unirecord.update(made, {"n": [12, 13], "label": [2, 2], "note": ["x", "y"]}, "n")
+    assert (found.rows, found.parts, found.columns) == (2, 1, ("label", "note"))
+    assert [part.columns is None for part in read_newest(made).parts] == [True, False, True]
+
+
+def test_values_that_are_corrected_again_leave_one_column_part(made: str) -> None:
+    for label in (1, 2, 0):
+        unirecord.update(made, {"n": [12], "label": [label]}, "n")
+    assert [row["label"] for row in rows_of(made)][12] == 0
+    assert len(files_of(read_newest(made))) == 4
+    unirecord.update(made, {"n": [13], "note": ["x"]}, "n")
+    assert len(files_of(read_newest(made))) == 5
+
+
+def test_an_indexed_column_is_looked_up_by_its_new_values(made: str) -> None:
+    unirecord.update(made, {"n": [3], "path": ["new.jpg"]}, "n")
+    with UniRecordDataset(made, where="path == 'new.jpg'", shuffle=False) as ds:
+        assert [int(one["n"]) for one in ds] == [3]
+    with UniRecordDataset(made, where="path == 'img_3.jpg'") as ds:
+        assert len(ds) == 0
+
+
+def test_compressed_columns_stay_compressed(tmp_path: Path) -> None:
+    path = str(tmp_path / "d")
+    with Writer(path, {"n": "int64", "text": {"type": "text", "codec": "zstd"}}) as writer:
+        for n in range(2_000):
+            writer.write({"n": n, "text": f"the same words again and again {n}" * 20})
+    found = unirecord.update(path, {"n": [5], "text": ["short"]}, "n")
+    assert found.bytes < 2_000 * 600 / 4
+    assert rows_of(path)[5]["text"] == "short"
+
+
+def test_a_state_made_before_goes_on_with_the_new_values(made: str) -> None:
+    with UniRecordDataset(made, seed=1) as ds:
+        order = ds.order.row_ids().tolist()
+        batches = iter(ds.batches(5))
+        next(batches)
+        state = ds.state_dict()
+    unirecord.set_values(made, "n >= 0", {"label": 2})
+    with UniRecordDataset(made, seed=1) as ds:
+        ds.load_state_dict(state)
+        rest = list(ds.batches(5))
+    assert [int(n) for batch in rest for n in batch["n"]] == order[5:]
+    assert {int(label) for batch in rest for label in batch["label"]} == {2}
+
+
+def test_deleted_rows_are_not_there_to_be_corrected(made: str) -> None:
+    unirecord.delete(made, where="n == 12")
+    with pytest.raises(SchemaError, match=r"1 key is in no row of the dataset: 12; nothing was changed"):
+        unirecord.update(made, {"n": [12], "label": [2]}, "n")
+    found = unirecord.set_values(made, "n in (12, 13)", {"label": 0, "text": "new"})
+    assert found.rows == 1
+    assert [one["n"] for one in rows_of(made) if one["text"] == "new"] == [13]
+    assert unirecord.verify(made).ok
+
+
+# ---- empty cells
+
+
+def test_an_empty_cell_leaves_the_value_unless_nulls_are_asked_for(made: str, tmp_path: Path) -> None:
+    table = tmp_path / "fixes.csv"
+    table.write_text("path,score,note\nimg_1.jpg,,\nimg_2.jpg,9.5,\n")
+    before = model(range(30))
+    assert unirecord.update(made, table, "path").rows == 1
+    after = rows_of(made)
+    assert (after[1], after[2]) == (before[1], {**before[2], "score": 9.5})
+    assert unirecord.update(made, table, "path", nulls=True).rows == 2
+    after = rows_of(made)
+    assert [(one["score"], one["note"]) for one in after[1:3]] == [(None, None), (9.5, None)]
+
+
+def test_nulls_for_a_column_that_cannot_be_null_are_refused(made: str, tmp_path: Path) -> None:
+    table = tmp_path / "fixes.csv"
+    table.write_text("n,label\n1,2\n2,\n")
+    with pytest.raises(
+        SchemaError, match=r"row 1 has no value of column 'label' .* cannot be null; without nulls"
+    ):
+        unirecord.update(made, table, "n", nulls=True)
+    assert unirecord.update(made, table, "n").rows == 1
+
+
+# ---- keys
+
+
+def test_keys_that_are_in_no_row_are_named(made: str) -> None:
+    table = {"n": [1, *range(100, 107)], "label": [2] * 8}
+    with pytest.raises(SchemaError, match=r"7 keys are in no row of the dataset: 100, 101, 102, 103, 104, …"):
+        unirecord.update(made, table, "n")
+    assert read_newest(made).generation == 3
+    found = unirecord.update(made, table, "n", missing="ignore")
+    assert (found.rows, found.missing, found.version) == (1, 7, 4)
+    with pytest.raises(ValueError, match='expected "error" or "ignore"'):
+        unirecord.update(made, table, "n", missing="append")  # type: ignore[arg-type]
+
+
+def test_a_key_of_several_rows_or_of_several_rows_of_the_table_is_refused(made: str) -> None:
+    with pytest.raises(
+        SchemaError, match=r"3 keys are in several rows of the dataset: 0 in rows 0, 3, 1 in rows"
+    ):
+        unirecord.update(made, {"label": [0, 1, 2], "note": ["x"] * 3}, "label")
+    with pytest.raises(SchemaError, match="rows 0 and 1 have the same key 3"):
+        unirecord.update(made, {"n": [3, 3], "note": ["x", "y"]}, "n")
+    assert read_newest(made).generation == 3
+
+
+def test_several_columns_may_be_the_key(made: str) -> None:
+    table = {"label": [0, 1], "n": [3, 4], "note": ["three", "four"]}
+    assert unirecord.update(made, table, ["label", "n"]).rows == 2
+    assert [one["note"] for one in rows_of(made)[3:5]] == ["three", "four"]
+    with pytest.raises(SchemaError, match=r"2 keys are in no row"):
+        unirecord.update(made, {"label": [1, 0], "n": [3, 4], "note": ["a", "b"]}, ["label", "n"])
+
+
+def test_many_keys_are_found_like_few(tmp_path: Path) -> None:
+    path, count = str(tmp_path / "d"), 3_000
+    with Writer(path, {"n": "int64", "s": "string", "b": "bytes", "k": "int8"}) as writer:
+        for n in range(count):
+            writer.write({"n": n, "s": f"it's {n}", "b": str(n).encode(), "k": 0})
+    for turn, (key, keys) in enumerate(
+        [
+            ("n", list(range(count))),
+            ("s", [f"it's {n}" for n in range(0, count, 2)]),
+            ("s", ["it's 5", "it's 7"]),
+            ("b", [b"5", b"7"]),
+        ],
+        1,
+    ):
+        assert unirecord.update(path, {key: keys, "k": [turn] * len(keys)}, key).rows == len(keys)
+    with UniRecordDataset(path, shuffle=False) as ds:
+        assert ds.scalars(["k"])["k"][:9].tolist() == [2, 1, 2, 1, 2, 4, 2, 4, 2]
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "message"),
+    [
+        ({"n": [1], "colour": ["red"]}, "n", "the dataset has no column 'colour'; it has path, n"),
+        ({"n": [1]}, "n", "no column beside the key"),
+        ({"n": [1], "label": [2]}, "path", "no column 'path'"),
+        ({"n": [1], "label": [70_000]}, "n", "label"),
+        ({"n": [None], "label": [1]}, "n", "column 'n' has the value None, which cannot be a key"),
+        ({"score": [0.5], "label": [1]}, "score", "cannot be a key"),
+    ],
+)
+def test_what_does_not_fit_is_refused(made: str, table: dict[str, Any], key: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        unirecord.update(made, table, key)
+    assert read_newest(made).generation == 3
+
+
+# ---- conditions
+
+
+def test_rows_that_meet_a_condition_get_the_values(made: str) -> None:
+    found = unirecord.set_values(
+        made, "label == 0 and n > 12", {"label": "owl", "score": None, "tags": {"a": 1}}
+    )
+    expected = model(range(30))
+    for n in range(15, 30, 3):
+        expected[n].update(label=2, score=None, tags={"a": 1})
+    assert rows_of(made) == list(expected.values())
+    assert (found.rows, found.parts) == (5, 2)
+    found = unirecord.set_values(made, "n > 99", {"label": 1})
+    assert (found.rows, found.version) == (0, 4)
+
+
+def test_what_cannot_be_set_is_refused(made: str) -> None:
+    with pytest.raises(SchemaError, match="label"):
+        unirecord.set_values(made, "n == 1", {"label": None})
+    with pytest.raises(SchemaError, match="'colour'"):
+        unirecord.set_values(made, "n == 1", {"colour": 1})
+    with pytest.raises(QueryError, match="colour"):
+        unirecord.set_values(made, "colour == 1", {"label": 1})
+    with pytest.raises(ValueError, match="names no column"):
+        unirecord.set_values(made, "n == 1", {})
+    part = str(Path(made, read_newest(made).parts[0].name))
+    with pytest.raises(UniRecordError, match="only of those can values be changed"):
+        unirecord.set_values(part, "n == 1", {"label": 1})
+
+
+# ---- new rows
+
+
+def test_upsert_changes_what_is_there_and_appends_what_is_new_in_one_version(made: str) -> None:
+    table = [row(5, salt=1), row(40), row(41)]
+    found = unirecord.upsert(made, table, "n")
+    assert (found.rows, found.appended, found.version, found.parts) == (1, 2, 4, 1)
+    expected = model(range(30)) | model([40, 41])
+    expected[5].update({k: plain(v) for k, v in row(5, salt=1).items() if v is not None})
+    assert rows_of(made) == list(expected.values())
+    assert unirecord.verify(made).ok
+    assert unirecord.upsert(made, table, "n").appended == 0
+
+
+def test_a_new_row_needs_a_value_where_there_can_be_no_null(made: str) -> None:
+    with pytest.raises(SchemaError, match=r"row 1 is new, and has no value of column 'path'"):
+        unirecord.upsert(made, {"n": [5, 40], "label": [1, 1]}, "n")
+    whole = {name: [value] for name, value in row(41).items() if name not in ("score", "note", "text")}
+    assert unirecord.upsert(made, whole, "n").appended == 1
+    assert [rows_of(made)[-1][name] for name in ("score", "note", "text")] == [None, None, None]
+
+
+# ---- trying it, and where it is
+
+
+def test_a_dry_run_changes_nothing(made: str) -> None:
+    there = sorted(os.listdir(made))
+    calls: list[Callable[[], unirecord.Updated]] = [
+        lambda: unirecord.update(made, {"n": [1], "label": [2]}, "n", dry_run=True),
+        lambda: unirecord.upsert(made, [row(2), row(50)], "n", dry_run=True),
+        lambda: unirecord.set_values(made, "n < 15", {"label": 2}, dry_run=True),
+    ]
+    assert [(one.rows, one.appended, one.parts, one.version) for one in (call() for call in calls)] == [
+        (1, 0, 1, 4), (1, 1, 1, 4), (15, 0, 2, 4),
+    ]  # fmt: skip
+    assert sorted(os.listdir(made)) == there
+
+
+def test_in_an_object_store_it_is_as_on_a_disk(server: Server) -> None:
+    write(URL, *range(10))
+    write(URL, *range(10, 20), append=True)
+    assert unirecord.update(URL, {"n": [3], "note": ["new"]}, "n").version == 3
+    assert unirecord.upsert(URL, [row(4, salt=1), row(30)], "path").version == 4
+    assert unirecord.set_values(URL, "n == 12", {"label": 1}).version == 5
+    found = rows_of(URL)
+    assert (found[3]["note"], found[4]["tags"], found[20]["n"], found[12]["label"]) == (
+        "new",
+        {"k": 35},
+        30,
+        1,
+    )
+    assert unirecord.verify(URL).ok
+
+
+def test_progress_goes_to_the_end(made: str) -> None:
+    seen: list[tuple[int, int]] = []
+    unirecord.set_values(
+        made, "n in (1, 25)", {"label": 1}, progress=lambda done, total: seen.append((done, total))
+    )
+    assert seen[-1] == (20, 20)
+
+
+# ---- the command line
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
+    code = main(list(args))
+    out = capsys.readouterr()
+    return code, out.out + out.err
+
+
+def test_the_command_line(made: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "fixes.csv"
+    table.write_text("path,label\nimg_1.jpg,2\nimg_99.jpg,1\n")
+    code, text = run(capsys, "update", made, "--from", str(table), "--key", "path")
+    assert code == 1
+    assert "1 key is in no row of the dataset: 'img_99.jpg'" in text
+    code, text = run(
+        capsys, "update", made, "--from", str(table), "--key", "path", "--missing", "ignore", "--dry-run"
+    )
+    assert (code, text) == (
+        0,
+        f"{made}: 1 row would get new values in label\n1 row of the table left out: their keys are in no row of the "
+        "dataset\n",
+    )
+    code, text = run(capsys, "update", made, "--from", str(table), "--key", "path", "--missing", "ignore")
+    assert code == 0
+    assert "1 row got new values in label (version 4, " in text
+    code, text = run(capsys, "set", made, "--where", "n == 3", "label=dog", 'tags={"a": 1}', "score=null")
+    assert code == 0
+    assert "1 row got new values in label, score, tags (version 5, " in text
+    found = rows_of(made)
+    assert (found[1]["label"], found[3]["label"], found[3]["score"], found[3]["tags"]) == (
+        2,
+        1,
+        None,
+        {"a": 1},
+    )
+    code, text = run(capsys, "set", made, "--where", "n == 300", "label=1")
+    assert (code, text) == (0, f"{made}: no row gets another value; nothing was published\n")
+    table.write_text('path,label,n,blob,box,tags,mask\nnew.jpg,1,77,b,"[1,2,3,4]",{},"[[1,2]]"\n')
+    code, text = run(capsys, "upsert", made, "--from", str(table), "--key", "path", "--json")
+    assert code == 0
+    assert json.loads(text)["appended"] == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["label=x"], "column 'label': 'x' is no int16"),
+        (["label="], "column 'label': '' is no int16"),
+        (["label=1", "label=2"], "gets two values"),
+        ([], "COLUMN=VALUE"),
+        (["label"], "says no value"),
+        (["colour=1"], "'colour'"),
+        (["label=null"], "'null' is no int16"),
+    ],
+)
+def test_wrong_calls_of_set(
+    made: str, args: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code, text = run(capsys, "set", made, "--where", "n == 3", *args)
+    except SystemExit as end:
+        code, text = int(str(end.code)), capsys.readouterr().err
+    assert code == 2
+    assert message in text
+    assert read_newest(made).generation == 3

@@ -1,0 +1,595 @@
+"""Corrects values of a directory: column parts with new values of some rows beside their parts, and new rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import SchemaError
+from ..format.column import Column
+from ..format.metadata import pack_user
+from ..format.schema import Schema
+from ..format.values import ColumnBatch, ColumnData, PackedStrings, RecordEncoder, joined_strings
+from ..loading.batch import SampleReader
+from ..progress import Progress, Tracker
+from ..query import compile_query
+from ..query.query import live_rows, live_rows_that_meet
+from ..query.tree import INTEGERS, Field
+from ..sizes import many
+from ..snapshot import manifest
+from ..snapshot.data_file import DataFile
+from ..snapshot.dataset_path import no_directory
+from ..snapshot.layouts import ColumnFile, column_part_metadata
+from ..snapshot.manifest import Manifest, PartEntry, rearranged, state_of_entry
+from ..snapshot.part_list import appended
+from ..snapshot.part_set import PartSet
+from ..snapshot.versions import files_of, published_as
+from ..storage.schemes import location_of, path_of_dataset
+from ..storage.storage_options import use_storage
+from ..writing.change import Change, OvertakenError, changing, opened
+from ..writing.manifest_changes import as_columns_change
+from ..writing.part_writer import PartContent, PartSequence, ScalarCodec, values_of_part
+from ..writing.rewrite import deleted_rows, new_parts
+from ..writing.target import PART_BYTES, BatchWriter, storage_to_write_to
+from ..writing.verified_rows import compressed_as
+from .add_columns import keys_of_rows, shown_key, table_columns, table_keys, table_source
+from .sources.overrides import TypesThere
+from .sources.text_values import text_converter
+
+__all__ = ["Updated", "set_values", "update", "upsert"]
+
+
+Rows = NDArray[np.int64]
+
+_AT_ONCE: Final = 16_384  # rows whose keys are read at a time
+_FEW: Final = 1_000  # keys that a condition finds; more of them are looked for in every row
+_SHOWN: Final = 5  # keys in an error
+_WHOLE: Final = 1 << 62  # bytes: a column part has all rows of its part
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What `unirecord.update`, `upsert` or `set_values` has done, or would do.
+
+    Attributes:
+        version: the version with the new values; the one that was there where nothing was to be done.
+        rows: how many rows have got new values.
+        appended: how many rows are new.
+        missing: rows of the table whose key is in no row, which were left out.
+        columns: the columns that have new values, in the order of the schema.
+        parts: column parts that have been written.
+        bytes: of the files that have been written.
+    """
+
+    version: int
+    rows: int
+    appended: int
+    missing: int
+    columns: tuple[str, ...]
+    parts: int
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class _NewValues:
+    """New values of a column: row ``rows[i]``, ascending, gets value ``picks[i]`` of ``data``."""
+
+    rows: Rows
+    picks: Rows
+    data: ColumnData
+
+    def between(self, start: int, stop: int) -> slice:
+        """Which of its rows are of [start, stop)."""
+        first, last = np.searchsorted(self.rows, [start, stop]).tolist()
+        return slice(first, last)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is to be changed: new values by the column's ordinal, and rows that are new."""
+
+    values: dict[int, _NewValues]
+    more: ColumnBatch | None = None
+    missing: int = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows get new values."""
+        return len(
+            np.unique(np.concatenate([np.empty(0, np.int64), *(one.rows for one in self.values.values())]))
+        )
+
+
+def update(
+    path: str | os.PathLike[str],
+    table: Any,
+    key: str | Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    missing: Literal["error", "ignore"] = "error",
+    nulls: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Updated:
+    """Gives rows of the directory at ``path`` the values of a table, as the next version (docs/growing.md).
+
+    A row of the table goes with the row of the dataset that has the same key. All other rows and columns stay as they
+    are, and so do the rows' numbers, every order, and states: a job goes on with the new values. Beside each part that
+    has such a row, a column part is written with the columns that change; all files that are there stay.
+
+    Args:
+        path: a directory of parts, also in an object store.
+        table: the new values: whatever ``unirecord write`` or `write_dataset` reads, a path or an object, with the key
+            and some columns of the dataset, whose types it is read by. A cell that is empty, or null, leaves the
+            value that is there.
+        key: the column, or columns, whose values tell which row is meant: whole numbers, strings or bytes. Each key is
+            in the table once, and in one row of the dataset.
+        columns: which columns of the table are taken; by default all but the key.
+        missing: what becomes of rows of the table whose key is in no row of the dataset: ``"error"`` names them and
+            changes nothing, ``"ignore"`` leaves them out and counts them.
+        nulls: empty cells make values null, in columns that may be null.
+        dry_run: change nothing, and say what would be done.
+        progress: called with (rows done, rows in all), of the parts that get column parts.
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
+        **options: what the table's kind of source obeys, as for `write_dataset`, and that ``kind``.
+
+    Raises:
+        SchemaError: there is no such column, a value does not fit, a key is missing, or there more than once.
+        MissingError: there is no directory of parts, or no table.
+        StaleError: another writer has published another dataset meanwhile.
+        UniRecordError: the directory is in storage that is only read.
+        ValueError: a wrong argument.
+    """
+    if missing not in ("error", "ignore"):
+        raise ValueError(f'missing is {missing!r}; expected "error" or "ignore"')
+    asked = _Table(table, key, columns, missing, nulls, options)
+    return _changed(path, asked.find, "update", dry_run, progress, storage_options)
+
+
+def upsert(
+    path: str | os.PathLike[str],
+    table: Any,
+    key: str | Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    nulls: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Updated:
+    """Does what `update` does, and appends the rows of the table whose key is in no row, in the same publication.
+
+    Args:
+        path: as for `update`.
+        table: as for `update`. Rows that are new need a value in each column that cannot be null; where the table has
+            none for another column, it is null.
+        key: as for `update`.
+        columns, nulls, dry_run, progress, storage_options: as for `update`.
+        **options: as for `update`.
+
+    Raises:
+        SchemaError: as for `update`, or a new row lacks a value.
+        MissingError: as for `update`.
+        StaleError: as for `update`.
+        UniRecordError: as for `update`.
+        ValueError: as for `update`.
+    """
+    asked = _Table(table, key, columns, "append", nulls, options)
+    return _changed(path, asked.find, "upsert", dry_run, progress, storage_options)
+
+
+def set_values(
+    path: str | os.PathLike[str],
+    where: str,
+    values: Mapping[str, Any],
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Updated:
+    """Gives all rows that meet a condition the same values in some columns, as the next version (docs/growing.md).
+
+    Otherwise it is as `update`.
+
+    Args:
+        path: a directory of parts, also in an object store.
+        where: a condition (docs/query.md): the rows that meet it.
+        values: column -> its value in these rows. None is null, in columns that may be null; of a column with classes
+            the name of one will do, too.
+        dry_run: change nothing, and say what would be done.
+        progress: called with (rows done, rows in all), of the parts that get column parts.
+        storage_options: how an object store is reached, as for `UniRecordDataset`.
+
+    Raises:
+        QueryError: the condition is wrong.
+        SchemaError: there is no such column, or a value does not fit.
+        MissingError: there is no directory of parts.
+        StaleError: another writer has published another dataset meanwhile.
+        UniRecordError: the directory is in storage that is only read.
+        ValueError: no value is given, or ``storage_options`` for a disk.
+    """
+    if not values:
+        raise ValueError("values names no column; expected {column: its new value}")
+
+    def find(parts: PartSet) -> _Found:
+        new = {}
+        for name, value in values.items():
+            ordinal = parts.schema.ordinal(name)
+            new[ordinal] = _encoded(parts.schema.columns[ordinal], [_of_class(parts.schema[name], value)])
+        rows = live_rows_that_meet(parts, compile_query(where, parts.schema))
+        return _Found({o: _NewValues(rows, np.zeros(len(rows), np.int64), data) for o, data in new.items()})
+
+    return _changed(path, find, "set", dry_run, progress, storage_options)
+
+
+def value_of_text(column: Column, text: str) -> Any:
+    """The value of a column that a text on the command line means, null where it may be; SchemaError for none."""
+    if column.nullable and text == "null":
+        return None
+    named = _of_class(column, text)
+    if named is not text:
+        return named
+    try:
+        return text_converter(replace(column, nullable=False))(text)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise SchemaError(f"column {column.name!r}: {text!r} is no {column}: {error}") from None
+
+
+def _of_class(column: Column, value: Any) -> Any:
+    classes = column.class_names
+    return (
+        classes.index(value) if classes is not None and isinstance(value, str) and value in classes else value
+    )
+
+
+def _encoded(column: Column, values: Any) -> ColumnData:
+    return RecordEncoder(Schema([column])).encode_batch({column.name: values}, 0).columns[0]
+
+
+# The rows of a table, found in the dataset by their keys.
+
+
+class _Table:
+    """A table of new values, and what was asked of it. It is read once, by the types of the dataset."""
+
+    def __init__(
+        self,
+        table: Any,
+        key: str | Sequence[str],
+        columns: Sequence[str] | None,
+        missing: Literal["error", "ignore", "append"],
+        nulls: bool,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._given, self._options = table, options
+        self._keys = [key] if isinstance(key, str) else list(key)
+        self._asked = [columns] if isinstance(columns, str) else columns
+        self._missing, self._nulls = missing, nulls
+        if not self._keys:
+            raise ValueError("key names no column; expected the column, or columns, that tell rows apart")
+        self._read: tuple[Schema, str, dict[str, Any]] | None = (
+            None  # by what types; its name, and its columns
+        )
+
+    def find(self, parts: PartSet) -> _Found:
+        """Which rows get which values, and which rows are new."""
+        schema = parts.schema
+        name, table = self._columns(schema)
+        places = table_keys(table, self._keys, name)
+        rows, of_table = _rows_with_keys(parts, self._keys, places, name)
+        there = np.zeros(len(places), bool)
+        there[of_table] = True
+        lacking = np.flatnonzero(~there)
+        if len(lacking) and self._missing == "error":
+            keys = list(places)
+            shown = ", ".join(shown_key(keys[place]) for place in lacking[:_SHOWN].tolist())
+            raise SchemaError(
+                f"{name}: {many(len(lacking), 'key', 'are')} in no row of the dataset: {shown}"
+                f'{", …" if len(lacking) > _SHOWN else ""}; nothing was changed: missing="ignore" (--missing ignore) '
+                "leaves them out, upsert appends them"
+            )
+        changed = [column for column in table if column not in self._keys]
+        values = {}
+        for column in changed:
+            new = self._new_values(schema[column], table[column], rows, of_table, name)
+            if len(new.rows):
+                values[schema.ordinal(column)] = new
+        if self._missing == "append" and len(lacking):
+            return _Found(values, _whole_rows(schema, table, lacking, name))
+        return _Found(values, missing=len(lacking))
+
+    def _columns(self, schema: Schema) -> tuple[str, dict[str, Any]]:
+        """The table's name, and its columns as the dataset's types have them; None where there is no value."""
+        if self._read is not None and self._read[0] == schema:
+            return self._read[1:]
+        types = {
+            column.name: replace(column, nullable=column.name not in self._keys, codec=None)
+            for column in schema
+        }
+        given = table_source(self._given, TypesThere(Schema(types.values()).to_spec(), {}), self._options)
+        names = (
+            [name for name in given.schema.names if name not in self._keys]
+            if self._asked is None
+            else self._asked
+        )
+        both = sorted({*names} & {*self._keys})
+        if both:
+            raise SchemaError(f"{given.path}: {both[0]!r} is the key, which stays as it is")
+        if not names:
+            raise SchemaError(f"{given.path}: it has no column beside the key")
+        for one in (*self._keys, *names):
+            given.schema.ordinal(one)
+            if one not in schema:
+                raise SchemaError(
+                    f"{given.path}: the dataset has no column {one!r}; it has {', '.join(schema.names)}. Name the "
+                    "columns to be taken: columns= (--columns); add_columns adds others"
+                )
+        found = table_columns(given, [*self._keys, *names])
+        self._read = schema, given.path, found
+        return given.path, found
+
+    def _new_values(self, column: Column, values: Any, rows: Rows, of_table: Rows, name: str) -> _NewValues:
+        given = _given(values)
+        if self._nulls and not given.all():
+            if not column.nullable:
+                first = int(np.flatnonzero(~given)[0])
+                raise SchemaError(
+                    f"{name}: row {first} has no value of column {column.name!r} ({column}), which cannot be null; "
+                    "without nulls (--nulls) it keeps the one that is there"
+                )
+            return _NewValues(rows, of_table, _encoded(column, values))
+        data = _encoded(
+            column, values if given.all() else [values[i] for i in np.flatnonzero(given).tolist()]
+        )
+        picks = np.cumsum(given) - 1  # of those that are given
+        with_one = given[of_table]
+        return _NewValues(rows[with_one], picks[of_table[with_one]], data)
+
+
+def _given(values: Any) -> NDArray[np.bool_]:
+    if isinstance(values, np.ndarray):
+        return np.ones(len(values), bool)
+    return np.fromiter((value is not None for value in values), bool, len(values))
+
+
+def _whole_rows(schema: Schema, table: Mapping[str, Any], chosen: Rows, name: str) -> ColumnBatch:
+    """Rows of the table as rows of the dataset."""
+    columns = []
+    for column in schema:
+        every = table.get(column.name)
+        values = [None] * len(chosen) if every is None else [every[place] for place in chosen.tolist()]
+        if not column.nullable:
+            for place, value in zip(chosen.tolist(), values, strict=True):
+                if value is None:
+                    raise SchemaError(
+                        f"{name}: row {place} is new, and has no value of column {column.name!r} ({column}), which "
+                        "cannot be null; nothing was changed"
+                    )
+        columns.append(_encoded(column, values))
+    return ColumnBatch(len(chosen), columns)
+
+
+def _rows_with_keys(
+    parts: PartSet, keys: Sequence[str], places: Mapping[Any, int], name: str
+) -> tuple[Rows, Rows]:
+    """The rows that have these keys, ascending, and the place of each one's key; SchemaError where several have one."""
+    ordinals = [parts.schema.ordinal(one) for one in keys]
+    columns = [parts.schema.columns[ordinal] for ordinal in ordinals]
+    reader = SampleReader(parts, list(zip(ordinals, columns, strict=True)))
+    rows = _candidates(parts, list(zip(ordinals, columns, strict=True)), places)
+    found = np.empty(len(rows), np.int64)
+    for start in range(0, len(rows), _AT_ONCE):
+        batch = reader.batch(rows[start : start + _AT_ONCE])
+        each = keys_of_rows(batch, keys)
+        found[start : start + len(each)] = [places.get(one, -1) for one in each]
+    rows, found = rows[found >= 0], found[found >= 0]
+    counts = np.bincount(found, minlength=len(places))
+    twice = np.flatnonzero(counts > 1)
+    if len(twice):
+        every = list(places)
+        shown = ", ".join(
+            f"{shown_key(every[place])} in rows {', '.join(map(str, rows[found == place][:2].tolist()))}"
+            for place in twice[:_SHOWN].tolist()
+        )
+        raise SchemaError(
+            f"{name}: {many(len(twice), 'key', 'are')} in several rows of the dataset: {shown}"
+            f"{', …' if len(twice) > _SHOWN else ''}; nothing was changed: take another key, or several columns; "
+            "set_values (unirecord set --where) changes all rows that meet a condition"
+        )
+    return rows, found
+
+
+def _candidates(parts: PartSet, columns: Sequence[tuple[int, Column]], places: Mapping[Any, int]) -> Rows:
+    """Rows among which are all that have the keys: by a condition where they are few, and a column can be asked."""
+    for i, (ordinal, column) in enumerate(columns):
+        each = {one if len(columns) == 1 else one[i] for one in places}
+        field = Field(column.name, ordinal, column.type)
+        if len(each) > _FEW or not each or column.logical is not None or column.shape is not None:
+            continue
+        if column.type in INTEGERS and column.type != "bool":
+            values = ", ".join(str(int(one)) for one in sorted(each))
+        elif column.is_string:
+            values = ", ".join("'" + one.replace("'", "''") + "'" for one in sorted(each))
+        else:
+            continue
+        return live_rows_that_meet(parts, compile_query(f"{field} in ({values})", parts.schema))
+    return live_rows(parts).every()
+
+
+# What was found, written and published.
+
+
+def _changed(
+    path: str | os.PathLike[str],
+    find: Callable[[PartSet], _Found],
+    command: str,
+    dry_run: bool,
+    progress: Progress | None,
+    storage_options: Mapping[str, Any] | None,
+) -> Updated:
+    folder = path_of_dataset(os.fspath(path))
+    with use_storage(storage_to_write_to(folder, storage_options)):
+        if not location_of(folder).is_directory(folder):
+            raise no_directory(
+                folder,
+                ", and only of those can values be changed; write a single part again with the new ones",
+            )
+        while True:
+            with suppress(OvertakenError), changing(folder) as change, opened(folder, change) as parts:
+                return _Correction(folder, change, parts, find(parts)).publish(command, dry_run, progress)
+
+
+class _Correction:
+    """What was found in a version, on its way into the next one."""
+
+    def __init__(self, folder: str, change: Change, parts: PartSet, found: _Found) -> None:
+        assert change.before is not None
+        self._folder, self._change, self._parts, self._found = folder, change, parts, found
+        self._before = change.before
+        self._schema = Schema(parts.schema.columns[ordinal] for ordinal in sorted(found.values))
+        self._concerned = [
+            number
+            for number, start in enumerate(parts.starts[:-1].tolist())
+            if any(
+                (span := one.between(start, int(parts.starts[number + 1]))).start < span.stop
+                for one in found.values.values()
+            )
+        ]
+
+    def publish(self, command: str, dry_run: bool, progress: Progress | None) -> Updated:
+        """Writes and publishes it; OvertakenError where others have changed what it was found in."""
+        before, change, found = self._before, self._change, self._found
+        more = 0 if found.more is None else found.more.rows
+        counts = found.rows, more, found.missing, self._schema.names, len(self._concerned)
+        if dry_run or not (self._concerned or more):
+            return Updated(before.generation + bool(dry_run and (self._concerned or more)), *counts)
+        columns = new_parts(self._folder, change, _WHOLE)
+        rows = new_parts(self._folder, change, PART_BYTES, len(self._concerned))
+        after = before
+
+        def corrected(now: Manifest | None) -> Manifest:
+            nonlocal after
+            assert now is not None
+            self._check_same(now, whole=bool(more))
+            after = self._after(now, files, rows.entries, command)
+            manifest.check(after, os.path.join(self._folder, manifest.NAME))
+            return after
+
+        try:
+            files = self._write_columns(columns, progress)
+            if found.more is not None:
+                self._write_rows(rows, found.more)
+            change.publish(corrected)
+        finally:
+            columns.discard()
+            rows.discard()
+            named = files_of(after) if change.published else ()
+            change.clear(name for name in (*columns.named, *rows.named) if name not in named)
+        size = sum(entry.bytes + entry.index_bytes for entry in (*columns.entries, *rows.entries))
+        return Updated(after.generation, *counts, size)
+
+    def _write_columns(self, sequence: PartSequence, progress: Progress | None) -> dict[bytes, ColumnFile]:
+        """The column part of each part concerned, by that one's id."""
+        sizes = [self._before.parts[number].rows for number in self._concerned]
+        tracker, files = Tracker(sum(sizes), progress), {}
+        for number in self._concerned:
+            part = self._before.parts[number]
+            entry = self._written(sequence, number, part, tracker)
+            files[part.id] = ColumnFile(entry.name, entry.id, entry.bytes, entry.index_bytes, entry.content)
+        return files
+
+    def _written(self, sequence: PartSequence, number: int, part: PartEntry, tracker: Tracker) -> PartEntry:
+        ordinals, start = sorted(self._found.values), int(self._parts.starts[number])
+        ref = self._parts.snapshot.parts[number]
+        alone = replace(self._parts.snapshot, parts=(replace(ref, deletion=None),), listings=())
+        content = replace(self._content(part, self._schema.names), user=pack_user(column_part_metadata()))
+        writer = BatchWriter(sequence, content)
+        for batch in values_of_part(alone, deleted_rows(self._folder, part), ordinals):
+            columns = [
+                _with_values(data, self._found.values[ordinal], start)
+                for ordinal, data in zip(ordinals, batch.columns, strict=True)
+            ]
+            writer.add(ColumnBatch(batch.rows, columns), owned=True)
+            start += batch.rows
+            tracker.advance(batch.rows)
+        writer.finish()
+        return sequence.entries[-1]
+
+    def _write_rows(self, sequence: PartSequence, batch: ColumnBatch) -> None:
+        last = self._before.parts[-1] if self._before.parts else None
+        content = PartContent(self._before.schema, self._before.index, b"\xc0")
+        if last is not None:
+            content = self._content(last, self._before.schema.names)
+        writer = BatchWriter(sequence, replace(content, user=self._before.metadata or b"\xc0"))
+        writer.add(batch, owned=True)
+        writer.finish()
+
+    def _content(self, part: PartEntry, names: Sequence[str]) -> PartContent:
+        """Columns as the files of a part store them."""
+        stored = compressed_as(self._folder, self._before, part)
+        with DataFile(os.path.join(self._folder, part.name)) as data:
+            scalars: ScalarCodec = "none" if data.has_plain_scalars(data.head()) else None
+        index = tuple(name for name in self._before.index if name in names)
+        return PartContent(Schema(stored[name] for name in names), index, b"\xc0", (), scalars)
+
+    def _check_same(self, now: Manifest, *, whole: bool) -> None:
+        """OvertakenError where others have changed the values that this was found by; ``whole``: or any row."""
+        before, parts = self._before, now.parts[: len(self._before.parts)]
+        same = (now.schema, now.index) == (before.schema, before.index) and len(parts) == len(before.parts)
+        same = same and all(
+            state_of_entry(now, new) == state_of_entry(before, old)
+            and (not whole or new.deleted == old.deleted)
+            for new, old in zip(parts, before.parts, strict=True)
+        )
+        if not same or (whole and len(now.parts) > len(parts)):
+            raise OvertakenError
+
+    def _after(
+        self, now: Manifest, files: Mapping[bytes, ColumnFile], more: Sequence[PartEntry], command: str
+    ) -> Manifest:
+        found = now
+        if files:
+            changed = {
+                ordinal: place for place, ordinal in enumerate(sorted(self._found.values), len(now.schema))
+            }
+            places = [changed.get(ordinal, ordinal) for ordinal in range(len(now.schema))]
+            found = rearranged(now, now.schema, places, self._schema.plain(), files)
+        next_part = max(now.next_part, self._before.next_part + len(files) + len(more))
+        found = replace(found, parts=appended(found.parts, more), next_part=next_part)
+        if more:
+            return published_as(found, now, command, self._folder)
+        return as_columns_change(found, now, command, self._folder)
+
+
+def _with_values(old: ColumnData, new: _NewValues, first: int) -> ColumnData:
+    """The values of rows from ``first`` on, those that get new ones with these."""
+    count = len(old.values)
+    span = new.between(first, first + count)
+    places, picks = new.rows[span] - first, new.picks[span]
+    if not len(places):
+        return old
+    valid = None if old.valid is None else old.valid.copy()
+    if valid is not None:
+        valid[places] = True if new.data.valid is None else new.data.valid[picks]
+    if isinstance(old.values, PackedStrings):
+        assert isinstance(new.data.values, PackedStrings)
+        order = np.arange(count)
+        order[places] = count + np.arange(len(places))
+        return ColumnData(joined_strings([old.values, new.data.values.take(picks)]).take(order), valid)
+    values = old.values.copy()
+    if isinstance(values, np.ndarray):
+        assert isinstance(new.data.values, np.ndarray)
+        values[places] = new.data.values[picks]
+    else:
+        for place, pick in zip(places.tolist(), picks.tolist(), strict=True):
+            values[place] = new.data.values[pick]
+    return ColumnData(values, valid)
