@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,8 +17,11 @@ from numbers_source import Numbers
 from unirecord.convert import task
 from unirecord.convert.conversion import Interrupted, Standing, take_sample, write_part
 from unirecord.convert.row_choice import RowChoice
-from unirecord.convert.sources import Source, open_source
+from unirecord.convert.sources import Options, RawBatch, Source, Unit, open_input, open_source
+from unirecord.convert.sources.child_reader import looked_through
 from unirecord.convert.sources.tfrecord import masked_crc32c
+from unirecord.format.schema import Schema
+from unirecord.progress import Progress
 
 
 def tar_of(rows: int) -> bytes:
@@ -149,3 +152,28 @@ def test_what_an_earlier_run_has_read_is_read_and_a_limit_counts_what_is_written
 def divided(source: Source) -> list[tuple[int, int]]:
     spec = take_sample(source, source.schema)
     return task.divide(source.units, spec.row_bytes * source.share, 20_000_000_000)
+
+
+class Counting(Source):
+    """Tells how many of seven things it has looked at."""
+
+    kind = "counting"
+    about = "things"
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        assert progress is not None
+        for i in range(7):
+            progress(i + 1, 7)
+        self.schema = Schema.parse({"n": "int64"})
+        self.units = []
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        yield from ()
+
+
+def test_whatever_a_source_counts_is_told_as_bytes_of_its_files(tmp_path: Path) -> None:
+    for i in range(2):
+        (tmp_path / f"{i}").write_bytes(bytes(3_500))
+    told: list[tuple[int, int]] = []
+    looked_through(Counting, open_input(str(tmp_path)), Options(), lambda done, of: told.append((done, of)))
+    assert told == [(i * 1_000, 7_000) for i in range(1, 8)]

@@ -97,12 +97,26 @@ def looked_through(
 ) -> Source:
     """Return a source of a kind; where its libraries are said, a child looks through it, and reads it.
 
-    Raises what ``make`` does, and `SchemaError` where its files claim far more than they hold.
+    ``progress`` is told bytes of its files, whatever the kind counts as it looks through them. Raises what ``make``
+    does, and `SchemaError` where its files claim far more than they hold.
     """
-    found = _in_child(make, source, options, progress) if make.libraries else make(source, options, progress)
+    tell = None if progress is None else _in_bytes(source, progress)
+    found = _in_child(make, source, options, tell) if make.libraries else make(source, options, tell)
     if TRUST in make.options:
         refuse_claims(source, options, found.rows or 0, row_bytes(found.schema))
     return found
+
+
+def _in_bytes(source: InputPath, progress: Progress) -> Progress:
+    """What may be told of anything that is counted, and tells of as large a share of the bytes."""
+    size = 0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal size
+        size = size or sum(file_sizes(source))
+        progress(size * done // max(total, 1), size)
+
+    return tell
 
 
 def _in_child(make: type[Source], source: InputPath, options: Options, progress: Progress | None) -> Source:

@@ -291,7 +291,8 @@ class LitDataChunks(Source):
         self._files = [self._file(name, one) for one in chunks]
         self.units: Sequence[Unit] = []
         row = looked = 0
-        for number, (file, one) in enumerate(zip(self._files, chunks, strict=True)):
+        for number, file in self.each_file(self._files, progress):
+            one = chunks[number]
             file.packed = file.head(4) == _ZSTD
             with file.open() as stream:
                 pieces = self._pieces(stream, file.name)
@@ -307,9 +308,6 @@ class LitDataChunks(Source):
                 self.units.append(Unit(f"{file.name}, items from {first}", (number, i, first), rows))
                 first += rows
             row += items
-            file.release()
-            if progress is not None:
-                progress(number + 1, len(self._files))
         names, changed = column_names([leaf.name for leaf in self._leaves], self.path, options)
         self.left_out.extend(changed)
         self._by_column = {column: i for i, column in enumerate(names)}

@@ -313,7 +313,8 @@ class MdsShards(Source):
         columns: Columns | None = None
         self.units: Sequence[Unit] = []
         row = looked = 0
-        for number, shard in enumerate(self._shards):
+        for number, _ in self.each_file([shard.file for shard in self._shards], progress):
+            shard = self._shards[number]
             _check_hash(shard)
             with shard.file.open() as stream:
                 ends, found = _header(stream, shard)
@@ -336,9 +337,6 @@ class MdsShards(Source):
                 for first, stop in ranges(ends, _UNIT_BYTES)
             ]
             row += len(ends) - 1
-            shard.file.release()
-            if progress is not None:
-                progress(number + 1, len(self._shards))
         if not row:
             raise SchemaError(f"{self.path} holds no samples")
         names, changed = column_names([field.name for field in self._fields], self.path, options)

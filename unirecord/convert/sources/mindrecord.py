@@ -171,8 +171,6 @@ class MindRecordFiles(Source):
                 name = f"{file.name}, row group {group.number}"
                 self.units.append(Unit(name, (number, group, row), group.rows))
                 row += group.rows
-            if progress is not None:
-                progress(number + 1, len(self._files))
         self._first = first
         self.indexed: Sequence[str] = first.indexed
         if len(self._files) > 1 and self.input.is_file:
