@@ -49,6 +49,7 @@ RESIZED = ("--resize", "256", "--reencode", "jpeg:90")
 CASES = (
     Case("CSV", "csv", 6_000_000, (Way("pyarrow.csv, parsing alone", "pyarrow-csv", workers=(1,)),)),
     Case("JSON Lines", "jsonl", 6_000_000, ()),
+    Case("JSON Lines, chats", "chats", 100_000, (Way("pyarrow, to Parquet", "pyarrow-json", workers=(1,)),)),
     Case("Parquet, 10 M rows of scalars", "parquet", 10_000_000,
          (Way("pyarrow.parquet, reading alone", "pyarrow-parquet", workers=(1,)),)),
     Case("JPEG files", "pictures", 20_000, (READ_AND_WRITTEN, SEQUENTIAL[1])),

@@ -1,7 +1,10 @@
-"""Makes what conversions read: `conversion_inputs.py KIND FOLDER ROWS` for csv, jsonl, parquet, pictures, photographs.
+"""Makes what conversions read: `conversion_inputs.py KIND FOLDER ROWS`.
+
+KIND is csv, jsonl, chats, parquet, pictures or photographs.
 
 Rows of tables: id (0, 1, 2, …), label (of 1,000), score and price (of 4 and 2 digits), user (of 20,000 names) and
-city (of 8, one beyond ASCII); Parquet has the four numbers alone. Pictures: files of about 110 KB in 100 class
+city (of 8, one beyond ASCII); Parquet has the four numbers alone. Chats: two to six messages of a role and 20 to 150
+words, some of which JSON escapes, about 2.3 KB a line. Pictures: files of about 110 KB in 100 class
 folders, lognormal in size: the header of a real JPEG with random bytes after it, since nothing here decodes them.
 Photographs: those of photographs.py, which are decoded.
 """
@@ -13,6 +16,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -70,6 +74,34 @@ def write_jsonl(folder: Path, rows: int) -> None:
                 out.write(json.dumps(dict(zip(some, row, strict=True)), ensure_ascii=False) + "\n")
 
 
+def write_chats(folder: Path, rows: int) -> None:
+    words = [
+        "the",
+        "model",
+        "answer",
+        "queue",
+        "is",
+        "and",
+        "of",
+        "explain",
+        "Zürich",
+        '"quoted"',
+        "line\nbreak",
+    ]
+    r = Random(1)
+    with (folder / "rows.jsonl").open("w", encoding="utf-8") as out:
+        for i in range(rows):
+            messages = [
+                {
+                    "role": ("user", "assistant")[k % 2],
+                    "content": " ".join(r.choices(words, k=r.randint(20, 150))),
+                }
+                for k in range(r.randint(2, 6))
+            ]
+            row = {"id": i, "messages": messages, "source": "web", "score": r.random()}
+            out.write(json.dumps(row, ensure_ascii=i % 2 == 0) + "\n")
+
+
 def write_parquet(folder: Path, rows: int) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -112,8 +144,8 @@ def write_photographs(folder: Path, rows: int) -> None:
 
 
 WRITERS = {
-    "csv": write_csv, "jsonl": write_jsonl, "parquet": write_parquet, "pictures": write_pictures,
-    "photographs": write_photographs,
+    "csv": write_csv, "jsonl": write_jsonl, "chats": write_chats, "parquet": write_parquet,
+    "pictures": write_pictures, "photographs": write_photographs,
 }  # fmt: skip
 
 

@@ -149,6 +149,57 @@ typedef struct { /* what the cells of a column can all be read as */
 int32_t ur_csv_look(const uint8_t *data, uint64_t bytes, uint8_t delimiter, size_t count, ur_csv_column *columns,
                     uint64_t *rows);
 
+/* ---- JSON Lines --------------------------------------------------------------------------------------------------- */
+
+typedef enum {
+  UR_LINE_ABSENT = 0,
+  UR_LINE_NULL = 1,
+  UR_LINE_FALSE = 2,
+  UR_LINE_TRUE = 3,
+  UR_LINE_INTEGER = 4, /* int64 */
+  UR_LINE_NATURAL = 5, /* uint64, beyond int64 */
+  UR_LINE_REAL = 6,    /* double */
+  UR_LINE_TEXT = 7,
+  UR_LINE_NUMBERS = 8, /* an array of nothing but numbers, true, false and such arrays, as msgpack */
+  UR_LINE_OBJECT = 9   /* any other array, and an object, as msgpack */
+} ur_line_kind;
+
+typedef struct { /* a value */
+  uint64_t value; /* the bits of a number; of others where they begin in `out` */
+  uint32_t bytes; /* which those others take */
+  uint32_t kind;  /* ur_line_kind */
+} ur_line_cell;
+
+typedef struct {
+  const uint8_t *name;
+  uint64_t bytes;
+  ur_line_cell *cells; /* one a row, most_rows of them */
+  int32_t is_plain;    /* no character of its name is a quote, a backslash or below a blank */
+} ur_line_key;
+
+typedef struct {
+  const uint8_t *data;
+  uint64_t bytes, at; /* at: where the next row begins */
+  uint8_t *out;
+  uint64_t room, used;
+  uint64_t rows, most_rows;
+  uint32_t *numbers, number; /* which line each row is, of most_rows; and the next one, from 0 on */
+  uint64_t name, name_bytes; /* of the key that stopped it, in `out` */
+} ur_json_lines;
+
+typedef enum {
+  UR_LINE_ALL = 0,     /* all lines are read */
+  UR_LINE_NEW_KEY = 1, /* the row at `at` has a key that is none of `keys` */
+  UR_LINE_ODD = 2      /* it is no object, or one that Python may read otherwise, or there is no room */
+} ur_line_stop;
+
+/* Reads lines from `at` on, in UTF-8; goes on there, with more keys or the same, after it has stopped. Lines of blanks are no
+ * rows. Room of 2.5 times the bytes and 64 more is always enough. Pure. */
+ur_line_stop ur_json_lines_read(ur_json_lines *lines, const ur_line_key *keys, size_t count);
+
+/* The texts of a key, one behind the other. Pure. */
+void ur_line_texts(const ur_line_cell *cells, uint64_t rows, const uint8_t *out, uint8_t *to);
+
 /* ---- TFRecord ---------------------------------------------------------------------------------------------------- */
 
 typedef enum {

@@ -95,7 +95,7 @@ def lacking(*gone: str) -> Callable[[str], str]:
     def version(name: str) -> str:
         if name in gone:
             raise metadata.PackageNotFoundError(name)
-        return "0.0.1" if name == "orjson" else real(name)
+        return "0.0.1" if name == "h5py" else real(name)
 
     return version
 
@@ -107,7 +107,7 @@ def test_packages_that_are_missing_or_too_old_are_named_with_the_extra(
     found = facts()
     assert found["[remote]"].state == found["[convert]"].state == "missing"
     assert "without obstore>=" in found["[remote]"].says
-    assert "without orjson>=" in found["[convert]"].says or ", orjson>=" in found["[convert]"].says
+    assert "without h5py>=" in found["[convert]"].says or ", h5py>=" in found["[convert]"].says
     assert found["[remote]"].advice == "pip install 'unirecord[remote]'"
     assert "[test]" not in found
 

@@ -39,8 +39,11 @@ from .foreign import BAD_CONTENT as BAD_CONTENT
 from .foreign import BAD_LENGTH as BAD_LENGTH
 from .foreign import ColumnLook as ColumnLook
 from .foreign import FoundRecords as FoundRecords
+from .foreign import JsonKind as JsonKind
+from .foreign import JsonRows as JsonRows
 from .foreign import find_records as find_records
 from .foreign import look_through_csv as look_through_csv
+from .foreign import read_json_lines as read_json_lines
 from .library import failure_of as failure_of
 from .library import has_gil as has_gil
 from .library import raise_for as raise_for

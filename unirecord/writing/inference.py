@@ -13,10 +13,10 @@ from ..format.schema import Schema
 from ..format.values.cell import is_missing
 from ..format.values.tensors import array_of
 
-__all__ = ["ColumnEvidence", "infer_schema", "schema_from_evidence"]
+__all__ = ["LONG_TEXT", "ColumnEvidence", "infer_schema", "schema_from_evidence"]
 
 # A longer string is a document, not a name: it goes to the blob pages and not into the index.
-_LONG_TEXT_BYTES: Final = 4096
+LONG_TEXT: Final = 4096
 _UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
 _SIGNED: Final = ("int8", "int16", "int32", "int64")
 _FLOATS: Final = ("float16", "float32", "float64")
@@ -172,7 +172,7 @@ class ColumnEvidence:
             self._merge("float64", None, self.nan_row)
 
     def _scalar_type(self, name: str) -> str:
-        if name == "string" and self.longest > _LONG_TEXT_BYTES:
+        if name == "string" and self.longest > LONG_TEXT:
             return "text"
         if name == "int64" and self.high not in _INT64:
             if self.low < 0 or self.high > _INT_MAX:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple
 
+import msgpack
 import numpy as np
 
+from ...core import JsonKind, JsonRows, read_json_lines
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.schema import Schema
-from ...format.values.batch import numbers_of, texts_of
-from ...format.values.objects import MAX_DEPTH
+from ...format.values import PackedStrings, Texts
+from ...format.values.objects import PackedObject
 from ...progress import Progress
-from ...writing.inference import ColumnEvidence
+from ...writing.inference import LONG_TEXT, ColumnEvidence
 from .input_path import InputPath
 from .overrides import apply_overrides
 from .source import Misfit, Options, Partitions, RawBatch, RowPlace, Source, Unit, made_ahead
@@ -25,12 +26,10 @@ from .text_files import BlockPlace, line_blocks, line_places, open_ended, read_b
 from .text_values import InexactError, converted, json_converter, numbers, parse_json
 
 __all__ = [
-    "ArrowLines",
     "JsonLines",
-    "arrow_kind",
-    "arrow_lines",
-    "flat_records",
+    "column_values",
     "json_object",
+    "json_values",
 ]
 
 
@@ -55,186 +54,114 @@ def json_object(file: InputPath) -> dict[str, Any]:
     return found
 
 
-# Lines of flat JSON objects by orjson where it is installed: the same values as `parse_json` gives, only faster.
+# Blocks of lines as the C core takes them apart: the same values as `parse_json` gives, only faster.
 
 
-_BLANKS: Final = b" \t\r\n"
-_BEYOND: Final = float(1 << 63)  # orjson makes a float of a whole number of more than 64 bits
+_EXACT: Final = 1 << 53  # up to it a float is the whole number that is written
+_LOGICAL: Final = frozenset((JsonKind.FALSE, JsonKind.TRUE))
+_NESTED: Final = frozenset((JsonKind.NUMBERS, JsonKind.OBJECT))
+# Of which kinds all values are that a column takes without a look at each.
+_TAKEN: Final = {
+    **dict.fromkeys(
+        ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"), frozenset((JsonKind.INTEGER,))
+    ),
+    "float64": {JsonKind.REAL, JsonKind.INTEGER},
+    "string": {JsonKind.TEXT},
+    "text": {JsonKind.TEXT},
+    "bool": _LOGICAL,
+    "object": _NESTED,
+}
 
 
-def flat_records(lines: list[bytes]) -> list[dict[str, Any]] | None:
-    """Return the object of each line; None where a line may hold anything but one flat object with each key once."""
-    try:
-        orjson = import_module("orjson")
-    except ImportError:
-        return None
-    many = len(lines)
-    stripped = [line.strip(_BLANKS) for line in lines]
-    if not all(line[:1] == b"{" and line[-1:] == b"}" for line in stripped):
-        return None
-    data = b",".join(stripped)
-    # One opening and one closing brace a line, at its ends: no object in another, and none that goes on in the next.
-    if data.count(b"{") != many or data.count(b"}") != many:
-        return None
-    if data.count(b"[") > MAX_DEPTH - 1 and max(line.count(b"[") for line in stripped) > MAX_DEPTH - 1:
-        return None
-    try:
-        records: list[dict[str, Any]] = orjson.loads(b"[" + data + b"]")
-    except ValueError:
-        return None
-    names = sum(map(len, records))
-    texts = _texts(list(chain.from_iterable(map(dict.values, records))))
-    # A key that is there twice, and a quote within a text, leave more quotes than that.
-    return records if data.count(b'"') == 2 * (names + texts) else None
+def column_values(found: JsonRows, key: str, column: Column) -> Any:
+    """Return the values of a key as `Writer.write_batch` takes them for the column.
 
-
-def _texts(values: list[Any]) -> float:
-    """How many texts there are, also in lists; infinity where a number may be another one."""
-    texts = 0
-    while values:
-        kinds = list(map(type, values))
-        found = set(kinds)
-        texts += kinds.count(str)
-        if float in found:
-            numbers = [value for value in values if type(value) is float]
-            if not (min(numbers) > -_BEYOND and max(numbers) < _BEYOND):
-                return math.inf
-        values = list(chain.from_iterable(v for v in values if type(v) is list)) if list in found else []
-    return texts
-
-
-# Blocks of flat JSON objects by pyarrow where it is installed: columns of the values that `parse_json` gives.
-
-
-_EXACT: Final = float(1 << 53)  # beyond it a float may be a rounded whole number
-_NAMES: Final = {"double": "float64"}  # of types, where Arrow's own are others
-_INTS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
-
-
-def arrow_kind(column: Column) -> str | None:
-    """Return the Arrow type by which values of a column are read as they are; None where each needs a look."""
-    if column.is_array:
-        return None
-    if column.type in _INTS:
-        return "int64"
-    return column.type if column.type in ("float64", "string", "bool") else None
-
-
-class ArrowLines:
-    """The values of a block, column by column."""
-
-    rows: int
-
-    def __init__(self, compute: Any, columns: dict[str, Any], rows: int) -> None:
-        self._compute, self._columns, self.rows = compute, columns, rows
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """Return the Arrow type of each key, as `arrow_kind` names it."""
-        return {key: _NAMES.get(str(c.type), str(c.type)) for key, c in self._columns.items()}
-
-    @property
-    def nbytes(self) -> int:
-        """Return how much memory it takes."""
-        return sum(column.nbytes for column in self._columns.values())
-
-    @property
-    def keys(self) -> list[str]:
-        """Return the keys, in the order of the first line."""
-        return list(self._columns)
-
-    def deciding(self, key: str) -> list[Any]:
-        """Return the values of a key that decide its type: the least and greatest integer, the longest text, or one."""
-        column = self._columns[key].drop_null()
-        if not len(column):
-            return []
-        kind = str(column.type)
-        if kind == "int64":
-            return list(self._compute.min_max(column).as_py().values())
-        place = numbers_of(self._compute.utf8_length(column)).argmax() if kind == "string" else 0
-        return [column[int(place)].as_py()]
-
-    def nulls(self, key: str) -> int:
-        """Return in how many rows the key is null."""
-        return int(self._columns[key].null_count)
-
-    def values(self, key: str) -> Any:
-        """Return the values of a key as `Writer.write_batch` takes them."""
-        column = self._columns[key]
-        texts = texts_of(column)
-        if texts is not None:
-            return texts
-        return numbers_of(column)
-
-
-def arrow_lines(data: bytes, kinds: Mapping[str, str | None]) -> ArrowLines | None:
-    """Return the values of a block whose every line is an object with these keys, of these Arrow types or null.
-
-    None where pyarrow is not installed, or where it might read something else than `parse_json`: what is nested or
-    escaped, keys that are missing or there twice, numbers that a float would round.
+    None where each needs a look: `json_values` has them then, as `parse_json` makes them.
     """
-    if None in kinds.values() or not _is_plain(data):
+    if key not in found.cells:
+        return [None] * found.rows
+    values, sizes, kinds = (found.cells[key][name] for name in ("value", "bytes", "kind"))
+    counts = np.bincount(kinds, minlength=len(JsonKind))
+    present = {kind for kind in JsonKind if kind > JsonKind.NULL and counts[kind]}
+    absent = kinds <= JsonKind.NULL
+    has_nulls = bool(absent.any())
+    if (
+        column.is_array
+        or (has_nulls and not column.nullable)
+        or not present <= _TAKEN.get(column.type, set())
+    ):
         return None
-    try:
-        pa, reader, compute = map(import_module, ("pyarrow", "pyarrow.json", "pyarrow.compute"))
-    except ImportError:
-        return None
-    schema = pa.schema([(key, pa.type_for_alias(kind)) for key, kind in kinds.items()])
-    try:
-        table = reader.read_json(
-            pa.BufferReader(data),
-            reader.ReadOptions(use_threads=False, block_size=len(data) + 1),
-            reader.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error"),
-        )
-    except pa.ArrowException:
-        return None
-    rows = table.num_rows
-    columns = {key: table.column(key).combine_chunks() for key in kinds}
-    texts = sum(len(c) - c.null_count for c in columns.values() if str(c.type) == "string")
-    # A key that is missing or there twice, and a quote within a text, leave fewer or more quotes than that.
-    if _many(data, "{") != rows or _many(data, '"') != 2 * (rows * len(columns) + texts):
-        return None
-    exact = all(_are_exact(numbers_of(c.drop_null())) for c in columns.values() if str(c.type) == "double")
-    return ArrowLines(compute, columns, rows) if exact and _are_utf8(columns) else None
-
-
-def _is_plain(data: bytes) -> bool:
-    """Whether each line has one opening brace at its start and one closing brace at its end, and nothing is escaped."""
-    if not data or len(data) >= 1 << 30 or b"\\" in data or b"[" in data or data[:1] != b"{":
-        return False
-    found = np.frombuffer(data, np.uint8)
-    breaks = np.flatnonzero(found == ord("\n"))
-    inner = breaks[breaks < len(data) - 1]
+    if column.type in ("string", "text"):
+        joined, lengths = found.texts(key)
+        return Texts(PackedStrings.of_sizes(joined, lengths), ~absent if has_nulls else None)
+    if column.type == "object":
+        content, starts = found.content, values.tolist()
+        pieces = zip(starts, (values + sizes).tolist(), absent.tolist(), strict=True)
+        return [None if null else PackedObject(content[start:end]) for start, end, null in pieces]
+    numbers: Any
+    if column.type == "bool":
+        numbers = kinds == JsonKind.TRUE
+    elif column.type != "float64":
+        numbers = values
+    else:
+        numbers = values.view(np.float64)
+        if JsonKind.INTEGER in present:
+            whole = kinds == JsonKind.INTEGER
+            if ((values > _EXACT) | (values < -_EXACT))[whole].any():
+                return None
+            numbers = np.where(whole, values.astype(np.float64), numbers)
     return (
-        np.count_nonzero(found < 0x20) == len(breaks)
-        and _many(data, "{") == len(inner) + 1 == _many(data, "}")
-        and bool((found[inner - 1] == ord("}")).all() and (found[inner + 1] == ord("{")).all())
-        and data.endswith((b"}", b"}\n"))
+        np.ma.MaskedArray(np.where(absent, numbers.dtype.type(0), numbers), absent) if has_nulls else numbers
     )
 
 
-def _many(data: bytes, character: str) -> int:
-    """How often a character is there; bytes.count takes ten times as long where it is everywhere."""
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == ord(character)))
+def json_values(found: JsonRows, key: str, rows: Any = slice(None)) -> list[Any]:
+    """Return the values of a key, or those of some rows, as `parse_json` makes them; None where it is missing."""
+    if key not in found.cells:
+        return [None] * found.rows
+    cells, content = found.cells[key][rows], found.content
+    values: list[Any] = cells["value"].tolist()
+    reals = cells["value"].view(np.float64)
+    for i, (kind, size) in enumerate(zip(cells["kind"].tolist(), cells["bytes"].tolist(), strict=True)):
+        if kind == JsonKind.REAL:
+            values[i] = float(reals[i])
+        elif kind == JsonKind.NATURAL:
+            values[i] += 1 << 64
+        elif kind == JsonKind.TEXT:
+            values[i] = content[values[i] : values[i] + size].decode()
+        elif kind in _NESTED:
+            values[i] = msgpack.unpackb(
+                content[values[i] : values[i] + size], raw=False, strict_map_key=False
+            )
+        elif kind != JsonKind.INTEGER:
+            values[i] = None if kind <= JsonKind.NULL else kind == JsonKind.TRUE
+    return values
 
 
-def _are_exact(values: Any) -> bool:
-    """Whether they are what is written: not whole numbers that were rounded, nor -0, which is a whole number."""
-    return bool((np.abs(values) < _EXACT).all() and not (np.signbit(values) & (values == 0)).any())
-
-
-def _are_utf8(columns: Mapping[str, Any]) -> bool:
-    try:
-        for column in columns.values():
-            texts_of(column)
-    except ValueError:
-        return False
-    return True
+def _deciding(found: JsonRows, key: str) -> list[int]:
+    """The rows whose values decide a key's type, beside null: the first of each kind, extremes, lists of numbers."""
+    cells = found.cells[key]
+    kinds, values = cells["kind"], cells["value"]
+    rows = {int(first) for first in np.unique(kinds, return_index=True)[1] if kinds[first] > JsonKind.NULL}
+    for kind, as_type in ((JsonKind.INTEGER, np.int64), (JsonKind.NATURAL, np.uint64)):
+        of_kind = np.flatnonzero(kinds == kind)
+        if len(of_kind):
+            whole = values[of_kind].view(as_type)
+            rows |= {int(of_kind[whole.argmin()]), int(of_kind[whole.argmax()])}
+    reals = np.flatnonzero(kinds == JsonKind.REAL)
+    missing = np.isnan(values.view(np.float64)[reals])
+    for some in (reals[missing], reals[~missing]):
+        rows |= set(some[:1].tolist())
+    # Only whether a text has more characters than a name decides anything, and it has no more than bytes.
+    for row in np.flatnonzero((kinds == JsonKind.TEXT) & (cells["bytes"] > LONG_TEXT)).tolist():
+        if len(json_values(found, key, [row])[0]) > LONG_TEXT:
+            rows.add(row)
+            break
+    return sorted(rows | set(np.flatnonzero(kinds == JsonKind.NUMBERS).tolist()))
 
 
 _CHUNK_ROWS: Final = 4096
 _KEPT_BYTES: Final = 256 << 20  # of the first look, so that they need not be parsed twice
-_PLAIN: Final = {bool: "bool", int: "int64", float: "float64", str: "string"}
 _ELEMENTS: Final = {"b": "bool", "i": "int64", "f": "float64"}  # what `numbers` makes
 
 
@@ -262,7 +189,7 @@ class JsonLines(Source):
         """Read the files once to find their types."""
         path, fixed = self.path, options.overrides
         self._files = self.files_to_read()
-        self._kept: dict[tuple[int, int], ArrowLines] = {}
+        self._kept: dict[tuple[int, int], tuple[int, JsonRows]] = {}
         self._keeps = _KEPT_BYTES if options.threads == 1 else 0  # other processes would not have it
         evidence: dict[str, _KeyEvidence] = {}
         self.units: Sequence[Unit] = []
@@ -300,14 +227,13 @@ class JsonLines(Source):
         file, fixed = self._files[number], options.overrides
         units: list[Unit] = []
         row = line = 0
-        blocks = ((block, _kinds(block.data, evidence)) for block in line_blocks(file))
-        for (block, _), found in made_ahead(
-            lambda one: arrow_lines(one[0].data, one[1]), blocks, options.threads
+        for block, found in made_ahead(
+            lambda one: read_json_lines(one.data), line_blocks(file), options.threads
         ):
             place = BlockPlace(block.offset, len(block.data), line, row)
             if found is not None:
-                _take_in(found, _Line(file.name, line + 1), evidence, fixed)
-                self._keep(number, block.offset, found)
+                self._take_in(found, file.name, line + 1, evidence, fixed)
+                self._keep(number, place, found)
                 row += found.rows
             else:
                 for rows, lines, misfits in _chunks(block.data, place, file.name):
@@ -321,10 +247,10 @@ class JsonLines(Source):
         self.units = [*self.units, *open_ended(units)]
         return row
 
-    def _keep(self, number: int, offset: int, found: ArrowLines) -> None:
+    def _keep(self, number: int, place: BlockPlace, found: JsonRows) -> None:
         """Keep the values of a block for the first time that it is read."""
         if found.nbytes <= self._keeps:
-            self._kept[number, offset] = found
+            self._kept[number, place.offset] = (place.size or 0, found)
             self._keeps -= found.nbytes
 
     def __getstate__(self) -> dict[str, Any]:
@@ -343,8 +269,8 @@ class JsonLines(Source):
         alike = all(record.keys() == keys for record in rows)
         for key in dict.fromkeys(key for record in ((rows[0],) if alike else rows) for key in record):
             column = evidence.setdefault(key, _KeyEvidence(key))
+            column.seen += len(rows) if alike else sum(key in record for record in rows)
             if key in fixed:
-                column.seen += sum(key in record for record in rows)
                 continue
             if alike:
                 places = lines
@@ -352,10 +278,32 @@ class JsonLines(Source):
             else:
                 there = [(at, record[key]) for at, record in zip(lines, rows, strict=True) if key in record]
                 places, values = [at for at, _ in there], [value for _, value in there]
-            try:
-                column.add_all(values, places)
-            except SchemaError as error:
-                raise SchemaError(f"{self.path}: {error}, such as --schema {key}=string") from None
+            self._add(column, values, places)
+
+    def _take_in(
+        self,
+        found: JsonRows,
+        name: str,
+        first: int,
+        evidence: dict[str, _KeyEvidence],
+        fixed: Mapping[str, Any],
+    ) -> None:
+        """Take a block into account that the C core has taken apart, of which ``first`` is the first line."""
+        for key, cells in found.cells.items():
+            column = evidence.setdefault(key, _KeyEvidence(key))
+            column.seen += int(np.count_nonzero(cells["kind"] != JsonKind.ABSENT))
+            if key in fixed:
+                continue
+            column.missing = column.missing or bool((cells["kind"] == JsonKind.NULL).any())
+            rows = _deciding(found, key)
+            lines = [_Line(name, first + line) for line in found.numbers[rows].tolist()]
+            self._add(column, json_values(found, key, rows), lines)
+
+    def _add(self, column: _KeyEvidence, values: list[Any], lines: Sequence[_Line]) -> None:
+        try:
+            column.add_all(values, lines)
+        except SchemaError as error:
+            raise SchemaError(f"{self.path}: {error}, such as --schema {column.name}=string") from None
 
     def places_of(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
         """The file and the lines, by reading the block again."""
@@ -373,24 +321,38 @@ class JsonLines(Source):
     def _read(self, unit: Unit) -> Iterator[RawBatch]:
         number, place = unit.place
         file = self._files[number]
-        data = read_block(file, place)
-        columns: dict[str, Any] = {}
-        kinds = {key: arrow_kind(column) for key, column in zip(self._keys, self._of_keys, strict=True)}
-        found = self._kept.pop((number, place.offset), None)
-        if found is None or found.kinds != kinds or place.size is None:
-            found = arrow_lines(data, kinds)
+        size, found = self._kept.get((number, place.offset), (None, None))
+        data = b""
+        if found is None or place.size is None:
+            data = read_block(file, place)
+            if found is None or size != len(data):
+                found = read_json_lines(data)
         pairs = [(key, c) for key, c in zip(self._keys, self._of_keys, strict=True) if c.name in self.schema]
-        if found is not None and all(column.nullable or not found.nulls(key) for key, column in pairs):
-            yield RawBatch({column.name: found.values(key) for key, column in pairs}, found.rows)
-            return
         convert = [json_converter(column) for _, column in pairs]
-        for rows, lines, misfits in _chunks(data, place, file.name):
-            columns, wrong = {}, dict[int, str]()
+        columns: dict[str, Any] = {}
+        wrong: dict[int, str] = {}
+        if found is not None:
+            there = (found.numbers.astype(np.int64) + (place.line + 1)).tolist()
             for (key, column), function in zip(pairs, convert, strict=True):
-                values = [record.get(key) for record in rows]
-                columns[column.name] = converted(values, function, column, lines, wrong)
-            misfits += [Misfit(file.name, wrong[row], row) for row in sorted(wrong)]
-            yield RawBatch(columns, len(rows), misfits=tuple(misfits))
+                values = column_values(found, key, column)
+                if values is None:
+                    values = converted(json_values(found, key), function, column, there, wrong)
+                columns[column.name] = values
+            yield RawBatch(columns, found.rows, misfits=_in_rows(file.name, wrong))
+            # Who only looks at the first rows does not come to this.
+            self._kept.pop((number, place.offset), None)
+            return
+        for rows, lines, misfits in _chunks(data, place, file.name):
+            columns, wrong = {}, {}
+            for (key, column), function in zip(pairs, convert, strict=True):
+                columns[column.name] = converted(
+                    [record.get(key) for record in rows], function, column, lines, wrong
+                )
+            yield RawBatch(columns, len(rows), misfits=(*misfits, *_in_rows(file.name, wrong)))
+
+
+def _in_rows(name: str, wrong: Mapping[int, str]) -> tuple[Misfit, ...]:
+    return tuple(Misfit(name, wrong[row], row) for row in sorted(wrong))
 
 
 def _chunks(
@@ -399,48 +361,16 @@ def _chunks(
     """Yield the objects of a block of lines, some at a time, the lines they are, and the lines that are none."""
     lines = ((i, line) for i, line in enumerate(data.split(b"\n"), place.line + 1) if line.strip())
     while some := list(islice(lines, _CHUNK_ROWS)):
-        rows = flat_records([line for _, line in some])
-        numbers = [i for i, _ in some]
+        rows: list[dict[str, Any]] = []
+        numbers: list[int] = []
         misfits: list[Misfit] = []
-        if rows is None:
-            rows, numbers = [], []
-            for i, line in some:
-                try:
-                    rows.append(_parse_line(line, f"line {i}"))
-                    numbers.append(i)
-                except SchemaError as error:
-                    misfits.append(Misfit(name, str(error)))
+        for i, line in some:
+            try:
+                rows.append(_parse_line(line, f"line {i}"))
+                numbers.append(i)
+            except SchemaError as error:
+                misfits.append(Misfit(name, str(error)))
         yield rows, numbers, misfits
-
-
-def _kinds(data: bytes, evidence: Mapping[str, _KeyEvidence]) -> dict[str, str | None]:
-    """The Arrow types of the keys of a block's first line, by what was seen before, or else by their values there."""
-    try:
-        first = parse_json(data[: data.find(b"\n") + 1].decode())
-    except ValueError:
-        return {"": None}
-    if not isinstance(first, dict) or not first:
-        return {"": None}
-    kinds: dict[str, str | None] = {}
-    for key, value in first.items():
-        known = evidence[key].scalars.type if key in evidence else None
-        kinds[key] = known if known in _PLAIN.values() else _PLAIN.get(type(value))
-    return kinds
-
-
-def _take_in(
-    found: ArrowLines, line: _Line, evidence: dict[str, _KeyEvidence], fixed: Mapping[str, Any]
-) -> None:
-    """Take a block of plain values into account."""
-    for key in found.keys:
-        column = evidence.setdefault(key, _KeyEvidence(key))
-        column.seen += found.rows
-        if key in fixed:
-            continue
-        column.missing = column.missing or found.nulls(key) > 0
-        for value in found.deciding(key):
-            column.add(value, line)
-            column.seen -= 1
 
 
 class _Line(NamedTuple):
@@ -474,14 +404,12 @@ class _KeyEvidence:
             first, last = values[0], max(values, key=key)
             for value in (first, min(values), last) if kinds == {int} else (first, last):
                 self.add(value, lines[0])
-            self.seen += len(values) - (3 if kinds == {int} else 2)
             return
         for value, line in zip(values, lines, strict=True):
             self.add(value, line)
 
     def add(self, value: Any, line: _Line) -> None:
         """Take one more value into account."""
-        self.seen += 1
         if value is None:
             self.missing = True
         elif isinstance(value, dict | list):

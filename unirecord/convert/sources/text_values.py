@@ -33,8 +33,9 @@ __all__ = [
 # JSON text to Python values, as JSON says them or not at all.
 
 
-# Only such text can hold a number beyond 1.8e308; anything else is parsed without a look at each number.
-_MAYBE_HUGE: Final = re.compile(r"[eE]\+?[0-9]{3}|[0-9]{200}")
+# Only such text can hold a number beyond 1.8e308; anything else is parsed without a look at each number. It begins with
+# a digit, of which text has few, so that most of it is passed over.
+_MAYBE_HUGE: Final = re.compile(r"[0-9](?:[eE]\+?[0-9]{3}|[0-9]{199})")
 
 _TOO_DEEP: Final = f"a value is nested more than {MAX_DEPTH} levels deep"
 

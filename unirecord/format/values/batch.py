@@ -241,7 +241,7 @@ def column_length(name: str, values: Any) -> int:
 
 def encode_column(column: Column, encode: Encode, values: Any, first_row: int) -> ColumnData:
     """Return a column given as array or list, checked; `SchemaError` names the first row that does not fit."""
-    if column.is_string:
+    if column.is_string or column.type == "text":
         found = _from_texts(column, _texts(column, values, first_row))
         if found is not None:
             return found
@@ -352,7 +352,7 @@ def _from_texts(column: Column, texts: Texts | None) -> ColumnData | None:
     valid = texts.valid
     if column.nullable and valid is None:
         valid = np.ones(len(texts), np.bool_)
-    return ColumnData(texts.strings, valid)
+    return ColumnData(texts.strings if column.is_string else list(texts.strings), valid)
 
 
 def _viewing_encoder(column: Column, encode: Encode) -> Callable[[Any], bytes | memoryview]:

@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import CorruptionError, SchemaError
 from ...sizes import many
 from ..column import Column
-from .objects import pack_object, unpack_object
+from .objects import PackedObject, pack_object, unpack_object
 from .tensors import array_of
 
 __all__ = [
@@ -299,6 +299,8 @@ def _encode_bytes(value: Any) -> bytes:
 
 def _object_encoder(name: str) -> Encode:
     def encode(value: Any) -> bytes:
+        if type(value) is PackedObject:
+            return value.packed
         try:
             return pack_object(value, name)
         except SchemaError as error:

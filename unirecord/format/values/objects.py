@@ -19,6 +19,7 @@ from ...errors import CorruptionError, SchemaError
 __all__ = [
     "Extension",
     "MAX_DEPTH",
+    "PackedObject",
     "base64_text",
     "json_object",
     "object_text",
@@ -95,6 +96,15 @@ def _time_text(time: datetime | msgpack.Timestamp) -> str:
 
 
 # Objects (nested dicts and lists) to msgpack and back; an unsupported value is named by its place.
+
+
+class PackedObject:
+    """An object that a source gives as the msgpack that `pack_object` makes of it."""
+
+    __slots__ = ("packed",)
+
+    def __init__(self, packed: bytes) -> None:
+        self.packed = packed
 
 
 MAX_DEPTH: Final = 64
