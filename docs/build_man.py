@@ -15,9 +15,22 @@ from unirecord.cli.main import COMMANDS, Command, make_command_line
 
 ROOT = Path(__file__).resolve().parent.parent
 
+_COLUMNS: Final = ("A", "A,B", "A,-B", "COLUMN", "CONDITION")  # what help calls columns of a dataset
 _LONGEST: Final = 60  # of the values of an option that a call shows
 
+_FISH_COLUMNS: Final = (
+    '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")'
+)
 _BASH: Final = """\
+_unirecord_columns() {{
+  local cur="${{COMP_WORDS[COMP_CWORD]}}" before="" name
+  case "$cur" in *,*) before="${{cur%,*}}," ;; esac
+  COMPREPLY=()
+  while IFS= read -r name; do
+    printf -v name %q "$name"
+    case "$name" in "${{cur##*,}}"*) COMPREPLY+=("$before$name") ;; esac
+  done < <("${{COMP_WORDS[0]}}" completion columns -- "${{COMP_WORDS[@]:2}}" 2>/dev/null)
+}}
 _unirecord() {{
   local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" command="" words="" word i
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -28,6 +41,9 @@ _unirecord() {{
   done
   case "$command $prev" in
 {values}
+  esac
+  case "$command $prev" in
+    {columns}) _unirecord_columns; return ;;
   esac
   case "$command" in
 {words}
@@ -118,7 +134,7 @@ def _flags(parser: argparse.ArgumentParser) -> list[str]:
 
 def bash_script() -> str:
     """The script by which bash, and zsh, complete."""
-    values, words = [], []
+    values, words, columns = [], [], []
     every = " ".join(name for command in COMMANDS for name in command.names)
     words.append(f'    "") words={shlex.quote(every + " --help --version")} ;;')
     words.append(f"    help) words={shlex.quote(every)} ;;")
@@ -136,7 +152,14 @@ def bash_script() -> str:
                 places = "|".join(f'"{name} {flag}"' for name in names for flag in action.option_strings)
                 chosen = shlex.quote(" ".join(map(str, action.choices)))
                 values.append(f'    {places}) COMPREPLY=($(compgen -W {chosen} -- "$cur")); return ;;')
-    return _BASH.format(values="\n".join(values), words="\n".join(words))
+            if _takes_columns(action):
+                columns += [f'"{name} {flag}"' for name in names for flag in action.option_strings]
+    return _BASH.format(values="\n".join(values), words="\n".join(words), columns="|".join(columns))
+
+
+def _takes_columns(action: argparse.Action) -> bool:
+    """Whether the values of an option are columns of the dataset, or begin with one."""
+    return bool(action.option_strings) and action.dest != "names" and action.metavar in _COLUMNS
 
 
 def fish_script() -> str:
@@ -156,6 +179,8 @@ def fish_script() -> str:
                 for flag in action.option_strings
             )
             takes = "" if action.nargs == 0 else f"-x -a {_quoted(choices)}" if choices else "-r"
+            if _takes_columns(action):
+                takes = f"-x -a {_quoted(_FISH_COLUMNS)}"
             if flags:
                 said = re.split(r"[;(]", action.help or "")[0].strip().replace("%%", "%")
                 pieces = ["complete -c unirecord", here, flags, takes, f"-d {_quoted(said)}"]

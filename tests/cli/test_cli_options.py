@@ -113,11 +113,11 @@ def test_each_option_is_declared_once() -> None:
     assert not of_sources & found.keys()
     parsers = [make_command_line(), *(command.parser() for command in COMMANDS)]
     known = {option for parser in parsers for option in parser._option_string_actions}
-    assert known - {"-h", "--help"} == found.keys() | of_sources
+    assert known - {"-h", "--help", "-n"} == found.keys() | of_sources
 
 
 def test_every_option_of_inspect_is_tried() -> None:
-    known = set(inspect_command.parser("inspect")._option_string_actions) - {"-h", "--help", "--debug"}
+    known = set(inspect_command.parser("inspect")._option_string_actions) - {"-h", "--help", "--debug", "-n"}
     assert known == set(OPTIONS) | {word for words in VIEWS.values() for word in words if word[:2] == "--"}
 
 

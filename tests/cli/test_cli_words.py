@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from unirecord import Writer
 from unirecord.cli.main import COMMANDS, Command, main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,8 +27,8 @@ def refused(call: list[str]) -> int:
     return int(raised.value.code or 0)
 
 
-def completed(script: str, *words: str) -> list[str]:
-    """What bash offers for the last word."""
+def completed(script: str, *words: str, path: str = "") -> list[str]:
+    """What bash offers for the last word; ``path``: where programs are that it may start, by default none."""
     asked = "\n".join(
         [
             script,
@@ -35,14 +36,13 @@ def completed(script: str, *words: str) -> list[str]:
             "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))",
             "COMPREPLY=()",
             "_unirecord",
-            'echo "${COMPREPLY[*]}"',
+            'printf "%s\\n" "${COMPREPLY[@]}"',
         ]
     )
     bash = shutil.which("bash") or "bash"
-    # Nothing can be started: what is offered is in the script.
-    done = subprocess.run([bash, "-c", asked], env={"PATH": ""}, capture_output=True, text=True, check=True)
+    done = subprocess.run([bash, "-c", asked], env={"PATH": path}, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    return done.stdout.split()
+    return done.stdout.splitlines() if done.stdout.strip() else []
 
 
 def test_bash_completes_commands_options_and_values(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,8 @@ def test_options_that_are_wrong_name_the_command_and_what_was_meant(
 ) -> None:
     assert refused(["inspect", "x", "--wehre", "a == 1"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("usage: unirecord inspect")
+    assert said.startswith("unirecord inspect: ")
+    assert said.count("\n") == 1
     assert "did you mean '--where'" in said
     assert refused(["inspect", "x", "--bogus"]) == 2
     assert "unknown argument --bogus; unirecord inspect --help lists the options" in capsys.readouterr().err
@@ -137,8 +138,8 @@ def test_options_that_are_wrong_name_the_command_and_what_was_meant(
             "unknown argument --bogus=1; unirecord inspect --help lists the options"
             " (the following arguments are required: PATH)",
         ),
-        (["sort", "--", "--bye"], "sort: error: the following arguments are required: --by"),
-        (["no-such", "--json"], "error: argument COMMAND: there is no 'no-such'"),
+        (["sort", "--", "--bye"], "sort: the following arguments are required: --by"),
+        (["no-such", "--json"], "unirecord: argument COMMAND: there is no 'no-such'"),
     ],
 )
 def test_an_option_that_is_not_known_is_said_where_something_is_missing(
@@ -162,3 +163,32 @@ def test_words_that_people_type_for_options_are_taken(
         return capsys.readouterr().out
 
     assert said(typed) == said(meant) != ""
+
+
+def test_columns_of_the_dataset_in_the_call_are_completed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Writer(
+        tmp_path / "x.urec",
+        {"first name": "int64", "label": "int64", "like": "int64", "$(touch ran)": "int64"},
+    ) as writer:
+        writer.write({"first name": 1, "label": 2, "like": 3, "$(touch ran)": 4})
+    assert main(["completion", "bash"]) == 0
+    script, path = capsys.readouterr().out, str(tmp_path / "x.urec")
+
+    def offered(*words: str) -> list[str]:
+        return completed(script, "unirecord", *words, path=str(Path(sys.executable).parent))
+
+    assert offered("inspect", path, "--columns", "") == [
+        r"\`first\ name\`",
+        "label",
+        r"\`like\`",
+        "\\`\\$\\(touch\\ ran\\)\\`",
+    ]
+    assert offered("head", "-n", "3", path, "--columns", "label,l") == ["label,label"]
+    assert offered("inspect", path, "--where", "l") == ["label"]
+    assert offered("inspect", str(tmp_path / "none"), "--sort", "l") == []
+    assert main(["completion", "columns", "--", "--limit", "none", path]) == 0
+    assert capsys.readouterr().out == "`first name`\nlabel\n`like`\n`$(touch ran)`\n"
+    assert main(["completion", "bash", path]) == 2
+    assert not list(Path.cwd().glob("ran"))

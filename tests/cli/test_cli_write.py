@@ -154,14 +154,18 @@ def test_appended_pictures_keep_the_numbers_of_their_classes(
             "only numbers, bool and strings",
         ),
         (["write", "t.csv", "d", "--columns", "id,z"], 2, "--columns: there is no column 'z'"),
-        (["write", "t.csv", "d", "--max-part-bytes", "20 parsecs"], 2, "usage:"),
-        (["write", "t.csv", "d", "--limit", "-1"], 2, "usage:"),
+        (
+            ["write", "t.csv", "d", "--max-part-bytes", "20 parsecs"],
+            2,
+            "unirecord write: argument --max-part-bytes: ",
+        ),
+        (["write", "t.csv", "d", "--limit", "-1"], 2, "'-1' is not a whole number"),
         (["write", "t.csv", "d", "--overwrite", "--append"], 2, "not allowed with"),
-        (["write", "t.csv"], 2, "usage:"),
-        (["write", "t.csv", "d", "--from", "excel"], 2, "usage:"),
+        (["write", "t.csv"], 2, "DST; unirecord write --help shows how it is called"),
+        (["write", "t.csv", "d", "--from", "excel"], 2, "there is no 'excel'"),
         (["write", ".", "d", "--from", "images"], 1, "holds no pictures"),
         ([], 2, "usage:"),
-        (["wirte"], 2, "usage:"),
+        (["wirte"], 2, "did you mean 'write'"),
     ],
 )
 def test_a_failure_is_one_line_and_leaves_nothing(

@@ -75,6 +75,7 @@ def _here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         tar = min((Path(__file__).parents[1] / "data" / "webdataset").glob("*.tar"))
         shutil.copy(tar, "shards")
         Path("people.csv").write_text("id,name\n1,ann\n")
+        Path("more.csv").write_text("key,score\na,1\nb,2\nc,3\n")
         yield
 
 
@@ -85,13 +86,13 @@ def names(ds: UniRecordDataset, writer: Writer, call: str) -> dict[str, Any]:
     )
     if "UniRecordDataset(" in call:
         path = "data"
-    if "_columns(" in call:
+    if any(change in call for change in ("_columns(", "compact(", "delete(")):
         path = shutil.copytree("data", f"new{next(NEW)}")
     record = {name: b"x" if name == "image" else 1 for name in ("label", "image") if name in writer.schema}
     columns = {"label": np.arange(3), "image": [b"x"] * 3}
     return {
         "unirecord": unirecord, "UniRecordDataset": UniRecordDataset, "Writer": Writer, "ds": ds, "writer": writer,
-        "path": f"new{next(NEW)}" if path == "new" else path, "source": "people.csv",
+        "web": ds, "code": ds, "path": f"new{next(NEW)}" if path == "new" else path, "source": "people.csv",
         "dataset": ROWS, "folder": "shards", "a": "data", "b": "data", "f": lambda sample: sample, "n": 1, "i": 1,
         "state": ds.state_dict(), "rows": [3, 1], "names": ["label"], "start": 2, "stop": 5, "record": record,
         "columns": ["label"] if "to_batches" in call else columns, "array": np.zeros((2, 224, 224), np.float32),

@@ -187,7 +187,7 @@ def test_it_is_taken_as_it_is_meant(here: Path, habit: str) -> None:
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "an unknown flag": (["inspect", "people.urec", "--limt", "3"], 2, "did you mean '--limit'?"),
     "a flag of another command": (["verify", "people.urec", "--overwrite"], 2, "unirecord verify --help"),
-    "the usage is the command's": (["bench", "people.urec", "--nothing"], 2, "usage: unirecord bench"),
+    "the usage is the command's": (["bench", "people.urec", "--nothing"], 2, "unirecord bench: unknown"),
     "an unknown command": (["verfy", "people.urec"], 2, "did you mean 'verify'"),
     "verify a b": (["verify", "people.urec", "people.urec"], 0, "people.urec, people.urec: every byte is"),
     "inspect a b": (["inspect", "people.urec", "people.urec"], 0, "20 rows"),

@@ -30,4 +30,4 @@ def failed(capsys: pytest.CaptureFixture[str], code: int, said: str, *argv: str)
     assert "Traceback" not in err
     if "usage:" not in err:
         assert err.count("\n") == 1
-        assert err.startswith("unirecord: ")
+        assert err.startswith("unirecord")

@@ -158,7 +158,8 @@ class CommandParser(argparse.ArgumentParser):
         self._refuse(f"{self._unknown(unknown)} ({message})" if unknown else message)
 
     def _refuse(self, message: str) -> NoReturn:
-        super().error(message)
+        way = "" if "--help" in message else f"; {self.prog} --help shows how it is called"
+        self.exit(2, f"{self.prog}: {' '.join(message.splitlines())}{way}\n")
 
     def _unknown(self, words: Sequence[str]) -> str:
         """What is said of words that are not known."""
@@ -329,7 +330,7 @@ TARGET: Final = Argument("target", metavar="DST", type=target)
 
 WHERE: Final = Argument("--where", metavar="CONDITION", help="only rows that meet it, such as 'label == 3'")
 COLUMNS: Final = Argument("--columns", type=names, metavar="A,B", help="only these columns")
-LIMIT: Final = Argument("--limit", type=count, metavar="N", help="at most N rows")
+LIMIT: Final = Argument("-n", "--limit", type=count, metavar="N", help="at most N rows")
 SAMPLE: Final = Argument("--sample", type=count, metavar="N")
 SEED: Final = Argument("--seed", type=int, metavar="S")
 SORT: Final = Argument("--sort", metavar="A")

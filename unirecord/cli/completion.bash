@@ -1,3 +1,12 @@
+_unirecord_columns() {
+  local cur="${COMP_WORDS[COMP_CWORD]}" before="" name
+  case "$cur" in *,*) before="${cur%,*}," ;; esac
+  COMPREPLY=()
+  while IFS= read -r name; do
+    printf -v name %q "$name"
+    case "$name" in "${cur##*,}"*) COMPREPLY+=("$before$name") ;; esac
+  done < <("${COMP_WORDS[0]}" completion columns -- "${COMP_WORDS[@]:2}" 2>/dev/null)
+}
 _unirecord() {
   local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="" words="" word i
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -22,19 +31,22 @@ _unirecord() {
     "bench --io") COMPREPLY=($(compgen -W 'auto mmap pread uring uring-direct memory' -- "$cur")); return ;;
     "bench --verify") COMPREPLY=($(compgen -W 'first always never' -- "$cur")); return ;;
   esac
+  case "$command $prev" in
+    "write --index"|"convert --index"|"write --columns"|"convert --columns"|"write --where"|"convert --where"|"write --split-by"|"convert --split-by"|"write --stratify"|"convert --stratify"|"write --sort"|"convert --sort"|"write --picture-columns"|"convert --picture-columns"|"export --where"|"export --columns"|"inspect --where"|"info --where"|"head --where"|"ls --where"|"inspect --columns"|"info --columns"|"head --columns"|"ls --columns"|"inspect --sort"|"info --sort"|"head --sort"|"ls --sort"|"inspect --group-by"|"info --group-by"|"head --group-by"|"ls --group-by"|"inspect --extract"|"info --extract"|"head --extract"|"ls --extract"|"inspect --mean"|"info --mean"|"head --mean"|"ls --mean"|"inspect --sum"|"info --sum"|"head --sum"|"ls --sum"|"inspect --name"|"info --name"|"head --name"|"ls --name"|"trace --where"|"trace --drawn-by"|"trace --row"|"trace --columns"|"trace --extract"|"diff --key"|"delete --where"|"update --key"|"update --columns"|"upsert --key"|"upsert --columns"|"set --where"|"add-columns --key"|"add-columns --columns"|"add-columns --reads"|"add-columns --index"|"purge --where"|"sort --by"|"split --by"|"split --stratify"|"bench --columns"|"bench --where"|"fetch --where"|"fetch --columns") _unirecord_columns; return ;;
+  esac
   case "$command" in
-    "") words='write convert export inspect info head ls view trace audit report log diff restore gc delete update upsert set add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion --help --version' ;;
-    help) words='write convert export inspect info head ls view trace audit report log diff restore gc delete update upsert set add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion' ;;
-    write|convert) words='-h --help --debug --from --schema --index --overwrite --append --codec --max-part-bytes --workers --engine --resume --id --dry-run --progress --max-spool-bytes --classes-from --report --columns --rename --where --limit --sample --split --split-by --stratify --seed --sort --shuffle-seed --resize --max-side --reencode --picture-columns --on-error --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
-    export) words='-h --help --debug --to --where --columns --limit --parts --overwrite --json --storage-option --cache --cache-bytes --quiet' ;;
-    inspect|info|head|ls) words='-h --help --debug --rows --json --csv --html --where --columns --limit --offset --sort --sample --seed --quote-formulas --count --group-by --stats --row --extract --explain --mean --sum --out --name --storage-option --cache --cache-bytes' ;;
+    "") words='write convert export inspect info head ls view trace audit report log diff restore rollback gc delete update upsert set add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion --help --version' ;;
+    help) words='write convert export inspect info head ls view trace audit report log diff restore rollback gc delete update upsert set add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion' ;;
+    write|convert) words='-h --help --debug --from --schema --index --overwrite --append --codec --max-part-bytes --workers --engine --resume --id --dry-run --progress --max-spool-bytes --classes-from --report --columns --rename --where -n --limit --sample --split --split-by --stratify --seed --sort --shuffle-seed --resize --max-side --reencode --picture-columns --on-error --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
+    export) words='-h --help --debug --to --where --columns -n --limit --parts --overwrite --json --storage-option --cache --cache-bytes --quiet' ;;
+    inspect|info|head|ls) words='-h --help --debug --rows --json --csv --html --where --columns -n --limit --offset --sort --sample --seed --quote-formulas --count --group-by --stats --row --extract --explain --mean --sum --out --name --storage-option --cache --cache-bytes' ;;
     view) words='-h --help --debug --port --open --storage-option --cache --cache-bytes' ;;
-    trace) words='-h --help --debug --batch --ranks --drop-last --seed --shuffle --block-rows --window-blocks --remainder --where --state --start --weights --stop --samples --drawn-by --step --epoch --rank --row --epochs --columns --limit --csv --json --extract --out --storage-option --cache --cache-bytes' ;;
+    trace) words='-h --help --debug --batch --ranks --drop-last --seed --shuffle --block-rows --window-blocks --remainder --where --state --start --weights --stop --samples --drawn-by --step --epoch --rank --row --epochs --columns -n --limit --csv --json --extract --out --storage-option --cache --cache-bytes' ;;
     audit) words='-h --help --debug --restarts --dataset --json' ;;
     report) words='-h --help --debug --restarts --dataset --quiet' ;;
     log) words='-h --help --debug --json --storage-option' ;;
-    diff) words='-h --help --debug --key --any-order --limit --json --html --storage-option --cache --cache-bytes' ;;
-    restore) words='-h --help --debug --storage-option --quiet' ;;
+    diff) words='-h --help --debug --key --any-order -n --limit --json --html --storage-option --cache --cache-bytes' ;;
+    restore|rollback) words='-h --help --debug --storage-option --quiet' ;;
     gc) words='-h --help --debug --keep --older-than --dry-run --json --storage-option --quiet' ;;
     delete) words='-h --help --debug --where --rows --json --storage-option --quiet' ;;
     update) words='-h --help --debug --from --key --columns --kind --nulls --missing --dry-run --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --pattern --quiet' ;;
@@ -57,7 +69,7 @@ _unirecord() {
     cache) words='ls verify clear pin -h --help --debug --off --json' ;;
     demo) words='-h --help --debug --overwrite --quiet' ;;
     doctor) words='-h --help --debug --json' ;;
-    completion) words='bash zsh fish -h --help --debug' ;;
+    completion) words='bash zsh fish columns -h --help --debug' ;;
   esac
   COMPREPLY=()
   if [[ -z "$command" || "$cur" == -* || "$prev" == "$command" ]]; then

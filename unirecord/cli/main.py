@@ -7,7 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -79,7 +79,7 @@ COMMANDS: Final = (
     Command("report", "audit", "a training job as a page to look at", quiet=True),
     Command("log", "maintenance", "list the versions of a dataset", paged=True),
     Command("diff", "diff", "compare two datasets", works=True, paged=True),
-    Command("restore", "maintenance", "go back to an earlier version", quiet=True),
+    Command("restore", "maintenance", "go back to an earlier version", aliases=("rollback",), quiet=True),
     Command("gc", "maintenance", "remove old versions", quiet=True),
     Command("delete", "maintenance", "delete rows", quiet=True),
     Command("update", "columns", "correct values by a table", quiet=True),
@@ -106,7 +106,7 @@ COMMANDS: Final = (
 )
 
 
-# ``unirecord completion bash|zsh|fish``: a script by which a shell completes commands and options.
+# ``unirecord completion bash|zsh|fish``: a script by which a shell completes commands, options and names of columns.
 
 
 _ZSH: Final = """\
@@ -116,19 +116,37 @@ _ZSH: Final = """\
 
 
 @command(
-    """Print a script by which a shell completes commands, options and their values. File names are completed as the
-    shell does.""",
+    """Print a script by which a shell completes commands, options and their values, among them the columns of the
+    dataset that the call names (`completion columns PATH` prints them). File names are completed as the shell does.""",
     """
     source <(unirecord completion bash)      in ~/.bashrc
     source <(unirecord completion zsh)       in ~/.zshrc
     unirecord completion fish > ~/.config/fish/completions/unirecord.fish
     """,
-    Argument("shell", choices=["bash", "zsh", "fish"], help="the shell"),
+    Argument("shell", choices=["bash", "zsh", "fish", "columns"], help="the shell"),
+    Argument(
+        "paths", metavar="PATH", nargs="*", help="of columns: words of a call, of which one is a dataset"
+    ),
 )
 def completion_command(args: argparse.Namespace) -> int:
+    refuse({f"{args.shell} takes no PATH": bool(args.paths) and args.shell != "columns"})
+    if args.shell == "columns":
+        say(*_columns_of(args.paths))
+        return 0
     script = _script("fish") if args.shell == "fish" else _script("bash")
     say(*((_ZSH if args.shell == "zsh" else "") + script).rstrip("\n").split("\n"))
     return 0
+
+
+def _columns_of(words: Sequence[str]) -> list[str]:
+    """The columns of the first word that is a dataset, as queries and lists have them; none where there is none."""
+    from ..query.tree import Field
+    from ..snapshot.dataset_path import resolve
+
+    for word in words:
+        with suppress(UniRecordError, OSError):
+            return [str(Field(name, 0, "")) for name in resolve(word).schema.names]
+    return []
 
 
 def _script(shell: str) -> str:
