@@ -200,6 +200,10 @@ OF_DATASETS: Final[Mapping[str, str]] = {
     "dataset_size": "unirecord.describe(path) says what is in the files",
     "join": "unirecord.add_columns(path, ['score'], 'more.csv', key='key') adds the columns of a table by a key",
     "merge": "unirecord.add_columns(path, ['score'], 'more.csv', key='key') adds the columns of a table by a key",
+    "update": "unirecord.update(path, 'fixes.csv', key='path') gives values of rows that are there",
+    "upsert": "unirecord.upsert(path, 'fixes.csv', key='path') corrects rows that are there, and adds new ones",
+    "merge_insert": "unirecord.upsert(path, 'fixes.csv', key='path') corrects rows that are there, and adds new ones",
+    "fillna": "unirecord.set_values(path, 'label is null', {'label': 0}) gives rows that meet a condition a value",
 }  # fmt: skip
 
 # Names of MindSpore's FileWriter, TFRecordWriter, ShardWriter, MDSWriter, h5py and pandas.

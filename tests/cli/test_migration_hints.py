@@ -75,6 +75,7 @@ def _here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         tar = min((Path(__file__).parents[1] / "data" / "webdataset").glob("*.tar"))
         shutil.copy(tar, "shards")
         Path("people.csv").write_text("id,name\n1,ann\n")
+        Path("fixes.csv").write_text("path,label\n3.png,4\n")
         Path("more.csv").write_text("key,score\na,1\nb,2\nc,3\n")
         yield
 
@@ -86,7 +87,9 @@ def names(ds: UniRecordDataset, writer: Writer, call: str) -> dict[str, Any]:
     )
     if "UniRecordDataset(" in call:
         path = "data"
-    if any(change in call for change in ("_columns(", "compact(", "delete(")):
+    if any(
+        change in call for change in ("_columns(", "compact(", "delete(", "update(", "upsert(", "set_values(")
+    ):
         path = shutil.copytree("data", f"new{next(NEW)}")
     record = {name: b"x" if name == "image" else 1 for name in ("label", "image") if name in writer.schema}
     columns = {"label": np.arange(3), "image": [b"x"] * 3}
