@@ -38,6 +38,7 @@ SCHEMA: dict[str, Any] = {
     "media": {"type": "bytes", "logical": {"type": "media", "media": "image/*"}, "codec": "zstd"},
     "boxes": {"type": "float32", "shape": [-1, 4], "logical": {"type": "boxes", "form": "xywh"}},
     "uuid": {"type": "uint8", "shape": [16], "logical": {"type": "uuid"}},
+    "chat": {"type": "object", "logical": {"type": "nested", "of": 'list<struct<role: string, "a b": int8>>'}},
 }  # fmt: skip
 LOGICAL = {name: spec["logical"] for name, spec in SCHEMA.items() if isinstance(spec, dict)}
 
@@ -48,6 +49,7 @@ def row(n: int) -> dict[str, Any]:
         **whole,
         "frames": np.arange(n % 3), "wide": np.array([n, -1]), "class": n % 2, "media": bytes(n),
         "boxes": np.full((n % 2, 4), n, np.float32), "uuid": np.full(16, n, np.uint8),
+        "chat": [{"role": "user", "a b": n}] * (n % 3),
     }  # fmt: skip
 
 

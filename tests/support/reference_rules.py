@@ -259,6 +259,7 @@ UNITS = ("s", "ms", "us", "ns")
 PARAMETERS = {
     "timestamp": {"unit", "zone"}, "date": set(), "time": {"unit"}, "duration": {"unit"}, "class": {"names"},
     "decimal": {"precision", "scale"}, "media": {"media"}, "boxes": {"form"}, "uuid": set(),
+    "nested": {"of"},
 }  # fmt: skip
 
 
@@ -303,8 +304,76 @@ def logical(column: Column, said: Any) -> None:
     elif name == "boxes":
         need(said["form"] in ("xywh", "xyxy", "cxcywh"), "form of boxes")
         need(array and (column.shape or [0])[-1] == 4 and below[:7] not in ("bool", "complex"), "boxes")
+    elif name == "nested":
+        need(column.code == OBJECT, "what a nested type lies over")
+        need(isinstance(said["of"], str) and len(said["of"]) <= 65_536, "text of a nested type")
+        end, depth = nested(said["of"], 0)
+        need(end == len(said["of"]) and depth <= 32, "end of a nested type")
+        need(
+            re.match("struct<|map<|list<|large_list<|fixed_size_list<", said["of"]) is not None,
+            "a nested type",
+        )
     else:
         need((below, column.shape) == ("uint8", [16]), "what a uuid lies over")
+
+
+LEAF = re.compile(
+    r"(null|bool|u?int(?:8|16|32|64)|float(?:16|32|64)|string_view|(?:large_)?string|binary_view|(?:large_)?binary"
+    r"|date(?:32|64)|fixed_size_binary\[[1-9][0-9]{0,9}\]|time32\[(?:s|ms)\]|time64\[(?:us|ns)\]|duration\[(?:s|ms|us|ns)\]"
+    r"|timestamp\[(?:s|ms|us|ns)(?:, [A-Za-z0-9_+:/-]{1,64})?\]|decimal(32|64|128|256)\(([1-9][0-9]?), ([0-9]{1,2})\))"
+)
+FIELD = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)|"((?:[^"\\]|\\["\\])*)"')
+DIGITS = {"32": 9, "64": 18, "128": 38, "256": 76}
+
+
+def nested(text: str, at: int, key: bool = False) -> tuple[int, int]:
+    """ "Nested types": where the type that begins at a place ends, and how many levels it has."""
+    inner = 0
+    head = re.compile("(struct|map|large_list|fixed_size_list|list)<").match(text, at)
+    if head is None:
+        leaf = LEAF.match(text, at)
+        need(leaf is not None, "a nested type")
+        assert leaf is not None
+        if leaf[2] is not None:
+            need(int(leaf[4]) <= int(leaf[3]) <= DIGITS[leaf[2]], "digits of a decimal")
+            need(leaf[4] == str(int(leaf[4])), "digits of a decimal")
+        size = re.fullmatch(r"fixed_size_binary\[([0-9]+)\]", leaf[0])
+        need(size is None or int(size[1]) < 1 << 31, "size of a nested type")
+        at = leaf.end()
+    else:
+        at, names = head.end(), []
+        while text[at : at + 1] != ">":
+            if names:
+                need(text[at : at + 2] == ", ", "fields of a nested type")
+                at += 2
+            name = None
+            if head[1] == "struct":
+                found = FIELD.match(text, at)
+                need(found is not None and text[found.end() : found.end() + 2] == ": ", "a field")
+                assert found is not None
+                name = (
+                    found[1] if found[1] is not None else re.sub(r"\\(.)", r"\1", found[2], flags=re.DOTALL)
+                )
+                plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) is not None
+                need(name not in names and plain == (found[1] is not None), "the name of a field")
+                at = found.end() + 2
+            need(at < len(text) and len(names) < 1 << 16, "an end of a nested type")
+            at, depth = nested(text, at, head[1] == "map" and not names)
+            inner = max(inner, depth)
+            names.append(name)
+        at += 1
+        need(
+            head[1] == "struct" or len(names) == (2 if head[1] == "map" else 1), "types within a nested type"
+        )
+        if head[1] == "fixed_size_list":
+            size = re.compile(r"\[[1-9][0-9]{0,9}\]").match(text, at)
+            need(size is not None and int(size[0][1:-1]) < 1 << 31, "size of a list")
+            assert size is not None
+            at = size.end()
+    if text[at : at + 9] == " not null":
+        need(not key, "a key of a map")
+        at += 9
+    return at, inner + 1
 
 
 def schema_entry(column: Column, name: Any, kind: Any, shape: Any) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError, MissingError, SchemaError
 from ..format.arrow_types import TYPE_KEY, arrow_type, as_arrow
 from ..format.column import ARROW_KEY, LOGICAL_KEY, Column
+from ..format.nested import nested_array
 from ..format.values.objects import base64_text, object_text
 from ..loading.batch import RaggedArray, valid_rows
 from ..order.selection import Selection
@@ -63,7 +64,10 @@ def _field(column: Column) -> pyarrow.Field:
     metadata = {} if plain and not pyarrow.types.is_dictionary(kind) else {TYPE_KEY: str(column).encode()}
     if said:
         metadata[ARROW_KEY] = json.dumps(said, ensure_ascii=False).encode()
-    nullable = column.nullable or pyarrow.types.is_dictionary(kind)
+    nested = column.nested
+    nullable = (
+        column.nullable or pyarrow.types.is_dictionary(kind) or (nested is not None and nested.nullable)
+    )
     return pyarrow.field(column.name, kind, nullable=nullable, metadata=metadata or None)
 
 
@@ -103,7 +107,7 @@ def arrow_array(column: Column, values: Any) -> pyarrow.Array:
     import pyarrow
 
     kind, stored = arrow_type(column), stored_array(column, values)
-    if kind is None or (column.is_array and not pyarrow.types.is_decimal(kind)):
+    if kind is None or column.nested is not None or (column.is_array and not pyarrow.types.is_decimal(kind)):
         return stored
     return as_arrow(column, stored, kind)
 
@@ -145,6 +149,9 @@ def _ragged(column: Column, values: RaggedArray) -> pyarrow.Array:
 
     if column.is_array:
         return _ragged_lists(column, values)
+    nested = column.nested
+    if nested is not None:
+        return nested_array(column.name, nested, values.to_list(), column.nullable)
     if column.type == "object":
         texts = [
             None if item is None and column.nullable else object_text(item, base64_text)
@@ -279,14 +286,14 @@ def stream_capsule(reader: pyarrow.RecordBatchReader, requested_schema: object |
     """
     import pyarrow
 
-    schema = reader.schema
+    own = schema = reader.schema
     if requested_schema is not None:
-        schema = _as_requested(schema, pyarrow.Schema._import_from_c_capsule(requested_schema))
+        schema = _as_requested(own, pyarrow.Schema._import_from_c_capsule(requested_schema))
 
     def record_batches() -> Iterator[pyarrow.RecordBatch]:
         try:
             for batch in reader:
-                yield batch if schema is reader.schema else _cast(batch, schema)
+                yield batch if schema is own else _cast(batch, schema)
         except KeyboardInterrupt:
             # Of an error the interface hands on the text alone, so Ctrl-C would be another library's error, and be
             # lost. It comes again once that has been raised; while it is put into words, an interrupt is lost as well.

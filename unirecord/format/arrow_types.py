@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import SchemaError
 from .column import Column
+from .nested import nested_of, nested_type
 from .schema import Schema
 from .values.batch import numbers_of
 
@@ -42,6 +43,7 @@ def arrow_type(column: Column) -> pyarrow.DataType | None:
         "time": lambda: (pyarrow.time32 if column.type == "int32" else pyarrow.time64)(said["unit"]),
         "duration": lambda: pyarrow.duration(said["unit"]),
         "decimal": lambda: pyarrow.decimal128(said["precision"], said["scale"]),
+        "nested": lambda: nested_type(nested_of(said["of"])),
         "class": lambda: pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
     }
     return makers[said["type"]]() if said["type"] in makers else None
@@ -126,7 +128,7 @@ def from_arrow(column: Column, array: pyarrow.Array) -> Any:
 
     kind = array.type
     types, wanted = pyarrow.types, arrow_type(column)
-    if wanted is None:
+    if wanted is None or types.is_nested(wanted):
         return None
     if types.is_dictionary(wanted):
         is_text = types.is_string(kind) or types.is_large_string(kind)

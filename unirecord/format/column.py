@@ -20,6 +20,7 @@ from ..sizes import many
 from .layout import CODEC_CHUNKED, MAX_EXPANSION_BITS
 from .logical import canonical, is_of_later_version, other_logical, problem_of, shown
 from .meaning import Meaning
+from .nested import Nested, nested_of
 
 __all__ = [
     "ARROW_KEY",
@@ -340,6 +341,12 @@ class Column:
         """Internal: what files its values are, as ``"image/jpeg"``; None where its logical type says none."""
         found: str | None = self._parameter("media", "media")
         return found
+
+    @property
+    def nested(self) -> Nested | None:
+        """Internal: which structs, lists and maps its objects are; None where its logical type says nothing of it."""
+        found: str | None = self._parameter("nested", "of")
+        return None if found is None else nested_of(found)
 
     def _parameter(self, kind: str, name: str) -> Any:
         """A parameter of its logical type; None where that is another one, or makes no sense."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from ..errors import SchemaError, did_you_mean
+from .nested import nested_of
 
 __all__ = [
     "LOGICAL_TYPES",
@@ -133,6 +134,16 @@ def _uuid(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) 
     return None if (stored, shape) == ("uint8", (16,)) else "it is stored as uint8[16]"
 
 
+def _nested(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
+    if not isinstance(given["of"], str):
+        return f"of is the text of a type such as list<struct<role: string, content: string>>, got {given['of']!r:.60}"
+    try:
+        nested_of(given["of"])
+    except ValueError as error:
+        return f"of: {error}"
+    return _stored_as(stored, "object")
+
+
 LOGICAL_TYPES: Final[dict[str, LogicalType]] = {
     rule.name: rule
     for rule in (
@@ -145,6 +156,7 @@ LOGICAL_TYPES: Final[dict[str, LogicalType]] = {
         _Rule("media", {"media": True}, _media),
         _Rule("boxes", {"form": True}, _boxes),
         _Rule("uuid", {}, _uuid),
+        _Rule("nested", {"of": True}, _nested),
     )
 }
 

@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import SchemaError
 from ...format.arrow_types import TYPE_KEY, arrow_spec, from_arrow
 from ...format.column import ARROW_KEY, CHUNKS_KEY, LOGICAL_KEY, Column
+from ...format.nested import nested_from, nested_of, stored_type
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from .foreign_libraries import RAISED, foreign_call, needed
@@ -267,9 +268,19 @@ def _list_spec(pa: Any, kind: Any, feature: Any) -> Any:
     known = arrow_spec(kind) or {"type": _ELEMENTS.get(str(kind))}
     return (
         "object"
-        if known["type"] is None or "shape" in known or len(shape) > 32
+        if known["type"] is None or pa.types.is_decimal(kind) or len(shape) > 32
         else {**known, "shape": shape}
     )
+
+
+def nested_text(field: Any) -> str | None:
+    """Which structs, lists and maps the values of an Arrow field are, as logical types say it; None for others."""
+    try:
+        text = str(nested_from(field.type, field.nullable))
+        nested_of(text)
+    except ValueError:
+        return None
+    return text
 
 
 # The values of Arrow columns as what `Writer.write_batch` takes, viewed where the memory is laid out alike.
@@ -295,6 +306,10 @@ def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] |
     if column.is_array:
         return _arrays(pa, array, column)
     if column.type == "object":
+        nested = column.nested
+        if nested is not None:
+            wanted = stored_type(nested)
+            return (array if array.type == wanted else array.cast(wanted)).to_pylist()
         return _plain_leaves(pa, array).to_pylist()
     if is_file(pa, kind, None):
         return _files(array, read_file)
@@ -461,7 +476,8 @@ def _dense(pa: Any, array: Any, column: Column) -> Any:
     flat = _dense(pa, inner, column)
     if flat is None or (len(sizes) and (sizes != sizes[0]).any()):
         return None
-    return flat.reshape(len(sizes), int(sizes[0]) if len(sizes) else 0, *flat.shape[1:])
+    fixed = array.type.list_size if pa.types.is_fixed_size_list(array.type) else 0
+    return flat.reshape(len(sizes), int(sizes[0]) if len(sizes) else fixed, *flat.shape[1:])
 
 
 def _ragged(row: Any, column: Column) -> Any:
@@ -473,7 +489,9 @@ def _ragged(row: Any, column: Column) -> Any:
             f"lists of differing lengths, or a null in one; --schema {column.name}=object takes them"
         ) from error
     shape = column.shape or ()
-    return found.reshape([0] * len(shape)) if not found.size and found.ndim != len(shape) else found
+    if not found.size and found.ndim < len(shape):  # what empty lists would hold
+        return found.reshape(*found.shape, *(max(size, 0) for size in shape[found.ndim :]))
+    return found
 
 
 # Rows that come as Arrow record batches: a schema from types and a sample; rows to batches.
@@ -521,6 +539,9 @@ def choose_columns(
         labels = class_names(feature)
         if labels is not None and found[name] in ("int32", "int32?"):
             found[name] = source.classes_type(name, found[name], labels)
+        nested = nested_text(fields.field(i)) if found[name] == "object" else None
+        if nested is not None:
+            found[name] = {"type": "object", LOGICAL_KEY: {"type": "nested", "of": nested}}
         found[name] = _exported_classes(pa, fields.field(i), evidence.nulls) or found[name]
         exported = said_by_export(fields.field(i).metadata, found[name])
         if exported:

@@ -90,7 +90,7 @@ def encoder_for(column: Column) -> Encode:
         maker = _float_encoder if column.type.startswith("float") else _int_encoder
         return maker(column, struct.Struct("<" + _FORMATS[column.type]))
     if column.type == "object":
-        return _object_encoder(column.name)
+        return _object_encoder(column)
     return {"string": _encode_string, "text": _encode_text, "bytes": _encode_bytes}[column.type]
 
 
@@ -297,10 +297,17 @@ def _encode_bytes(value: Any) -> bytes:
     return value if type(value) is bytes else bytes(flat_bytes(value))
 
 
-def _object_encoder(name: str) -> Encode:
+def _object_encoder(column: Column) -> Encode:
+    name, nested = column.name, column.nested
+
     def encode(value: Any) -> bytes:
         if type(value) is PackedObject:
-            return value.packed
+            if nested is None:
+                return value.packed
+            value = unpack_object(value.packed)
+        problem = None if nested is None else nested.problem(value, name)
+        if problem is not None:
+            raise Refused(problem)
         try:
             return pack_object(value, name)
         except SchemaError as error:

@@ -1,0 +1,493 @@
+"""Nested types: which structs, lists and maps the objects of a column are: text, tree, and a check of values.
+
+The text is that of docs/spec/format.md, "Nested types", as in ``list<struct<role: string, content: string>>``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..core import cached_property
+from ..errors import SchemaError
+from ..sizes import many
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = [
+    "Nested",
+    "nested_array",
+    "nested_from",
+    "nested_of",
+    "nested_type",
+    "stored_type",
+]
+
+
+MAX_TEXT: Final = 1 << 16
+MAX_DEPTH: Final = 32
+_WIDE: Final = 64  # elements of a fixed size: what nulls of fewer take is not counted
+_MOST_ELEMENTS: Final = 1 << 27  # of such values in a batch
+_MOST_SIZE: Final = (1 << 31) - 1  # that Arrow counts to
+_INTEGERS: Final = {
+    **{f"int{bits}": range(-(1 << bits - 1), 1 << bits - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": range(1 << bits) for bits in (8, 16, 32, 64)},
+}
+# Times, and the integers that Arrow has for them.
+_TIMES: Final = {
+    "date32": "int32", "date64": "int64", "time32": "int32", "time64": "int64", "timestamp": "int64",
+    "duration": "int64",
+}  # fmt: skip
+_TEXTS: Final = ("string", "large_string", "string_view")
+_BYTES: Final = ("binary", "large_binary", "binary_view", "fixed_size_binary")
+_FLOATS: Final = ("float16", "float32", "float64")
+_DECIMALS: Final = {"decimal32": 9, "decimal64": 18, "decimal128": 38, "decimal256": 76}  # digits at most
+_LISTS: Final = ("list", "large_list", "fixed_size_list")
+_PLAIN: Final = frozenset(("null", "bool", "date32", "date64", *_INTEGERS, *_FLOATS, *_TEXTS, *_BYTES)) - {
+    "fixed_size_binary"
+}
+# What stands in brackets or parentheses behind a name.
+_PARAMETERS: Final = {
+    "fixed_size_binary": re.compile(r"\[([1-9][0-9]{0,9})\]"),
+    "time32": re.compile(r"\[(s|ms)\]"),
+    "time64": re.compile(r"\[(us|ns)\]"),
+    "duration": re.compile(r"\[(s|ms|us|ns)\]"),
+    "timestamp": re.compile(r"\[(s|ms|us|ns)(?:, ([A-Za-z0-9_+:/-]{1,64}))?\]"),
+    **{name: re.compile(r"\(([1-9][0-9]?), (0|[1-9][0-9]?)\)") for name in _DECIMALS},
+}
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_FIELD: Final = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)|"((?:[^"\\]|\\["\\])*)"')
+_SIZE: Final = re.compile(r"\[([1-9][0-9]{0,9})\]")
+_DECIMAL: Final = re.compile(r"-?[0-9]+(?:\.([0-9]+))?")
+
+
+@dataclass(frozen=True)
+class Nested:
+    """A type of values within an object, or of the whole of it.
+
+    Attributes:
+        kind: its name, such as ``"struct"``, ``"list"`` or ``"timestamp"``.
+        parameters: what stands behind a name: unit and zone, digits, a size.
+        fields: the fields of a struct; of a list its items, under the name "item"; of a map key and value.
+        nullable: whether it may be None.
+    """
+
+    kind: str
+    parameters: tuple[str, ...] = ()
+    fields: tuple[tuple[str, Nested], ...] = ()
+    nullable: bool = True
+
+    def __str__(self) -> str:
+        """Return the text, in its one form."""
+        inner = [str(field) for _, field in self.fields]
+        if self.kind == "struct":
+            inner = [f"{_quoted(name)}: {text}" for (name, _), text in zip(self.fields, inner, strict=True)]
+        size = f"[{self.parameters[0]}]" if self.kind == "fixed_size_list" else ""
+        if self.kind in ("struct", "map", *_LISTS):
+            text = f"{self.kind}<{', '.join(inner)}>{size}"
+        elif self.parameters:
+            listed = ", ".join(self.parameters)
+            text = f"{self.kind}({listed})" if self.kind in _DECIMALS else f"{self.kind}[{listed}]"
+        else:
+            text = self.kind
+        return text if self.nullable else f"{text} not null"
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of the fields of a struct."""
+        return frozenset(name for name, _ in self.fields)
+
+    def replaced(self, leaves: Mapping[str, str]) -> Nested:
+        """The type with kinds that are named here in the place of others, without parameters."""
+        if self.kind in leaves:
+            return Nested(leaves[self.kind], nullable=self.nullable)
+        return replace(self, fields=tuple((name, field.replaced(leaves)) for name, field in self.fields))
+
+    @cached_property
+    def width(self) -> int:
+        """Elements that Arrow has even for a null: those of fixed sizes; else 1."""
+        if self.kind == "struct":
+            return sum(field.width for _, field in self.fields)
+        if self.kind == "fixed_size_list":
+            return int(self.parameters[0]) * self.fields[0][1].width
+        return int(self.parameters[0]) if self.kind == "fixed_size_binary" else 1
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether nulls of it may take much more memory than is stored of them."""
+        return self.width > _WIDE or any(field.is_wide for _, field in self.fields)
+
+    def elements(self, value: Any) -> int:
+        """How many elements Arrow has for a value of this type."""
+        if value is None or not self.fields:
+            return self.width
+        if self.kind == "struct":
+            return sum(field.elements(value.get(name)) for name, field in self.fields)
+        if self.kind == "map":
+            (_, key), (_, item) = self.fields
+            return sum(key.elements(name) + item.elements(one) for name, one in value)
+        return sum(map(self.fields[0][1].elements, value))
+
+    @cached_property
+    def _fits(self) -> Callable[[Any], bool]:
+        """What finds in the usual values, and quickly, that they are of this type; of others it says nothing."""
+        kind, nullable = self.kind, self.nullable
+        if kind == "struct":
+            names = self.names
+            keys, of_fields = [name for name, _ in self.fields], [field._fits for _, field in self.fields]
+
+            def fits(value: Any) -> bool:
+                if type(value) is not dict:
+                    return nullable and value is None
+                if not value.keys() <= names:
+                    return False
+                return all(map(_call, of_fields, map(value.get, keys)))
+
+            return fits
+        if kind in ("list", "large_list"):
+            of_item = self.fields[0][1]._fits
+
+            def fits(value: Any) -> bool:
+                if type(value) is not list:
+                    return nullable and value is None
+                return all(map(of_item, value))
+
+            return fits
+        if kind in _INTEGERS or kind in _TIMES:
+            bounds = _INTEGERS[_TIMES.get(kind, kind)]
+            return lambda value: value in bounds if type(value) is int else nullable and value is None
+        types: list[type] = [type(None)] if nullable else []
+        if kind in _TEXTS:
+            types.append(str)
+        elif kind in _FLOATS:
+            types.append(float)
+        elif kind in _BYTES and not self.parameters:
+            types.append(bytes)
+        elif kind == "bool":
+            types.append(bool)
+        usual = frozenset(types)
+        return lambda value: type(value) in usual
+
+    def problem(self, value: Any, place: str) -> str | None:
+        """Why a value is none of this type, with its place; None where it is one."""
+        if self._fits(value):
+            return None
+        if value is None:
+            return None if self.nullable else f"{place} is None, and {self} takes no null"
+        if self.kind == "struct":
+            return self._struct_problem(value, place)
+        if self.kind == "map":
+            return self._map_problem(value, place)
+        if self.kind in _LISTS:
+            return self._list_problem(value, place)
+        return None if self._is_leaf(value) else f"{place} is no {self}: {value!r:.60}{self._advice}"
+
+    def _struct_problem(self, value: Any, place: str) -> str | None:
+        if not isinstance(value, dict):
+            return f"{place} is no {self!s:.200}: {value!r:.60}"
+        if not value.keys() <= self.names:
+            more = next(key for key in value if key not in self.names)
+            return f"{place} has {more!r}, which is no field of {self!s:.200}"
+        for name, field in self.fields:
+            found = field.problem(value.get(name), f"{place}.{name}")
+            if found is not None:
+                return found
+        return None
+
+    def _list_problem(self, value: Any, place: str) -> str | None:
+        if not isinstance(value, list | tuple):
+            return f"{place} is no {self!s:.200}: {value!r:.60}"
+        if self.parameters and len(value) != int(self.parameters[0]):
+            return f"{place} has {many(len(value), 'item')}, and {self!s:.200} has {self.parameters[0]}"
+        item = self.fields[0][1]
+        for number, one in enumerate(value):
+            found = item.problem(one, f"{place}[{number}]")
+            if found is not None:
+                return found
+        return None
+
+    def _map_problem(self, value: Any, place: str) -> str | None:
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(pair, list | tuple) and len(pair) == 2 for pair in value
+        ):
+            return f"{place} is no {self!s:.200}, which is a list of [key, value]: {value!r:.60}"
+        (_, key), (_, item) = self.fields
+        for number, (name, one) in enumerate(value):
+            if name is None:
+                return f"{place}[{number}][0] is None, and keys of maps are never null"
+            found = key.problem(name, f"{place}[{number}][0]") or item.problem(one, f"{place}[{number}][1]")
+            if found is not None:
+                return found
+        return None
+
+    def _is_leaf(self, value: Any) -> bool:
+        kind = self.kind
+        if kind in _TEXTS:
+            return isinstance(value, str)
+        if kind in _INTEGERS or kind in _TIMES:
+            bounds = _INTEGERS[_TIMES.get(kind, kind)]
+            return (
+                isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) in bounds
+            )
+        if kind in _FLOATS:
+            return isinstance(value, float | np.floating) or (
+                type(value) is int and int(float(value)) == value
+            )
+        if kind == "bool":
+            return isinstance(value, bool | np.bool_)
+        if kind in _BYTES:
+            size = int(self.parameters[0]) if self.parameters else None
+            return isinstance(value, bytes) and size in (None, len(value))
+        return kind in _DECIMALS and isinstance(value, str) and self._is_decimal(value)
+
+    def _is_decimal(self, value: str) -> bool:
+        found = _DECIMAL.fullmatch(value)
+        precision, scale = map(int, self.parameters)
+        return (
+            found is not None
+            and len(found[1] or "") == scale
+            and len(value.lstrip("-").replace(".", "").lstrip("0")) <= precision
+        )
+
+    @property
+    def _advice(self) -> str:
+        if self.kind in _TIMES:
+            return "; a time is the integer that Arrow has for it"
+        return "; a decimal is text with as many digits behind the point" if self.kind in _DECIMALS else ""
+
+
+def _call(of_field: Callable[[Any], bool], value: Any) -> bool:
+    return of_field(value)
+
+
+@lru_cache(256)
+def nested_of(text: str) -> Nested:
+    """The type that a text says; ValueError, with the place, where it says none.
+
+    Nothing is evaluated, and memory and time are in proportion to the text, which has 64 KiB at most.
+    """
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"a nested type has {MAX_TEXT:,} characters at most, and this one {len(text):,}")
+    reader = _Reader(text)
+    found = reader.type(1)
+    if reader.at != len(text):
+        raise reader.wrong("an end")
+    if found.kind not in ("struct", "map", *_LISTS):
+        raise ValueError(f"{text!r:.80} is no struct, list or map")
+    if str(found) != text:
+        raise ValueError(f"it is written {str(found)!r:.200}")
+    return found
+
+
+def _quoted(name: str) -> str:
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        return name
+    return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class _Reader:
+    """Reads a text by recursive descent, as deep as types may be nested."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def wrong(self, wanted: str) -> ValueError:
+        return ValueError(
+            f"expected {wanted} at character {self.at + 1}, got {self.text[self.at : self.at + 20]!r}"
+        )
+
+    def takes(self, mark: str) -> bool:
+        if not self.text.startswith(mark, self.at):
+            return False
+        self.at += len(mark)
+        return True
+
+    def must(self, mark: str) -> None:
+        if not self.takes(mark):
+            raise self.wrong(repr(mark))
+
+    def matched(self, pattern: re.Pattern[str], wanted: str) -> re.Match[str]:
+        found = pattern.match(self.text, self.at)
+        if found is None:
+            raise self.wrong(wanted)
+        self.at = found.end()
+        return found
+
+    def type(self, depth: int) -> Nested:
+        if depth > MAX_DEPTH:
+            raise ValueError(f"a nested type is at most {MAX_DEPTH} levels deep")
+        start = self.at
+        kind = self.matched(_NAME, "a type")[0]
+        parameters: tuple[str, ...] = ()
+        fields: tuple[tuple[str, Nested], ...] = ()
+        if kind == "struct":
+            fields = self.struct(depth)
+        elif kind == "map":
+            self.must("<")
+            key = self.type(depth + 1)
+            if not key.nullable:
+                raise ValueError("a key of a map is never null: 'not null' is left out there")
+            self.must(", ")
+            fields = (("key", key), ("value", self.type(depth + 1)))
+            self.must(">")
+        elif kind in _LISTS:
+            self.must("<")
+            fields = (("item", self.type(depth + 1)),)
+            self.must(">")
+            if kind == "fixed_size_list":
+                parameters = (self.matched(_SIZE, "a size in brackets")[1],)
+                self.check_size(parameters[0])
+        elif kind in _PARAMETERS:
+            given = self.matched(_PARAMETERS[kind], f"what stands behind {kind}")
+            parameters = tuple(one for one in given.groups() if one is not None)
+            if kind == "fixed_size_binary":
+                self.check_size(parameters[0])
+            if kind in _DECIMALS and not int(parameters[1]) <= int(parameters[0]) <= _DECIMALS[kind]:
+                raise ValueError(f"{kind} has {_DECIMALS[kind]} digits at most, and no more behind the point")
+        elif kind not in _PLAIN:
+            self.at = start
+            raise self.wrong("a type")
+        return Nested(kind, parameters, fields, not self.takes(" not null"))
+
+    def check_size(self, size: str) -> None:
+        if int(size) > _MOST_SIZE:
+            raise ValueError(f"a fixed size is {_MOST_SIZE:,} at most, got {size}")
+
+    def struct(self, depth: int) -> tuple[tuple[str, Nested], ...]:
+        self.must("<")
+        fields: dict[str, Nested] = {}
+        while not self.takes(">"):
+            if fields:
+                self.must(", ")
+            found = self.matched(_FIELD, "the name of a field")
+            name = found[1] if found[1] is not None else re.sub(r"\\(.)", r"\1", found[2], flags=re.DOTALL)
+            if name in fields:
+                raise ValueError(f"a struct has the field {name!r:.80} twice")
+            self.must(": ")
+            fields[name] = self.type(depth + 1)
+        return tuple(fields.items())
+
+
+# The same as Arrow has it: the type, and the values: objects hold times as integers, decimals as text, maps as pairs.
+
+
+def nested_type(nested: Nested) -> pyarrow.DataType:
+    """The Arrow type that a nested type says; times and decimals among them."""
+    import pyarrow
+
+    kind, parameters = nested.kind, nested.parameters
+    fields = [pyarrow.field(name, nested_type(one), one.nullable) for name, one in nested.fields]
+    if kind == "struct":
+        return pyarrow.struct(fields)
+    if kind == "map":
+        return pyarrow.map_(fields[0].type, fields[1])
+    if kind == "fixed_size_list":
+        return pyarrow.list_(fields[0], int(parameters[0]))
+    if kind in _LISTS:
+        return getattr(pyarrow, {"list": "list_"}.get(kind, kind))(fields[0])
+    if kind == "fixed_size_binary":
+        return pyarrow.binary(int(parameters[0]))
+    if kind in ("bool", "binary_view", "string_view"):
+        return getattr(pyarrow, {"bool": "bool_"}.get(kind, kind))()
+    given = [int(one) if one.isdigit() else one for one in parameters]
+    return getattr(pyarrow, kind)(*given)
+
+
+def stored_type(nested: Nested) -> pyarrow.DataType:
+    """The Arrow type of what objects hold: integers in the place of times, and text in that of decimals."""
+    return nested_type(nested.replaced({**_TIMES, **dict.fromkeys(_DECIMALS, "string")}))
+
+
+def nested_from(kind: pyarrow.DataType, nullable: bool = True) -> Nested:
+    """The nested type that says an Arrow type; of dictionaries and extensions it says what lies below."""
+    import pyarrow
+
+    types = pyarrow.types
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return nested_from(kind.storage_type, nullable)
+    if types.is_dictionary(kind):
+        return nested_from(kind.value_type, nullable)
+    parameters: tuple[Any, ...] = ()
+    fields = [kind.field(number) for number in range(kind.num_fields)]
+    if types.is_struct(kind):
+        name = "struct"
+    elif types.is_map(kind):
+        name, fields = (
+            "map",
+            [kind.key_field.with_nullable(True).with_name("key"), kind.item_field.with_name("value")],
+        )
+    elif types.is_fixed_size_list(kind):
+        name, fields, parameters = "fixed_size_list", [kind.value_field.with_name("item")], (kind.list_size,)
+    elif types.is_list(kind) or types.is_large_list(kind):
+        name, fields = ("list" if types.is_list(kind) else "large_list"), [kind.value_field.with_name("item")]
+    elif types.is_timestamp(kind):
+        name, parameters = "timestamp", (kind.unit, *([] if kind.tz is None else [kind.tz]))
+    elif types.is_time(kind) or types.is_duration(kind):
+        name, parameters = str(kind).partition("[")[0], (kind.unit,)
+    elif types.is_date(kind):
+        name = str(kind).partition("[")[0]
+    elif types.is_decimal(kind):
+        name, parameters = str(kind).partition("(")[0], (kind.precision, kind.scale)
+    elif types.is_fixed_size_binary(kind):
+        name, parameters = "fixed_size_binary", (kind.byte_width,)
+    else:
+        name = {"halffloat": "float16", "float": "float32", "double": "float64"}.get(str(kind), str(kind))
+    inner = tuple((field.name, nested_from(field.type, field.nullable)) for field in fields)
+    return Nested(name, tuple(map(str, parameters)), inner, nullable)
+
+
+def nested_array(name: str, nested: Nested, values: Sequence[Any], takes_none: bool) -> pyarrow.Array:
+    """The objects of a column as an array of their type; SchemaError for one that is none of it."""
+    import pyarrow
+
+    kind = nested_type(nested)
+    rebuilt = _rebuilder(nested)
+    items = []
+    for number, item in enumerate(values):
+        problem = None if item is None and takes_none else nested.problem(item, name)
+        if problem is not None:
+            raise SchemaError(
+                f"column {name!r}, value {number} of its batch: {problem}. Its logical type says {nested!s:.200}: "
+                "correct the value, or write the column anew as an object without a logical type"
+            )
+        items.append(item if item is None or rebuilt is None else rebuilt(item))
+    if nested.is_wide and sum(map(nested.elements, values)) > _MOST_ELEMENTS:
+        raise SchemaError(
+            f"column {name!r}: {many(len(values), 'value')} of {nested!s:.200} take more than {_MOST_ELEMENTS:,} "
+            "elements, nulls of a fixed size included: take fewer at a time, as by to_batches(batch_size=1)"
+        )
+    try:
+        found = pyarrow.array(items, nested_type(nested.replaced(_TIMES)))
+        return found if found.type == kind else found.cast(kind)
+    except pyarrow.ArrowException as error:
+        raise SchemaError(f"column {name!r} cannot be given as {kind}: {error}") from None
+
+
+def _rebuilder(nested: Nested) -> Callable[[Any], Any] | None:
+    """What gives a value the form in which pyarrow takes maps and decimals; None where there are none of them."""
+    if nested.kind in _DECIMALS:
+        return Decimal
+    inner = [_rebuilder(one) for _, one in nested.fields]
+    if nested.kind != "map" and not any(inner):
+        return None
+
+    def each(one: Callable[[Any], Any] | None, value: Any) -> Any:
+        return value if one is None or value is None else one(value)
+
+    def rebuilt(value: Any) -> Any:
+        if nested.kind == "struct":
+            return {
+                name: each(one, value.get(name)) for (name, _), one in zip(nested.fields, inner, strict=True)
+            }
+        if nested.kind == "map":
+            return [(each(inner[0], key), each(inner[1], item)) for key, item in value]
+        return [each(inner[0], item) for item in value]
+
+    return rebuilt
