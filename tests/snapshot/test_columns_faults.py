@@ -228,6 +228,48 @@ class Changing(RuleBasedStateMachine):
         self.columns.append(name)
         self.publish()
 
+    @precondition(lambda self: self.rows and len(self.columns) > 1)
+    @rule(data=st.data(), value=st.integers(-9, 9))
+    def correct(self, data: Any, value: int) -> None:
+        name = data.draw(st.sampled_from(self.columns[1:]))
+        keys = data.draw(st.sets(st.sampled_from([row["n"] for row in self.rows]), min_size=1, max_size=4))
+        with faults.unsynced():
+            unirecord.update(self.path, {"n": sorted(keys), name: [key * value for key in sorted(keys)]}, "n")
+        for row in self.rows:
+            if row["n"] in keys:
+                row[name] = row["n"] * value
+        self.publish()
+
+    @precondition(lambda self: self.rows and len(self.columns) > 1)
+    @rule(data=st.data(), value=st.integers(-9, 9))
+    def set_values(self, data: Any, value: int) -> None:
+        name, other = (data.draw(st.sampled_from(self.columns[1:])) for _ in range(2))
+        with faults.unsynced():
+            found = unirecord.set_values(self.path, f"{other} > {value}", {name: value})
+        meeting = [row for row in self.rows if row[other] > value]
+        for row in meeting:
+            row[name] = value
+        assert found.rows == len(meeting)
+        if meeting:
+            self.publish()
+
+    @rule(data=st.data(), value=st.integers(-9, 9))
+    def upsert(self, data: Any, value: int) -> None:
+        there = [row["n"] for row in self.rows]
+        keys = data.draw(st.sets(st.sampled_from(there), max_size=2)) if there else set()
+        new = {**dict.fromkeys(self.columns, value), "n": self.next}
+        table = [new, *({**dict.fromkeys(self.columns, value), "n": key} for key in sorted(keys))]
+        if len(self.columns) == 1:
+            return
+        self.next += 1
+        with faults.unsynced():
+            assert unirecord.upsert(self.path, table, "n").appended == 1
+        for row in self.rows:
+            if row["n"] in keys:
+                row.update(dict.fromkeys(self.columns[1:], value))
+        self.rows.append(new)
+        self.publish()
+
     @precondition(lambda self: len(self.columns) > 1)
     @rule(data=st.data())
     def drop(self, data: Any) -> None:

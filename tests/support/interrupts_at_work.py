@@ -188,6 +188,8 @@ class Change(Case):
         self.versions[4] = {"restore": grown[:-2], "delete": grown[1:], "evict": grown[-1:]}.get(change, [])
         if change == "sort":
             self.versions[4] = names(sorted([*OLD, *OLD[:2]], key=lambda row: row["n"], reverse=True))
+        if change == "set":
+            self.versions[4] = ["new"] * len(grown)
         if change == "purge":
             self.versions |= {4: grown[1:], 5: grown[1:]}
         if change in ("add columns", "rename columns"):
@@ -237,6 +239,7 @@ CHANGES: dict[str, Callable[[Path], Any]] = {
     "purge": lambda path: unirecord.purge(path, rows=[0]),
     "sort": lambda path: unirecord.sort(path, "n", descending=True),
     "add columns": lambda path: unirecord.add_columns(path, {"m": "int64"}, more_numbers),
+    "set": lambda path: unirecord.set_values(path, "row >= 0", {"s": "new"}),
     "rename columns": lambda path: unirecord.rename_columns(path, {"n": "number"}),
 }
 

@@ -64,7 +64,8 @@ def test_an_interrupt_anywhere_in_repair_and_refresh_loses_nothing(runs: Runs, w
 
 
 @pytest.mark.parametrize(
-    "change", ["restore", "gc", "delete", "evict", "purge", "sort", "add columns", "rename columns"]
+    "change",
+    ["restore", "gc", "delete", "evict", "purge", "sort", "add columns", "rename columns", "set"],
 )
 def test_an_interrupt_anywhere_in_a_change_leaves_whole_versions(runs: Runs, change: str) -> None:
     step = LONG_STEP if change in LONG else STEP

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import faults
 import numpy as np
 import pytest
 from objectstore import Server
@@ -297,6 +299,34 @@ def test_what_cannot_be_set_is_refused(made: str) -> None:
         unirecord.set_values(part, "n == 1", {"label": 1})
 
 
+def test_times_and_decimals_are_set_as_conditions_name_them(tmp_path: Path) -> None:
+    path = str(tmp_path / "d")
+    schema = {
+        "n": "int64",
+        "ts": {"type": "int64?", "logical": {"type": "timestamp", "unit": "ms", "zone": "UTC"}},
+        "price": {"type": "int64", "logical": {"type": "decimal", "precision": 9, "scale": 2}},
+    }
+    with Writer(path, schema) as writer:
+        for n in range(4):
+            writer.write({"n": n, "ts": n, "price": n})
+    unirecord.set_values(path, "n == 1", {"ts": "2026-05-05 12:00", "price": "7.5"})
+    assert (
+        main(["set", path, "--where", "ts == '2026-05-05 12:00' or n == 2", "ts=2026-05-06", "price=0.25"])
+        == 0
+    )
+    day = 86_400_000
+    moment = int(np.datetime64("2026-05-06", "D").astype(np.int64)) * day
+    assert [(one["ts"], one["price"]) for one in rows_of(path)] == [
+        (0, 0),
+        (moment, 25),
+        (moment, 25),
+        (3, 3),
+    ]
+    for wrong in ({"price": "0.255"}, {"ts": "yesterday"}, {"price": "1 or true"}):
+        with pytest.raises(SchemaError):
+            unirecord.set_values(path, "n == 1", wrong)
+
+
 # ---- new rows
 
 
@@ -317,6 +347,52 @@ def test_a_new_row_needs_a_value_where_there_can_be_no_null(made: str) -> None:
     whole = {name: [value] for name, value in row(41).items() if name not in ("score", "note", "text")}
     assert unirecord.upsert(made, whole, "n").appended == 1
     assert [rows_of(made)[-1][name] for name in ("score", "note", "text")] == [None, None, None]
+
+
+def test_a_correction_killed_at_any_call_is_done_or_not(tmp_path: Path) -> None:
+    whole, at, alive, outcomes = str(tmp_path / "0"), 0, True, set()
+    write(whole, *range(3))
+    write(whole, *range(3, 6), append=True)
+    while alive:
+        at += 1
+        path = shutil.copytree(whole, str(tmp_path / "at"))
+        alive = faults.killed(lambda path=path: unirecord.upsert(path, TWO, "n"), at, torn=at % 2 == 0)  # type: ignore[misc]
+        there = read_newest(path).generation
+        outcomes.add(there)
+        assert [one["n"] for one in rows_of(path)] == [*range(6), *([9] if there == 3 else [])], at
+        assert rows_of(path)[4]["tags"] == {"k": 35 if there == 3 else 4}, at
+        with faults.unsynced():
+            assert unirecord.upsert(path, TWO, "n").rows == (1 if there == 2 else 2)
+            unirecord.gc(path, keep=1)
+        assert len(rows_of(path)) == 7, at
+        assert unirecord.verify(path).ok, at
+        named = files_of(read_newest(path))
+        assert {
+            name.removesuffix(".idx") for name in os.listdir(path) if name.startswith("part-")
+        } == named, at
+        assert [name for name in os.listdir(path) if name.endswith((".tmp", ".new"))] == [], at
+        shutil.rmtree(path)
+    assert outcomes == {2, 3}
+
+
+TWO = [row(4, salt=1), row(9)]
+
+
+def test_what_was_corrected_and_purged_is_in_no_file(made: str) -> None:
+    old, new = b"the old secret of nobody else", b"the new secret of nobody else"
+    unirecord.set_values(made, "n == 12", {"blob": old})
+    unirecord.set_values(made, "n == 12", {"blob": new})
+    unirecord.purge(made, where="n == 12")
+    assert [name for name, content in parts_of(made).items() if old in content or new in content] == []
+    assert len(rows_of(made)) == 29
+
+
+def test_a_reader_takes_the_new_values_in_when_it_refreshes(made: str) -> None:
+    with UniRecordDataset(made, shuffle=False) as ds:
+        unirecord.set_values(made, "n == 3", {"note": "new"})
+        assert plain(ds[3]["note"]) == row(3)["note"]
+        assert ds.refresh()
+        assert ds[3]["note"] == "new"
 
 
 # ---- trying it, and where it is

@@ -153,8 +153,7 @@ def set_command(args: argparse.Namespace) -> int:
         raise UsageError(f"the column {twice!r} gets two values; name it once")
     with ProgressBar("writing values", 0, "{:,} rows".format) as bar, wrong_call():
         schema = resolve(args.path).schema
-        columns = {name: schema.columns[schema.ordinal(name)] for name in given}
-        values = {name: value_of_text(columns[name], text) for name, text in args.values}
+        values = {name: value_of_text(schema, name, text) for name, text in args.values}
         found = set_values(args.path, args.where, values, dry_run=args.dry_run, progress=bar.update)
     return answer(args, found, _said_of_values(args, found))
 

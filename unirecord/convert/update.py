@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -11,16 +11,17 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SchemaError
+from ..errors import QueryError, SchemaError
 from ..format.column import Column
 from ..format.metadata import pack_user
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData, PackedStrings, RecordEncoder, joined_strings
 from ..loading.batch import SampleReader
+from ..order.selection import Selection
 from ..progress import Progress, Tracker
 from ..query import compile_query
 from ..query.query import live_rows, live_rows_that_meet
-from ..query.tree import INTEGERS, Field
+from ..query.tree import INTEGERS, Field, Range
 from ..sizes import many
 from ..snapshot import manifest
 from ..snapshot.data_file import DataFile
@@ -95,15 +96,9 @@ class _Found:
     """What is to be changed: new values by the column's ordinal, and rows that are new."""
 
     values: dict[int, _NewValues]
+    rows: int  # that get new values
     more: ColumnBatch | None = None
     missing: int = 0
-
-    @property
-    def rows(self) -> int:
-        """How many rows get new values."""
-        return len(
-            np.unique(np.concatenate([np.empty(0, np.int64), *(one.rows for one in self.values.values())]))
-        )
 
 
 def update(
@@ -221,34 +216,49 @@ def set_values(
         raise ValueError("values names no column; expected {column: its new value}")
 
     def find(parts: PartSet) -> _Found:
-        new = {}
+        schema, new = parts.schema, {}
         for name, value in values.items():
-            ordinal = parts.schema.ordinal(name)
-            new[ordinal] = _encoded(parts.schema.columns[ordinal], [_of_class(parts.schema[name], value)])
-        rows = live_rows_that_meet(parts, compile_query(where, parts.schema))
-        return _Found({o: _NewValues(rows, np.zeros(len(rows), np.int64), data) for o, data in new.items()})
+            ordinal = schema.ordinal(name)
+            new[ordinal] = _encoded(
+                schema.columns[ordinal], [_stored(schema, schema.columns[ordinal], value)]
+            )
+        rows = live_rows_that_meet(parts, compile_query(where, schema))
+        picks = np.broadcast_to(np.int64(0), len(rows))  # of the one value there is
+        return _Found({o: _NewValues(rows, picks, data) for o, data in new.items() if len(rows)}, len(rows))
 
     return _changed(path, find, "set", dry_run, progress, storage_options)
 
 
-def value_of_text(column: Column, text: str) -> Any:
+def value_of_text(schema: Schema, name: str, text: str) -> Any:
     """The value of a column that a text on the command line means, null where it may be; SchemaError for none."""
+    column = schema.columns[schema.ordinal(name)]
     if column.nullable and text == "null":
         return None
-    named = _of_class(column, text)
-    if named is not text:
-        return named
     try:
-        return text_converter(replace(column, nullable=False))(text)
+        stored = _stored(schema, column, text)
+        return text_converter(replace(column, nullable=False))(text) if stored is text else stored
     except (ValueError, TypeError, OverflowError) as error:
-        raise SchemaError(f"column {column.name!r}: {text!r} is no {column}: {error}") from None
+        raise SchemaError(f"column {name!r}: {text!r} is no {column}: {error}") from None
 
 
-def _of_class(column: Column, value: Any) -> Any:
-    classes = column.class_names
-    return (
-        classes.index(value) if classes is not None and isinstance(value, str) and value in classes else value
-    )
+def _stored(schema: Schema, column: Column, value: Any) -> Any:
+    """What a text stands for in a column with a logical type: the name of a class, a time, a decimal; else it itself.
+
+    That is the value which the condition ``column == value`` asks for.
+    """
+    meaning = column.meaning
+    if meaning is None or column.shape is not None or not isinstance(value, str):
+        return value
+    if meaning.name == "class":
+        return meaning.names.index(value) if value in meaning.names else value
+    text = value if meaning.name == "decimal" else "'" + value.replace("'", "''") + "'"
+    field = Field(column.name, schema.ordinal(column.name), column.type)
+    try:
+        asked = compile_query(f"{field} == {text}", schema).condition
+    except QueryError:
+        return value
+    one = isinstance(asked, Range) and asked.low == asked.high and not asked.negated
+    return asked.low if one and isinstance(asked, Range) else value
 
 
 def _encoded(column: Column, values: Any) -> ColumnData:
@@ -303,9 +313,11 @@ class _Table:
             new = self._new_values(schema[column], table[column], rows, of_table, name)
             if len(new.rows):
                 values[schema.ordinal(column)] = new
+        named = [np.empty(0, np.int64), *(one.rows for one in values.values())]
+        found = _Found(values, len(np.unique(np.concatenate(named))), missing=len(lacking))
         if self._missing == "append" and len(lacking):
-            return _Found(values, _whole_rows(schema, table, lacking, name))
-        return _Found(values, missing=len(lacking))
+            return replace(found, more=_whole_rows(schema, table, lacking, name), missing=0)
+        return found
 
     def _columns(self, schema: Schema) -> tuple[str, dict[str, Any]]:
         """The table's name, and its columns as the dataset's types have them; None where there is no value."""
@@ -314,6 +326,7 @@ class _Table:
         types = {
             column.name: replace(column, nullable=column.name not in self._keys, codec=None)
             for column in schema
+            if self._asked is None or column.name in (*self._keys, *self._asked)
         }
         given = table_source(self._given, TypesThere(Schema(types.values()).to_spec(), {}), self._options)
         names = (
@@ -385,13 +398,13 @@ def _rows_with_keys(
     ordinals = [parts.schema.ordinal(one) for one in keys]
     columns = [parts.schema.columns[ordinal] for ordinal in ordinals]
     reader = SampleReader(parts, list(zip(ordinals, columns, strict=True)))
-    rows = _candidates(parts, list(zip(ordinals, columns, strict=True)), places)
-    found = np.empty(len(rows), np.int64)
-    for start in range(0, len(rows), _AT_ONCE):
-        batch = reader.batch(rows[start : start + _AT_ONCE])
-        each = keys_of_rows(batch, keys)
-        found[start : start + len(each)] = [places.get(one, -1) for one in each]
-    rows, found = rows[found >= 0], found[found >= 0]
+    rows_found, places_found = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for rows in _candidates(parts, list(zip(ordinals, columns, strict=True)), places):
+        each = [places.get(one, -1) for one in keys_of_rows(reader.batch(rows), keys)]
+        found = np.array(each, np.int64)
+        rows_found.append(rows[found >= 0])
+        places_found.append(found[found >= 0])
+    rows, found = np.concatenate(rows_found), np.concatenate(places_found)
     counts = np.bincount(found, minlength=len(places))
     twice = np.flatnonzero(counts > 1)
     if len(twice):
@@ -408,12 +421,15 @@ def _rows_with_keys(
     return rows, found
 
 
-def _candidates(parts: PartSet, columns: Sequence[tuple[int, Column]], places: Mapping[Any, int]) -> Rows:
-    """Rows among which are all that have the keys: by a condition where they are few, and a column can be asked."""
+def _candidates(
+    parts: PartSet, columns: Sequence[tuple[int, Column]], places: Mapping[Any, int]
+) -> Iterator[Rows]:
+    """Rows among which are all that have the keys, some at a time: where they are few, those of a condition."""
+    chosen = live_rows(parts)
     for i, (ordinal, column) in enumerate(columns):
         each = {one if len(columns) == 1 else one[i] for one in places}
         field = Field(column.name, ordinal, column.type)
-        if len(each) > _FEW or not each or column.logical is not None or column.shape is not None:
+        if not 0 < len(each) <= _FEW or column.logical is not None or column.shape is not None:
             continue
         if column.type in INTEGERS and column.type != "bool":
             values = ", ".join(str(int(one)) for one in sorted(each))
@@ -421,8 +437,11 @@ def _candidates(parts: PartSet, columns: Sequence[tuple[int, Column]], places: M
             values = ", ".join("'" + one.replace("'", "''") + "'" for one in sorted(each))
         else:
             continue
-        return live_rows_that_meet(parts, compile_query(f"{field} in ({values})", parts.schema))
-    return live_rows(parts).every()
+        query = compile_query(f"{field} in ({values})", parts.schema)
+        chosen = Selection(parts.rows, array=live_rows_that_meet(parts, query))
+        break
+    for start in range(0, len(chosen), _AT_ONCE):
+        yield chosen.slice(slice(start, start + _AT_ONCE)).every()
 
 
 # What was found, written and published.
