@@ -10,6 +10,7 @@ import pytest
 from writing import SIX, SIX_SCHEMA, files, read, same, write
 
 import unirecord
+from unirecord import UniRecordDataset, Writer
 from unirecord.errors import CorruptionError, MissingError, SchemaError
 from unirecord.writing.writer import append
 
@@ -150,3 +151,32 @@ def test_an_aborted_append_leaves_no_trace(tmp_path: Path) -> None:
         writer.write({"x": bytes(4_000)})
     writer.abort()
     assert files(path) == before
+
+
+def test_columns_that_can_be_null_may_be_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    with Writer(path, {"a": "int64"}) as writer:
+        writer.write({"a": 0})
+    unirecord.add_columns(
+        path, {"note": "string?", "x": "float32?"}, lambda rows: {"note": ["n"], "x": [1.5]}
+    )
+    with unirecord.append(path) as writer:
+        writer.write({"a": 1})
+        writer.write({"a": 2, "x": 2.5})
+        writer.write_batch({"a": [3, 4], "note": ["m", None]})
+        with pytest.raises(SchemaError, match="row 5: column 'a' is missing; it has 'note'"):
+            writer.write({"note": "x"})
+        with pytest.raises(SchemaError, match="batch at row 5: column 'a' is missing"):
+            writer.write_batch({"note": ["x"]})
+        with pytest.raises(SchemaError, match="field 'note_' is not a column; did you mean 'note'"):
+            writer.write({"a": 5, "note_": "x"})
+        writer.write({"a": 5, "note": "y", "x": None})
+    with UniRecordDataset(path) as ds:
+        assert [tuple(ds[i].values()) for i in range(6)] == [
+            (0, "n", 1.5), (1, None, None), (2, None, 2.5), (3, "m", None), (4, None, None), (5, "y", None),
+        ]  # fmt: skip
+    with (
+        pytest.raises(SchemaError, match="column 'note' is missing"),
+        Writer(tmp_path / "new", {"a": "int8", "note": "string?"}) as new,
+    ):
+        new.write({"a": 1})

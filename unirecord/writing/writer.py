@@ -163,7 +163,7 @@ class Writer:
     ) -> None:  # fmt: skip
         self.path = check_path(path)
         self._stored = 0
-        self._extra = extra
+        self._extra, self._adds_nulls = extra, append
         self._pid = os.getpid()
         self._failed: BaseException | None = None
         self._published = False
@@ -229,7 +229,7 @@ class Writer:
         if isinstance(self._target, DirectoryWriter):
             self._target.check_schema(content)
         self._batches = BatchWriter(self._target, content)
-        self._encoder = RecordEncoder(schema, self._extra)
+        self._encoder = RecordEncoder(schema, self._extra, adds_nulls=self._adds_nulls)
         self._add = self._encoder.add
 
     def write(self, record: Mapping[str, Any]) -> None:
@@ -396,6 +396,9 @@ def append(
     storage_options: Mapping[str, Any] | None = None,
 ) -> Writer:
     """A Writer that adds parts to the dataset in a directory; they appear together, at ``close``.
+
+    Columns that can be null may be left out of a record or batch, which is null there: so a job that knows nothing of
+    columns that have been added goes on.
 
     Args:
         path: the directory of a dataset.

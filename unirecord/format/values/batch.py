@@ -511,12 +511,18 @@ class RecordEncoder:
     those again and again.
     """
 
-    def __init__(self, schema: Schema, extra: Literal["error", "ignore"] = "error") -> None:
-        """``extra`` says what to do with fields that the schema does not have."""
+    def __init__(
+        self, schema: Schema, extra: Literal["error", "ignore"] = "error", *, adds_nulls: bool = False
+    ) -> None:
+        """``extra`` says what to do with fields that the schema does not have.
+
+        ``adds_nulls``: columns that can be null, and that a record or batch lacks, are null there.
+        """
         if extra not in ("error", "ignore"):
             raise ValueError(f'extra is "error" or "ignore", got {extra!r}')
         self.schema = schema
         self._strict = extra == "error"
+        self._nulls = dict.fromkeys(c.name for c in schema if c.nullable) if adds_nulls else {}
         self._encoders = [encoder_for(c) for c in schema]
         self._cells: list[list[bytes | None]] = [[] for _ in schema]
         self._bytes = 0
@@ -549,6 +555,10 @@ class RecordEncoder:
                     size += len(cell)
         except BaseException as error:
             self._cut(self.rows)
+            if isinstance(error, KeyError):
+                lacking = [name for name in self.schema.names if name not in record]
+                if lacking and all(name in self._nulls for name in lacking):
+                    return self.add({**self._nulls, **record}, first_row)
             if isinstance(error, Exception):
                 self._explain(record, first_row + self.rows, error)
             raise
@@ -587,9 +597,12 @@ class RecordEncoder:
         if not isinstance(batch, Mapping):
             raise SchemaError(f"a batch is a dict of columns or a DataFrame, got {shown(batch)}")
         names = self.schema.names
-        for name in names:
-            if name not in batch:
-                self._refuse_missing(batch, name, f"batch at row {first_row}")
+        lacking = [name for name in names if name not in batch]
+        if lacking and batch and all(name in self._nulls for name in lacking):
+            rows = column_length(*next(iter(batch.items())))
+            batch = {**batch, **{name: [None] * rows for name in lacking}}
+        elif lacking:
+            self._refuse_missing(batch, lacking[0], f"batch at row {first_row}")
         if self._strict and len(batch) != len(names):
             self._refuse_extra(batch, f"batch at row {first_row}")
         lengths = {name: column_length(name, batch[name]) for name in names}
