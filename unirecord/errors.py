@@ -46,7 +46,15 @@ class SchemaError(UniRecordError, ValueError):
 
 
 class QueryError(UniRecordError, ValueError):
-    """A ``where`` expression is wrong; the message points at the place."""
+    """A ``where`` expression is wrong; the message points at the place. Or a key is that of several rows."""
+
+
+class NoRowError(UniRecordError, KeyError):
+    """No row has the value that was asked for."""
+
+    def __str__(self) -> str:
+        """The message, of which a KeyError shows the repr."""
+        return str(self.args[0])
 
 
 class MissingError(UniRecordError, FileNotFoundError):

@@ -90,7 +90,6 @@ OF_DATASETS: Final[Mapping[str, str]] = {
     "to_tf": "unirecord.tf.dataset(ds, 32) is a tf.data.Dataset",
     "to_iterable_dataset": "iterate over ds",
     "keys": "ds.column_names are the names of columns; index=['key'] at writing and where=\"key == 'a'\" find a row",
-    "get": "ds[i] is a row; index=['key'] at writing and where=\"key == 'a'\" find one by a value",
     "begin": "there are no transactions: ds[i] reads a row, unirecord.Writer writes",
     "cursor": "iterate over ds",
     "attrs": "ds.metadata is what the writer gave",

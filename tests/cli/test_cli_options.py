@@ -23,6 +23,7 @@ VIEWS: dict[str, list[str]] = {
     "--group-by": ["--group-by", "label"],
     "--stats": ["--stats"],
     "--row": ["--row", "7"],
+    "--key": ["--key", "n=7"],
     "--extract": ["--extract", "blob", "--out", "out"],
     "--explain": ["--where", "n >= 4", "--explain"],
 }

@@ -78,6 +78,7 @@ complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l c
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l group-by -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'how many there are of each value'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l stats -d 'what the values of each column are like'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l row -r -d 'one row in full, by its number'
+complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l key -r -d 'the one row whose column A has the value, in full'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l extract -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'write this column\'s blobs to files in --out'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l explain -d 'how --where finds its rows'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l mean -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'with --group-by: the means of these columns'

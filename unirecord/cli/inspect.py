@@ -28,6 +28,7 @@ from ..inspect.statistics import (
 )
 from ..loading.batch import SampleReader
 from ..query import Query, compile_query
+from ..query.keys import keys_of, only_row
 from ..query.query import live_rows, live_rows_that_meet
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet, resolve
@@ -40,6 +41,7 @@ from .arguments import (
     EXTRACT,
     HTML,
     JSON,
+    KEY,
     LIMIT,
     OUT,
     ROW,
@@ -90,6 +92,7 @@ _SHOWN_PARTS: Final = 8
     unirecord inspect data --stats --columns score,width
     unirecord inspect data --sample 10 --seed 1
     unirecord inspect data --sort=-score --limit 20 --csv > best.csv
+    unirecord inspect data --key path=img_17.jpg
     unirecord inspect data --where 'label == 3' --extract image --out threes/
     """,
     DATASETS,
@@ -123,6 +126,7 @@ _SHOWN_PARTS: Final = 8
                 "--stats", action="store_true", default=None, help="what the values of each column are like"
             ),
             ROW.but(type=int, metavar="ID", help="one row in full, by its number; −1 is the last"),
+            KEY.but(type=None, metavar="A=VALUE", help="the one row whose column A has the value, in full"),
             EXTRACT,
             Argument("--explain", action="store_true", default=None, help="how --where finds its rows"),
         ),
@@ -280,6 +284,7 @@ _VIEWS: Final = {
     "group_by": ("mean", "sum", "limit", "offset", "sort", "csv", "quote_formulas"),
     "stats": ("columns",),
     "row": ("columns",),
+    "key": ("columns",),
     "extract": ("limit", "offset", "out", "name"),
     "explain": (),
 }
@@ -336,7 +341,7 @@ def _check_taken(args: argparse.Namespace) -> None:
     view = next((view for view in _VIEWS if getattr(args, view) is not None), None)
     if view is None:
         return
-    taken = (*_VIEWS[view], *(("where",) if view != "row" else ()))
+    taken = (*_VIEWS[view], *(("where",) if view not in ("row", "key") else ()))
     left = [_flag(option) for option in _OTHERS if getattr(args, option) is not None and option not in taken]
     if left:
         may = f"it takes {', '.join([*map(_flag, taken), '--json'])}"
@@ -356,7 +361,10 @@ def _show(args: argparse.Namespace, parts: PartSet, query: Query | None) -> None
         _explain(args, parts, query)
         return
     if args.row is not None:
-        show_one(parts, args)
+        show_one(parts, args, _number(parts, args.row))
+        return
+    if args.key is not None:
+        show_one(parts, args, _row_of_key(parts, args.key))
         return
     rows = _rows(parts, query)
     if args.group_by is not None:
@@ -441,15 +449,25 @@ def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> It
             yield _shown(parts.schema, sample)
 
 
-def show_one(parts: PartSet, args: argparse.Namespace) -> None:
-    """Prints one row, a line a column, texts and objects whole; negative numbers count from the end."""
-    number = _number(parts, args.row)
+def show_one(parts: PartSet, args: argparse.Namespace, number: int) -> None:
+    """Prints one row, a line a column, texts and objects whole."""
     columns = chosen_columns(parts, args.columns)
     sample = _shown(parts.schema, SampleReader(parts, columns).one(number))
     path, place = parts.locate(number)
     lines = [[column.name, str(column), cell_text(sample[column.name], 10_000)] for _, column in columns]
     said = [f"row {number:,}: row {place:,} of {path}", *table([["column", "type", "value"], *lines])]
     answer(args, {"row": number, "part": path, "row_in_part": place, "values": sample_json(sample)}, said)
+
+
+def _row_of_key(parts: PartSet, asked: str) -> int:
+    """The row that ``A=VALUE`` asks for; of a column of numbers the value is one."""
+    name, equals, text = asked.partition("=")
+    if not equals:
+        raise UsageError(f"--key takes COLUMN=VALUE, such as --key path=img_17.jpg, and not {asked!r}")
+    keys = keys_of(parts, name)
+    value = keys.read(text)
+    live = live_rows(parts)
+    return only_row([row for row in keys.rows(value) if live.holds(np.array([row]))[0]], keys, value)
 
 
 def _number(parts: PartSet, row: int) -> int:

@@ -477,6 +477,43 @@ class UniRecordDataset(Generic[Given]):
         places: Any = np.random.default_rng(seed).choice(rows, min(n, rows), replace=False) if rows else []
         return SampleList(self._samples.many([int(place) for place in places]))
 
+    @overload
+    def get(self, column: str, value: Any) -> Given: ...
+    @overload
+    def get(self, column: str, value: Any, default: New) -> Given | New: ...
+    def get(self, column: str, value: Any, default: Any = UNCHANGED) -> Any:
+        """The sample whose ``column`` has this value: of all rows here, whatever the shard, with the transform.
+
+        Where the column is one of ``index=`` it is found by a binary search in the index (docs/loading.md); of others
+        all values are gone through. Rows that are deleted, excluded, or not selected are not there.
+
+        Args:
+            column: the name of a scalar column of the data, whose values differ.
+            value: a string, a number, a bool; of a column with a logical type what a query takes, such as
+                ``"2025-06-01"`` or the name of a class, or a ``datetime``, a ``timedelta``, a ``Decimal``.
+            default: what is given where no row has the value.
+
+        Raises:
+            NoRowError: no row has the value, and there is no ``default``. It is a ``KeyError``.
+            QueryError: several rows have it, of which ``view(where=…)`` has all; or the column has no such values.
+            SchemaError: there is no such scalar column.
+        """
+        from ..query.keys import keys_of, only_row
+
+        plan = self.read_cursor.plan
+        keys = keys_of(plan.data.parts, column)
+        found = keys.rows(value)
+        selections = [entry.rows for entry in self.read_cursor.exclusions.entries]
+        if found and (selections or not plan.order.selection.is_all):
+            rows = np.array(found, np.int64)
+            kept = plan.order.selection.holds(rows)
+            for left_out in selections:
+                kept &= ~left_out.holds(rows)
+            found = rows[kept].tolist()
+        if not found and default is not UNCHANGED:
+            return default
+        return self._samples.of_row(only_row(found, keys, value))
+
     def locate(self, row: int) -> tuple[str, int]:
         """Path of the part that holds a row, and the row's number in that part; IndexError when there is none.
 

@@ -230,6 +230,10 @@ class Samples:
         row = self.row(index)
         if (index == 0 or index == self._final) and "torch.utils.data" in sys.modules:
             self._reads.one(index, self._order)
+        return self.of_row(row)
+
+    def of_row(self, row: int) -> Any:
+        """The sample of a row, by its number in the dataset."""
         sample = self._read_one(row)
         return sample if self._transform is None else self._transformed(sample, row)
 
@@ -246,8 +250,7 @@ class Samples:
             raise IndexError(
                 f"position {position} of epoch {epoch} is left out: row {row} has been excluded; read_rows reads it"
             )
-        sample = self._read_one(row)
-        return sample if self._transform is None else self._transformed(sample, row)
+        return self.of_row(row)
 
     def for_collate(self, indices: Sequence[int] | Sequence[tuple[int, int]]) -> list[Any]:
         """As ``many``, for a loader that collates them; corrupt ones are left out if that has been asked for.

@@ -15,6 +15,7 @@ import numpy as np
 from .logical import problem_of
 
 __all__ = [
+    "DAY",
     "Meaning",
     "UnknownZone",
     "fixed_offset",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ from .zones import ALL, NONE, States
 
 
 MAX_RANGES = 16  # ranges that are tried one by one in C
-Ranges = Sequence[tuple[int | float, int | float]]
+Ranges = Sequence[tuple[Any, Any]]
 
 
 @dataclass
@@ -284,7 +285,16 @@ def _plain(leaf: Text, fields: PartFields) -> BoundCondition:
         valid = fields.valid(leaf.field, at)
         return mask if valid is None else mask & valid
 
-    return BoundCondition("strings", leaf, zones_module.unknown(rows), test)
+    search = () if leaf.negated else [(string, string) for string in _exact_strings(leaf.test)]
+    states = zones_module.unknown(rows)
+    return BoundCondition("strings", leaf, states, test, search=search, column=leaf.field.ordinal)
+
+
+def _exact_strings(test: TextTest) -> Sequence[bytes]:
+    """The strings that pass, where the test names them."""
+    if isinstance(test, AnyOf):
+        return test.strings
+    return () if not isinstance(test, Between) or test.single is None else (test.single,)
 
 
 def compare_text(leaf: CompareText, fields: PartFields, at: RowsAt) -> Mask:

@@ -160,13 +160,17 @@ class Vector:
     def one(self, place: int) -> Any:
         """One element, as Python's own."""
         self.check(place, place + 1)
-        return self.array[place].item() if isinstance(self.array, np.ndarray) else self.array.one(place)
+        return self.array.item(place) if isinstance(self.array, np.ndarray) else self.array.one(place)
 
-    def whole(self) -> Array:
-        """All elements."""
+    def bring(self) -> None:
+        """Checks all elements, so that none is checked, or fetched, any more."""
         if not self._sound:
             self.sweep()
             self._sound = True
+
+    def whole(self) -> Array:
+        """All elements."""
+        self.bring()
         return self._between(0, len(self.array))
 
     def sweep(self, start: int = 0, stop: int | None = None) -> None:
@@ -186,8 +190,7 @@ class Vector:
         if self._check is not None and not self._sound:
             blocks = np.unique(places // self._per_block)
             if len(blocks) * self._per_block * 2 > len(self.array):
-                self.sweep()
-                self._sound = True
+                self.bring()
             else:
                 for block in blocks.tolist():
                     start = block * self._per_block

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import time
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
@@ -35,7 +35,62 @@ __all__ = [
 # Finds rows by the sorted rows of a column: a binary search, and the hits are read off.
 
 
-Probe = Callable[[int], Any]  # row -> its value, or None where null
+class SortedValues:
+    """The values of a column in the order of its sorted rows, read one by one; what is null, or NaN, is last.
+
+    ``read`` gives the value of a row; ``keeps``: about so many of the values with which searches begin are kept.
+    """
+
+    def __init__(
+        self, rows: Vector, read: Callable[[int], Any], validity: Vector | None = None, keeps: int = 0
+    ) -> None:
+        self.rows = rows
+        self._read = read
+        self._validity = validity
+        self._kept: dict[int, Any] = {}
+        self._least = len(rows) / keeps if keeps else math.inf  # places that are left where a value is kept
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def row(self, place: int) -> int:
+        """The row there."""
+        row = int(self.rows.one(place))
+        if not 0 <= row < len(self.rows):
+            raise CorruptionError("the sorted rows of a column name a row that does not exist")
+        return row
+
+    def value(self, place: int) -> Any:
+        """The value there; None for null."""
+        row, validity = self.row(place), self._validity
+        there = validity is None or validity.one(row // 8) >> (row % 8) & 1
+        return self._read(row) if there else None
+
+    def first(self, value: Any, beyond: bool = False, start: int = 0) -> tuple[int, Any]:
+        """The first place at which there is no smaller value, or with ``beyond`` a greater one, from ``start`` on.
+
+        And the value there; None where there is no such place.
+        """
+        low, high, kept, least = start, len(self.rows), self._kept, self._least
+        last = None
+        while low < high:
+            middle = (low + high) >> 1
+            if middle in kept:
+                there = kept[middle]
+            else:
+                there = self.value(middle)
+                if high - low >= least:
+                    kept[middle] = there
+            if there is not None and (there <= value if beyond else there < value):
+                low = middle + 1
+            else:
+                high, last = middle, there
+        return low, last
+
+    def slice(self, low: Any, high: Any) -> tuple[int, int]:
+        """The places at which ``low <= value <= high``."""
+        start, _ = self.first(low)
+        return start, self.first(high, beyond=True, start=start)[0]
 
 
 @dataclass(frozen=True)
@@ -67,48 +122,22 @@ def find(bound: BoundCondition, fields: PartFields, most_ranges: int) -> Hits | 
     """Where the rows of a condition stand in the sorted rows of its column; None when these cannot tell."""
     if not bound.search or len(bound.search) > most_ranges:
         return None
-    rows = fields.columns.sorted_rows(bound.column)
+    columns = fields.columns
+    rows = columns.sorted_rows(bound.column)
     if rows is None or len(rows) != fields.rows:
         return None
-    probe = _probe(bound, fields)
-    slices = [_slice(rows, probe, low, high) for low, high in bound.search]
+    read = (
+        columns.strings(bound.column).__getitem__ if bound.how == "strings" else _numbers(bound, columns).one
+    )
+    values = SortedValues(rows, read, columns.validity(bound.column))
+    slices = [values.slice(low, high) for low, high in bound.search]
     slices = [(start, stop) for start, stop in slices if start < stop]
     return Hits(bound, rows, tuple(slices), sum(stop - start for start, stop in slices))
 
 
-def _slice(rows: Vector, probe: Probe, low: int | float, high: int | float) -> tuple[int, int]:
-    """The places of the sorted rows at which ``low <= value <= high``."""
-
-    def side(place: int) -> int:
-        """−1, 0 or 1: the value there is below, within, or above (NaN and null too)."""
-        found = probe(int(rows.span(place, place + 1)[0]))
-        if found is None or not found <= high:
-            return 1
-        return -1 if found < low else 0
-
-    start, stop = 0, len(rows)
-    while start < stop and (where := side(middle := (start + stop) // 2)) != 0:
-        start, stop = (middle + 1, stop) if where < 0 else (start, middle)
-    if start == stop:
-        return start, start
-    first = bisect_left(range(start, middle), 0, key=side) + start
-    last = bisect_left(range(middle + 1, stop), 1, key=side) + middle + 1
-    return first, last
-
-
-def _probe(bound: BoundCondition, fields: PartFields) -> Probe:
-    dictionary = fields.columns.dictionary(bound.column) if bound.how == "dictionary" else None
-    vector = fields.columns.values(bound.column) if dictionary is None else dictionary.codes
-    validity = fields.columns.validity(bound.column)
-
-    def probe(row: int) -> Any:
-        if not 0 <= row < len(vector):
-            raise CorruptionError("the sorted rows of a column name a row that does not exist")
-        if validity is not None and not validity.span(row // 8, row // 8 + 1)[0] >> (row % 8) & 1:
-            return None
-        return vector.one(row)
-
-    return probe
+def _numbers(bound: BoundCondition, columns: FlatColumns) -> Vector:
+    dictionary = columns.dictionary(bound.column) if bound.how == "dictionary" else None
+    return columns.values(bound.column) if dictionary is None else dictionary.codes
 
 
 # What a query used to find its rows, and what it skipped.

@@ -1,0 +1,247 @@
+"""A row by a key: the one whose column has the value, with an index or without, whatever happened to the rows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from objectstore import Server, serving
+
+import unirecord
+from unirecord import NoRowError, QueryError, SchemaError, UniRecordDataset, Writer
+from unirecord.cli import main
+from unirecord.query.keys import keys_of
+from unirecord.storage import object_store
+from unirecord.storage.pacing import Durations
+
+SCHEMA: dict[str, Any] = {
+    "path": "string",
+    "near": "string?",
+    "key": "int64",
+    "small": "uint16?",
+    "score": "float32",
+    "flag": "bool",
+    "ts": {"type": "int64", "logical": {"type": "timestamp", "unit": "us", "zone": "Europe/Paris"}},
+    "day": {"type": "int32", "logical": "date"},
+    "took": {"type": "int64", "logical": {"type": "duration", "unit": "ms"}},
+    "price": {"type": "int64", "logical": {"type": "decimal", "precision": 12, "scale": 2}},
+    "kind": {"type": "uint16?", "logical": {"type": "class", "names": [f"c{i}" for i in range(600)]}},
+    "blob": "bytes",
+}
+ROWS = 500
+INDEXED = ["path", "near", "key", "small", "score", "ts", "day", "took", "price", "kind"]
+
+
+def row(n: int) -> dict[str, Any]:
+    shuffled = n * 337 % ROWS
+    return {
+        "path": f"img_{shuffled}.jpg", "near": None if n % 7 == 0 else f"é{shuffled:04}", "key": shuffled - 250,
+        "small": None if n % 5 == 0 else shuffled, "score": shuffled / 10, "flag": n == 3,
+        "ts": shuffled * 3_600_000_000, "day": shuffled, "took": shuffled * 1_500, "price": shuffled * 5,
+        "kind": None if n % 11 == 0 else shuffled, "blob": b"%d" % n,
+    }  # fmt: skip
+
+
+def written(path: Path, index: list[str], first: int = 0, stop: int = ROWS) -> str:
+    with Writer(path, SCHEMA, index=index) as writer:
+        for n in range(first, stop):
+            writer.write(row(n))
+    return str(path)
+
+
+@pytest.fixture(scope="module", params=[INDEXED, []], ids=["indexed", "scanned"])
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(tmp_path_factory.mktemp("keys") / "rows.urec", request.param)
+
+
+def test_each_value_of_each_column_finds_its_row(path: str) -> None:
+    ds = UniRecordDataset(path)
+    for n in range(0, ROWS, 3):
+        sample = row(n)
+        for name in INDEXED:
+            if sample[name] is not None and name not in ("ts", "day", "took", "price", "kind"):
+                assert ds.get(name, sample[name])["blob"] == sample["blob"], name
+        assert ds.get("key", np.int64(sample["key"]))["blob"] == sample["blob"]
+        assert ds.get("price", Decimal(sample["price"]) / 100)["blob"] == sample["blob"]
+        assert ds.get("price", sample["price"] / 100)["blob"] == sample["blob"]
+        assert ds.get("took", timedelta(milliseconds=sample["took"]))["blob"] == sample["blob"]
+        assert ds.get("day", date(1970, 1, 1) + timedelta(days=sample["day"]))["blob"] == sample["blob"]
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=sample["ts"])
+        for key in (
+            moment,
+            moment.isoformat(),
+            np.datetime64(sample["ts"], "us"),
+            moment.replace(tzinfo=None).isoformat() + "Z",
+        ):
+            assert ds.get("ts", key)["blob"] == sample["blob"]
+        if sample["kind"] is not None:
+            assert (
+                ds.get("kind", f"c{sample['kind']}")["blob"]
+                == ds.get("kind", sample["kind"])["blob"]
+                == sample["blob"]
+            )
+    assert ds.get("flag", True)["blob"] == b"3"
+
+
+def test_what_no_row_has_is_a_key_error_or_the_default(path: str) -> None:
+    ds = UniRecordDataset(path)
+    for name, value in (
+        ("path", "img_.jpg"), ("near", "z"), ("key", 10**30), ("small", -1), ("small", 2.5),
+        ("score", 1e300), ("price", Decimal("0.005")), ("took", "1us"), ("day", "1969-01-01"), ("key", float("inf")),
+    ):  # fmt: skip
+        with pytest.raises(NoRowError, match="no row has") as caught:
+            ds.get(name, value)
+        assert isinstance(caught.value, KeyError)
+        assert ds.get(name, value, None) is None
+        assert ds.get(name, value, default=5) == 5
+
+
+def test_several_rows_are_an_error_that_says_how_to_have_all(path: str) -> None:
+    ds = UniRecordDataset(path)
+    with pytest.raises(QueryError, match=r"499 rows have not flag, .* where='not flag' has them all"):
+        ds.get("flag", False)
+    assert len(ds.view(where="not flag")) == 499
+    with pytest.raises(QueryError, match="499 rows"):
+        ds.get("flag", False, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("blob", b"3", SchemaError), ("none", 3, SchemaError), ("path", 3, QueryError), ("key", "3", QueryError),
+        ("key", None, QueryError), ("score", float("nan"), QueryError), ("ts", 5, QueryError),
+        ("kind", "x", QueryError),
+        ("ts", "soon", QueryError), ("key", [3], QueryError), ("flag", 1, QueryError),
+        ("took", timedelta, QueryError), ("path", date(2025, 1, 1), QueryError),
+        ("ts", np.datetime64("NaT"), QueryError),
+        ("path", "\ud800", QueryError), ("day", np.datetime64("2025", "Y"), QueryError), ("ts", "\ud800", QueryError),
+    ],
+)  # fmt: skip
+def test_what_is_no_key_is_refused(path: str, name: str, value: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        UniRecordDataset(path).get(name, value)
+
+
+def test_a_key_is_found_among_the_rows_that_are_there(tmp_path: Path) -> None:
+    folder = written(tmp_path / "data", INDEXED, 0, 200)
+    with unirecord.append(folder) as writer:
+        for n in range(200, ROWS):
+            writer.write(row(n))
+    ds = UniRecordDataset(
+        folder, shuffle=True, shard_id=1, num_shards=3, transform=lambda sample: sample["blob"]
+    )
+    assert [ds.get("path", row(n)["path"]) for n in (0, 199, 200, 499)] == [b"0", b"199", b"200", b"499"]
+    narrow = ds.view(where="key < 0")
+    inside = next(n for n in range(ROWS) if row(n)["key"] < 0)
+    outside = next(n for n in range(ROWS) if row(n)["key"] >= 0)
+    assert narrow.get("path", row(inside)["path"]) == b"%d" % inside
+    assert narrow.get("path", row(outside)["path"], None) is None
+    assert ds.take(10).get("path", row(10)["path"], None) is None
+    ds.exclude(where=f"path == '{row(7)['path']}'")
+    assert ds.get("path", row(7)["path"], None) is None
+    unirecord.delete(folder, where=f"path == '{row(3)['path']}'")
+    again = UniRecordDataset(folder)
+    assert again.get("path", row(3)["path"], None) is None
+    with unirecord.append(folder) as writer:
+        writer.write(row(3))
+        writer.write(row(4))
+    latest = UniRecordDataset(folder)
+    assert latest.get("path", row(3)["path"])["blob"] == b"3"
+    with pytest.raises(QueryError, match="2 rows"):
+        latest.get("path", row(4)["path"])
+    assert UniRecordDataset(folder, version=1).get("path", row(3)["path"])["blob"] == b"3"
+
+
+def test_keys_of_an_added_column(tmp_path: Path) -> None:
+    folder = written(tmp_path / "data", ["path"])
+    unirecord.add_columns(
+        folder, {"more": "int64"}, lambda batch: {"more": [key * 3 for key in batch["key"]]}
+    )
+    ds = UniRecordDataset(folder)
+    assert ds.get("more", row(9)["key"] * 3)["blob"] == b"9"
+    assert ds.get("path", row(9)["path"])["more"] == row(9)["key"] * 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_random_keys(seed: int, tmp_path: Path) -> None:
+    """Of values that come once, often or never, in parts with a dictionary or without, with an index or without."""
+    pick = random.Random(seed)
+    folder = tmp_path / "data"
+    data: list[tuple[str | None, int]] = []
+    for number in range(pick.randint(1, 4)):
+        rows = pick.choice([0, 1, 100, 3_000])
+        some = [
+            (
+                pick.choice([None, f"k{pick.randrange(rows * 2)}"]) if pick.random() < 0.9 else "",
+                pick.randrange(rows),
+            )
+            for _ in range(rows)
+        ]
+        data += some
+        opened = (
+            unirecord.append(folder)
+            if number
+            else Writer(folder, {"s": "string?", "n": "int32"}, index=pick.choice([["s", "n"], ["n"]]))
+        )
+        with opened as writer:
+            for s, n in some:
+                writer.write({"s": s, "n": n})
+    with UniRecordDataset(folder) as ds:
+        for name, place in (("s", 0), ("n", 1)):
+            keys = keys_of(ds.read_cursor.plan.data.parts, name)
+            for value in [pick.choice(data)[place] for _ in range(100) if data] + (
+                ["k", "", "zz"] if name == "s" else [-1, 10**9]
+            ):
+                if value is not None:
+                    assert keys.rows(value) == [i for i, one in enumerate(data) if one[place] == value]
+
+
+def test_inspect_shows_the_row_of_a_key(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*arguments: str, code: int = 0) -> str:
+        assert main(["inspect", path, *arguments]) == code
+        return "".join(capsys.readouterr())
+
+    assert "img_337.jpg" in shown("--key", "path=img_337.jpg")
+    assert '"row": 1' in shown("--key", "path=img_337.jpg", "--json", "--columns", "path")
+    assert "row 1:" in shown("--key", "price=16.85")
+    assert "row 1:" in shown("--key", "kind=c337")
+    assert "row 3:" in shown("--key", "flag=true")
+    assert "no row has path" in shown("--key", "path=none", code=1)
+    assert "499 rows have not flag" in shown("--key", "flag=false", code=2)
+    assert "--key takes COLUMN=VALUE" in shown("--key", "path", code=2)
+    assert "cannot be given with" in shown("--key", "path=x", "--where", "key == 3", code=2)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    (tmp_path / "bucket").mkdir()
+    count = 100_000  # whose index is longer than what comes with its head
+    with Writer(
+        tmp_path / "bucket" / "keys.urec", {"path": "string", "n": "int64", "x": "bytes"}, index=["path", "n"]
+    ) as writer:
+        order = np.random.default_rng(1).permutation(count)
+        x = np.empty(count, object)
+        x[:] = [b"%d" % i for i in order]
+        writer.write_batch({"path": [f"img_{i:06}.jpg" for i in order], "n": order, "x": x})
+    monkeypatch.setattr(object_store, "_stores", {})
+    monkeypatch.setattr(Durations, "long", lambda *_: 3_600.0)  # no request is made twice for being late
+    with serving(tmp_path) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        yield server
+
+
+def test_a_key_in_an_object_store_takes_two_requests(server: Server) -> None:
+    with UniRecordDataset("s3://bucket/keys.urec") as ds:
+        for name, of in (("path", "img_{:06}.jpg".format), ("n", int)):
+            for number, key in enumerate((17, 99_999, 54_321, 1)):
+                server.requests.clear()
+                assert ds.get(name, of(key))["x"] == b"%d" % key
+                assert len(server.requests) <= (2 if number else 14)

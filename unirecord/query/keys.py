@@ -1,0 +1,240 @@
+"""Rows by a key: those whose column has a value, found in its sorted rows, or by a scan where it has none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ..errors import NoRowError, QueryError, SchemaError
+from ..format.meaning import DAY
+from ..snapshot.part_set import PartSet
+from . import simplify, typed
+from .check import describe
+from .columns import FlatColumns, Vector, columns_of
+from .query import Query, SortedValues
+from .scan import in_threads
+from .tree import Always, Condition, Constant, Field, Range, Text, Value
+
+__all__ = ["Keys", "equality", "keys_of", "only_row"]
+
+_KEPT: Final = (
+    1 << 17
+)  # values of a column that are kept, of all parts together: those that searches begin with
+_LEAST: Final = 1 << 8  # of one part
+_WHOLE: Final = 1 << 26  # bytes of a column's index that are fetched at once, rather than block by block
+
+
+def keys_of(parts: PartSet, name: str) -> Keys:
+    """The keys of a column, kept with the parts: what has been read for one key serves the next."""
+    of_parts = _KNOWN.get(parts)
+    if of_parts is None:
+        of_parts = _KNOWN[parts] = {}
+    found = of_parts.get(name)
+    if found is None:
+        found = of_parts[name] = Keys(parts, name)
+    return found
+
+
+class Keys:
+    """The values of a scalar column, by which rows are found. SchemaError for any other column."""
+
+    def __init__(self, parts: PartSet, name: str) -> None:
+        ordinal = parts.schema.ordinal(name)
+        column = parts.schema[ordinal]
+        if not column.is_ordered:
+            raise SchemaError(
+                f"column {name!r} is {column}: a key is a value of a scalar column, such as a string"
+            )
+        self._column = column
+        self._field = Field(name, ordinal, column.type, column.nullable, column.meaning)
+        # parts are open as long as their set is, which keeps these keys
+        self._parts = list(columns_of(parts))
+        self._fetched = parts.is_fetched
+        self._bases = parts.starts.tolist()
+        self._sorted: list[SortedValues | None] | None = None
+
+    def condition(self, value: Any) -> Condition:
+        """``column == value``; QueryError where the column has no such values."""
+        return equality(self._field, value)
+
+    def rows(self, value: Any) -> list[int]:
+        """The rows that have the value, deleted ones too, ascending."""
+        plain = self._field.meaning is None
+        if plain and type(value) is str and self._field.type == "string":
+            key: Any = _encoded(value)
+        elif (
+            plain
+            and type(value) is int
+            and self._column.dtype is not None
+            and self._column.dtype.kind in "iu"
+        ):
+            key = value
+        else:
+            key = _key(self.condition(value))
+            if key is None:
+                return []
+        found: list[int] = []
+        for number, values in enumerate(self._sorted or self._opened()):
+            if values is not None:
+                place, there = values.first(key)
+                while there == key:
+                    found.append(self._bases[number] + values.row(place))
+                    place += 1
+                    there = values.value(place) if place < len(values) else None
+            elif self._parts[number].rows:
+                rows = Query("", self.condition(value)).rows([self._parts[number]])
+                found += (rows + self._bases[number]).tolist()
+        return found
+
+    def read(self, text: str) -> Any:
+        """The value that a text means: of a column of numbers or decimals a number, of bools true or false."""
+        meaning, kind = self._field.meaning, self._field.type
+        if kind == "bool" and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if kind in ("string", "bool") or (meaning is not None and meaning.name not in ("decimal", "class")):
+            return text
+        try:
+            return int(text)
+        except ValueError:
+            pass
+        try:
+            return Decimal(text)
+        except InvalidOperation:
+            return text
+
+    def _opened(self) -> list[SortedValues | None]:
+        keeps = max(_LEAST, _KEPT // max(len(self._parts), 1))
+        self._sorted = [self._in_order(columns, keeps) for columns in self._parts]
+        return self._sorted
+
+    def _in_order(self, columns: FlatColumns, keeps: int) -> SortedValues | None:
+        ordinal = self._field.ordinal
+        columns.confirm_rows()
+        rows = columns.sorted_rows(ordinal) if columns.rows else None
+        if rows is None or len(rows) != columns.rows:
+            return None
+        read, vectors = _reading(columns, self._field)
+        validity = columns.validity(ordinal)
+        every = [rows, *vectors, *([] if validity is None else [validity])]
+        if self._fetched and sum(vector.array.nbytes for vector in every) <= _WHOLE:
+            in_threads(lambda vector, _: vector.bring(), lambda: None, every, len(every))
+        return SortedValues(rows, read, validity, keeps)
+
+
+_KNOWN: WeakKeyDictionary[PartSet, dict[str, Keys]] = WeakKeyDictionary()
+
+
+def _reading(columns: FlatColumns, field: Field) -> tuple[Callable[[int], Any], list[Vector]]:
+    """What gives the value of a row, and what it reads."""
+    if field.type != "string":
+        values = columns.values(field.ordinal)
+        return values.one, [values]
+    dictionary = columns.dictionary(field.ordinal)
+    if dictionary is None:
+        strings = columns.strings(field.ordinal)
+        return strings.__getitem__, [strings.offsets, strings.data]
+    codes, entries = dictionary.codes, dictionary.entries
+    return lambda row: entries[codes.one(row)], [codes, entries.offsets, entries.data]
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise QueryError(f"{text!r:.100} is not Unicode text (a lone surrogate), so no row has it") from None
+
+
+def _key(condition: Condition) -> Any:
+    """The one value that meets an equality; None where there is none."""
+    if isinstance(condition, Text):
+        return getattr(condition.test, "single", None)
+    return condition.low if isinstance(condition, Range) and condition.low == condition.high else None
+
+
+def equality(field: Field, value: Any) -> Condition:
+    """``field == value`` of a value of Python's; QueryError where it is of another kind than the column's."""
+    operand = _operand(value, field)
+    try:
+        if field.type == "string" and isinstance(operand, str):
+            return simplify.compare_text("==", field, operand)
+        if field.type == "bool" and isinstance(operand, Always):
+            return simplify.same_truth(simplify.truth_of(field), operand)
+        if field.type not in ("string", "bool"):
+            condition = typed.compare("==", Value(field), operand)
+            if condition is not None:
+                return condition
+            if isinstance(operand, Constant):
+                return simplify.compare_numbers("==", Value(field), operand)
+    except typed.Mismatch as mismatch:
+        raise QueryError(str(mismatch)) from None
+    kind = describe(field if field.type == "string" else Value(field))
+    raise QueryError(f"a key of {kind} is a value of that type, not {value!r:.100}")
+
+
+_NUMPY_UNITS: Final = {"D": DAY, "h": 3_600, "m": 60, "s": 1} | {
+    unit: Fraction(1, 1_000**power) for power, unit in enumerate(("ms", "us", "ns"), 1)
+}
+_EPOCH: Final = datetime(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def _operand(value: Any, field: Field) -> Any:
+    """The value as the checker of queries has it."""
+    if isinstance(value, str):
+        return _encoded(value).decode()
+    if value is None or value != value:
+        raise QueryError(f"nothing equals {'null' if value is None else 'nan'}: where= asks for it by 'is'")
+    if isinstance(value, bool | np.bool_):
+        return simplify.ALWAYS[bool(value)]
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return _numpy_time(value, field)
+    if isinstance(value, int | np.integer):
+        return Constant(int(value))
+    if isinstance(value, float | np.floating | Decimal):
+        number = float(value)
+        return Constant(number, Fraction(str(value)) if math.isfinite(number) else None)
+    if isinstance(value, datetime):
+        ahead = value.utcoffset()
+        clock = Fraction((value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND, 1_000_000)
+        return typed.Written("timestamp", clock, None if ahead is None else ahead // timedelta(seconds=1))
+    if isinstance(value, date):
+        return typed.Written("date", Fraction((value - _EPOCH.date()).days))
+    if isinstance(value, time):
+        of_day = datetime.combine(_EPOCH, value.replace(tzinfo=None)) - _EPOCH
+        return typed.Written("time", Fraction(of_day // _MICROSECOND, 1_000_000))
+    if isinstance(value, timedelta):
+        return typed.Written("duration", Fraction(value // _MICROSECOND, 1_000_000))
+    return value
+
+
+def _numpy_time(value: np.datetime64 | np.timedelta64, field: Field) -> typed.Written:
+    """numpy's points in time are in UTC beside a column with a zone, as its own are."""
+    unit, count = np.datetime_data(value.dtype)
+    if unit not in _NUMPY_UNITS:
+        raise QueryError(f"a key is no {value.dtype}: say it in days or smaller units")
+    seconds = Fraction(value.astype(np.int64).item() * count) * _NUMPY_UNITS[unit]
+    if isinstance(value, np.timedelta64):
+        return typed.Written("duration", seconds)
+    if field.meaning is not None and field.meaning.name == "date" and seconds % DAY == 0:
+        return typed.Written("date", seconds / DAY)
+    zoned = field.meaning is not None and field.meaning.zone is not None
+    return typed.Written("timestamp", seconds, 0 if zoned else None)
+
+
+def only_row(found: Sequence[int], keys: Keys, value: Any) -> int:
+    """The one row of those that were found; `NoRowError` where there is none, `QueryError` where there are several."""
+    if len(found) == 1:
+        return found[0]
+    text = str(keys.condition(value))
+    if found:
+        raise QueryError(
+            f"{len(found):,} rows have {text}, and a key is that of one: where={text!r} has them all"
+        )
+    raise NoRowError(f"no row has {text}")
