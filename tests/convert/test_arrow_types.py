@@ -175,7 +175,7 @@ def test_an_ordered_dictionary_is_classes_and_another_is_strings(tmp_path: Path)
     )
     write_dataset(frame, tmp_path / "out.urec")
     with UniRecordDataset(tmp_path / "out.urec") as ds:
-        assert ds.schema["size"].class_names == ["S", "M", "L"]
+        assert ds.schema["size"].classes == ("S", "M", "L")
         assert str(ds.schema["size"]) == "int32?"
         assert [ds[i]["size"] for i in range(3)] == [0, None, 2]
         assert ds[0]["city"] == "Rome"
@@ -185,7 +185,7 @@ def test_an_ordered_dictionary_is_classes_and_another_is_strings(tmp_path: Path)
     enum = polars.DataFrame({"e": polars.Series(["x", "y"], dtype=polars.Enum(["y", "x"]))})
     write_dataset(enum, tmp_path / "enum.urec")
     with UniRecordDataset(tmp_path / "enum.urec") as ds:
-        assert ds.schema["e"].class_names == ["y", "x"]
+        assert ds.schema["e"].classes == ("y", "x")
         assert polars.DataFrame(ds.to_arrow())["e"].to_list() == ["x", "y"]
 
 
@@ -225,7 +225,7 @@ def test_words_become_classes_that_were_asked_for(tmp_path: Path) -> None:
     write_dataset(pa.table({"label": ["dog", "cat"]}), tmp_path / "a.urec", schema={"label": spec})
     with UniRecordDataset(tmp_path / "a.urec") as ds:
         assert [ds[i]["label"] for i in range(2)] == [1, 0]
-    with pytest.raises(SchemaError, match=r"'owl' \(value 1 of its batch\) is none of its 2 classes"):
+    with pytest.raises(SchemaError, match=r"'owl' \(value 1 of its batch\) is no class of the column"):
         write_dataset(pa.table({"label": ["dog", "owl"]}), tmp_path / "b.urec", schema={"label": spec})
 
 

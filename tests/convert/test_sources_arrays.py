@@ -47,7 +47,7 @@ def test_cifar_is_read_from_pickles_and_from_binary_files(tmp_path: Path) -> Non
     wanted = [{"image": images[i].tolist(), "label": labels[i]} for i in range(40)]
     source = open_source(str(tmp_path / "c"))
     assert source.metadata == {"classes": [f"c{i}" for i in range(10)]}
-    assert source.schema["label"].class_names == source.metadata["classes"]
+    assert source.schema["label"].classes == tuple(source.metadata["classes"])
     assert rows_at(tmp_path / "c") == wanted
     raw = images.transpose(0, 3, 1, 2).reshape(40, -1)
     rows = b"".join(bytes([label]) + pixels.tobytes() for label, pixels in zip(labels, raw, strict=True))
@@ -251,7 +251,7 @@ def test_names_of_the_values_of_hdf5_are_classes_or_named_as_left_out(tmp_path: 
         for name, values in (("kind", {"dog": 1, "cat": 0}), ("flags", {"low": 1, "high": 4})):
             file.create_dataset(name, data=[1, 1], dtype=h5py.enum_dtype(values, basetype="u1"))
     source = open_source(str(tmp_path / "x.h5"))
-    assert source.schema["kind"].class_names == ["cat", "dog"]
+    assert source.schema["kind"].classes == ("cat", "dog")
     why = "left out: they do not number the values from 0 without a gap"
     assert said_of_left_out(source.left_out) == [f"the names of the values of flags: {why}"]
 

@@ -31,7 +31,7 @@ def test_every_value_of_voc(tmp_path: Path) -> None:
     source = open_source(str(tmp_path / "VOC2012"))
     assert source.kind == "voc"
     assert source.metadata == {"classes": ["cat", "dog", "person"]}
-    assert source.schema["labels"].class_names == source.metadata["classes"]
+    assert source.schema["labels"].classes == tuple(source.metadata["classes"])
     assert sorted((one.name, one.expected) for one in source.left_out) == [
         ("Annotations/77.xml", False), ("JPEGImages/99.png", True),
     ]  # fmt: skip

@@ -128,7 +128,7 @@ def test_coco_annotations_become_arrays_by_picture(tmp_path: Path) -> None:
     source = open_source(coco(tmp_path, COCO))
     assert source.kind == "coco"
     assert source.metadata == {"classes": ["car", "dog"], "category_ids": [3, 18]}
-    assert source.schema["labels"].class_names == ["car", "dog"]
+    assert source.schema["labels"].classes == ("car", "dog")
     assert source.schema["image"].media_type == "image/png"
     empty, full = rows_at(source.path)
     assert empty["image"] == SMALL["b.png"]
@@ -283,7 +283,7 @@ def test_sound_has_the_classes_of_its_folders_and_texts_beside_it_are_named(tmp_
     path = folder(tmp_path / "p", {**clips, **beside})
     source = open_source(path)
     assert source.metadata == {"classes": ["no", "yes"]}
-    assert source.schema["label"].class_names == ["no", "yes"]
+    assert source.schema["label"].classes == ("no", "yes")
     assert sorted(one.name for one in source.left_out if one.expected and one.rows) == sorted(beside)
     said = "a list of what is said in the files: left out: a table beside the files, metadata.csv"
     assert any(line.startswith(said) for line in said_of_left_out(source.left_out))

@@ -79,7 +79,7 @@ def test_every_value_and_what_is_said_of_them_is_kept(
     assert rows("dst") == wanted
     with UniRecordDataset("dst") as ds:
         assert ds.metadata == {"classes": ["a", "b", "c"]}
-        assert ds.schema["y"].class_names == ["a", "b", "c"]
+        assert ds.schema["y"].classes == ("a", "b", "c")
         assert ds.schema["picture"].media_type == "image/png"
     found = open_source("dst")
     assert len(open_source("src").units) > 1

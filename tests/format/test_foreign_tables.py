@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +19,7 @@ from hypothesis import strategies as st
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.format.schema import Schema
 from unirecord.format.values.batch import numbers_of
-from unirecord.format.values.cell import nanoseconds
+from unirecord.format.values.cell import counted
 
 NAN = float("nan")
 
@@ -210,27 +209,13 @@ def test_times_that_are_no_nanoseconds_are_refused(tmp_path: Path, time: Any, on
 def test_nanoseconds_are_exact_or_said_not_to_be(counts: list[int], unit: str) -> None:
     size = {"as": 1, "ps": 10**6, "ns": 10**9, "us": 10**12, "ms": 10**15, "s": 10**18}
     size |= {"m": 60 * 10**18, "D": 86_400 * 10**18, "W": 604_800 * 10**18}
-    found, exact = nanoseconds(np.array(counts, np.int64).view(f"datetime64[{unit}]"))
+    found, exact = counted(np.array(counts, np.int64).view(f"datetime64[{unit}]"), "ns")
     for count, number, right in zip(counts, found.tolist(), exact.tolist(), strict=True):
         whole, rest = divmod(count * size[unit], 10**9)
         fits = not rest and abs(whole) < 1 << 63
         missing = count == -(1 << 63)
         assert right == (fits or missing)
         assert not right or missing or number == whole
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        np.datetime64("2020-01-01"),
-        datetime.datetime(2020, 1, 1),
-        datetime.date(2020, 1, 1),
-        pandas.Timestamp(0),
-    ],
-)
-def test_a_type_is_not_inferred_for_times(tmp_path: Path, value: Any) -> None:
-    with pytest.raises(SchemaError, match='say "int64" in the schema'):
-        written(tmp_path, None, {"t": [value]}, one_by_one=True)
 
 
 @pytest.mark.parametrize("spec", ["int32", "float64", "string"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,54 @@ def made(path: Path, first: int = 0, schema: Any = SCHEMA) -> Path:
 def logical_of(path: Any) -> dict[str, Any]:
     with UniRecordDataset(path) as ds:
         return {column.name: column.logical for column in ds.schema if column.logical is not None}
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("timestamp[us]", {"type": "int64", "logical": {"type": "timestamp", "unit": "us"}}),
+        ("timestamp[us, UTC]?", {"type": "int64?", "logical": TIMESTAMP}),
+        ("date?", {"type": "int32?", "logical": {"type": "date"}}),
+        ("time[ms]", SCHEMA["time"]),
+        ("time[ns]", SCHEMA["fine"]),
+        ("duration[s]", SCHEMA["duration"]),
+        ("decimal[18,2]", SCHEMA["price"]),
+        ("decimal[38, 0]", SCHEMA["wide"]),
+    ],
+)
+def test_short_texts_stand_for_them(text: str, spec: Any) -> None:
+    assert Schema.parse({"x": text}) == Schema.parse({"x": spec})
+    assert Schema.parse({"x": text})["x"].logical == Schema.parse({"x": spec})["x"].logical
+    said = {"type": text, "annotations": {"description": "d"}}
+    assert Schema.parse({"x": said})["x"].annotations == {"description": "d"}
+
+
+def test_short_texts_of_arrays() -> None:
+    assert Schema.parse({"x": {"type": "date", "shape": [-1]}})["x"].logical == {"type": "date"}
+    assert Schema.parse({"x": {"type": "timestamp[us]?", "shape": [2]}})["x"].spec == {
+        "type": "int64?",
+        "shape": [2],
+        "logical": {"type": "timestamp", "unit": "us"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("timestamp[h]", "unit is one of s, ms, us, ns, got 'h'"),
+        ("timestamp[us,UTC,x]", "'more' is none of its parameters"),
+        ("timestamp[us,?]", "zone is a name such as"),
+        ("decimal[39,2]", "precision is a number of digits from 1 to 38, got 39"),
+        ("decimal[x,2]", "precision is a number of digits from 1 to 38, got 'x'"),
+        ("decimal[5]", "its parameter 'scale' is missing"),
+        ("decimal[,]", "it is a logical type over a stored one"),
+        ("time", "it is a logical type over a stored one"),
+        ("decimal", "it is a logical type over a stored one"),
+    ],
+)
+def test_short_texts_that_stand_for_none_are_refused(text: str, said: str) -> None:
+    with pytest.raises(SchemaError, match=f"column 'x': .*{re.escape(said)}"):
+        Schema.parse({"x": text})
 
 
 def test_the_table_has_each_of_them() -> None:
@@ -181,7 +230,7 @@ def test_a_hostile_one_changes_no_value_and_is_reported(tmp_path: Path, stored: 
     with UniRecordDataset(part.path) as ds:
         for found, row in zip(ds, part.rows, strict=True):
             assert np.asarray(found["a"]).tobytes() == np.asarray(row["a"]).tobytes()
-        assert (ds.schema["a"].class_names, ds.schema["a"].media_type) == (None, None)
+        assert (ds.schema["a"].classes, ds.schema["a"].media_type) == (None, None)
     (problem,) = verify(part.path).problems
     assert "logical type is none" in problem.what
     assert problem.column == "a"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,10 +115,13 @@ SAID: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "where='city = Bern'": (lambda: opened(where="city = Bern"), QueryError, r"(?s)'Bern'"),
     "where='city == Bern'": (lambda: opened(where="city == Bern"), QueryError, r"(?s)'Bern'"),
     "schema 'datetime'": (lambda: write({"t": "datetime64"}, {}), SchemaError, "(?s)int64.*timestamp"),
-    "datetime64 without a schema": (
-        lambda: write(None, {"t": np.datetime64("2024-01-01")}),
+    "a time without its zone": (
+        lambda: write(
+            {"t": {"type": "int64", "logical": {"type": "timestamp", "unit": "us", "zone": "UTC"}}},
+            {"t": datetime.datetime(2024, 1, 1)},
+        ),
         SchemaError,
-        r'(?s)say "int64" in the schema to store datetime64 as nanoseconds since 1970',
+        r"(?s)column 't'.*without a time zone, and the column is in UTC",
     ),
     "a cell that is run again after an error": (
         run_a_cell_again,

@@ -613,12 +613,12 @@ def _said_of_others(schema: Schema, snapshot: Snapshot) -> list[str]:
     sizes = [name for name in stays if name in ("width", "height")]
     for name in (name for name in pictures if name in schema and sizes):
         said += [f"{name} has new values; {' and '.join(sizes)} are of the pictures of before"]
-    named = "label" in before and (before["label"].class_names or classes_of(snapshot.metadata))
+    named = "label" in before and (before["label"].classes or classes_of(snapshot.metadata))
     for new, old in (("label", "class"), ("class", "label")):
         if new in schema and named and new in before and old in stays:
             said.append(f"{new} has new values; {old}, which says the same otherwise, has those of before")
     known = classes_of(snapshot.metadata)
-    if known is not None and "label" in schema and (schema["label"].class_names or known) != known:
+    if known is not None and "label" in schema and (schema["label"].classes or tuple(known)) != tuple(known):
         said.append("label has other classes; those in the metadata are the ones of before")
     return said
 

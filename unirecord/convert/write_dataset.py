@@ -283,8 +283,8 @@ class WritePlan:
 
 def _numbered(dataset: Snapshot) -> Sequence[str] | None:
     """The classes by number that a dataset names: by its column ``label``, else in its metadata."""
-    label = dataset.schema["label"].class_names if "label" in dataset.schema else None
-    return label or classes_of(dataset.metadata)
+    label = dataset.schema["label"].classes if "label" in dataset.schema else None
+    return list(label) if label else classes_of(dataset.metadata)
 
 
 def _classes(

@@ -68,7 +68,7 @@ def as_arrow(column: Column, stored: pyarrow.Array, kind: pyarrow.DataType) -> p
         words = np.stack([numbers, numbers >> 63], axis=1)
         bits = pyarrow.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
         return pyarrow.Array.from_buffers(kind, len(stored), [bits, pyarrow.py_buffer(words)])
-    names = column.class_names or []
+    names = column.classes or ()
     absent |= numbers == _NO_CLASS
     wrong = ~absent & ((numbers < 0) | (numbers >= len(names)))
     if wrong.any():
@@ -180,13 +180,13 @@ def _words(column: Column, array: pyarrow.Array, wanted: pyarrow.DataType) -> An
 def _classes(column: Column, array: pyarrow.Array) -> Any:
     import pyarrow.compute
 
-    names = pyarrow.array(column.class_names, array.type)
+    names = pyarrow.array(column.classes, array.type)
     codes = pyarrow.compute.index_in(array, names)
     wrong = numbers_of(codes.is_null()) & numbers_of(array.is_valid())
     if wrong.any():
         row = int(wrong.argmax())
         raise SchemaError(
-            f"{array[row].as_py()!r:.60} (value {row} of its batch) is none of its {len(names)} classes; "
+            f"{array[row].as_py()!r:.60} (value {row} of its batch) is no class of the column; "
             f"--schema {column.name}=string takes any"
         )
     return numbers_of(codes)

@@ -7,6 +7,7 @@ import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from ..core import CODEC_SHUFFLE_ZSTD, CODEC_ZSTD, cached_property
 from ..errors import ColumnError, FormatError, SchemaError, did_you_mean
 from ..sizes import many
 from .layout import CODEC_CHUNKED, MAX_EXPANSION_BITS
-from .logical import canonical, is_of_later_version, other_logical, problem_of, shown
+from .logical import canonical, from_text, is_of_later_version, other_logical, problem_of, shown
 from .meaning import Meaning
 from .nested import Nested, nested_of
 
@@ -322,10 +323,10 @@ class Column:
         return said if isinstance(said, dict) else None
 
     @property
-    def class_names(self) -> list[str] | None:
-        """Internal: the names of its classes, value i the i-th; None where its logical type says none."""
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of its classes, value i the i-th; None where its logical type says none."""
         found: list[str] | None = self._parameter("class", "names")
-        return found
+        return None if found is None else tuple(found)
 
     @cached_property
     def meaning(self) -> Meaning | None:
@@ -347,6 +348,29 @@ class Column:
         """Internal: which structs, lists and maps its objects are; None where its logical type says nothing of it."""
         found: str | None = self._parameter("nested", "of")
         return None if found is None else nested_of(found)
+
+    def decimal(self, values: Any) -> Any:
+        """What stored values of a ``decimal`` column say: a ``Decimal``, or of several values a list of them.
+
+        Args:
+            values: as samples and batches have them: integers, those of more than 18 digits as two words. None, and
+                what is masked, is None.
+
+        Raises:
+            TypeError: the column's logical type is another one, or none.
+        """
+        scale = self._parameter("decimal", "scale")
+        if scale is None:
+            raise TypeError(
+                f"column {self.name!r} holds no decimals: its logical type is {shown(self.logical)}"
+            )
+        if isinstance(values, list) or getattr(values, "ndim", 0) > len(self.shape or ()):
+            return [self.decimal(value) for value in values]
+        if values is None or np.ma.is_masked(values):
+            return None
+        low, high = np.asarray(values).tolist() if self.is_array else (int(values), 0)
+        number = (high << 64) + low % (1 << 64) if self.is_array else low
+        return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
     def _parameter(self, kind: str, name: str) -> Any:
         """A parameter of its logical type; None where that is another one, or makes no sense."""
@@ -564,7 +588,7 @@ _CONTROL: Final = re.compile("[\\x00-\\x1f\\x7f-\\x9f]")
 _MAX_NAME_BYTES: Final = 255
 _MAX_RANK: Final = 32
 _MAX_CELL_BYTES: Final = 1 << 62
-_TIMES: Final = ("datetime", "timedelta", "timestamp", "date")
+_TIMES: Final = ("datetime", "timedelta", "timestamp", "date", "time", "duration", "decimal")
 
 
 def parse_column(name: object, spec: object) -> Column:
@@ -602,6 +626,11 @@ def parse_column(name: object, spec: object) -> Column:
         )
     nullable = type_name.endswith("?")
     base = type_name[:-1] if nullable else type_name
+    if (meant := from_text(base)) is not None:
+        stored, words, logical = meant
+        rest = {} if words is None and shape is None else {"shape": words if shape is None else shape}
+        plain = {"type": stored + "?" * nullable, "annotations": unpack_annotations(annotations)}
+        return parse_column(name, {**plain, **rest, LOGICAL_KEY: logical})
     if shape is None and "[" in base:
         base, shape = _short_array(name, base)
     if shape is not None:
@@ -704,7 +733,8 @@ def _unknown_type(name: str, base: str) -> str:
     if base.startswith(_TIMES):
         return (
             f"column {name!r}: {base}: it is a logical type over a stored one, such as "
-            '{"type": "int64", "logical": {"type": "timestamp", "unit": "us", "zone": "UTC"}}'
+            '{"type": "int64", "logical": {"type": "timestamp", "unit": "us", "zone": "UTC"}}, in short '
+            '"timestamp[us, UTC]"'
         )
     known = ", ".join(_PLAIN_TYPES)
     return f"column {name!r}: unknown type {base!r}{did_you_mean(base, _PLAIN_TYPES) or '.'} The types are: {known}"

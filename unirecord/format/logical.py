@@ -14,7 +14,9 @@ from .nested import nested_of
 __all__ = [
     "LOGICAL_TYPES",
     "LogicalType",
+    "ZONE",
     "canonical",
+    "from_text",
     "is_of_later_version",
     "other_logical",
     "problem_of",
@@ -60,7 +62,7 @@ _UNITS: Final = ("s", "ms", "us", "ns")
 _FORMS: Final = ("xywh", "xyxy", "cxcywh")
 _INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _NUMBERS: Final = (*_INTEGERS, "float16", "bfloat16", "float32", "float64")
-_ZONE: Final = re.compile(
+ZONE: Final = re.compile(
     r"[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]|[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,31}){0,3}"
 )
 _MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/(?:\*|[a-z0-9][a-z0-9!#$&^_.+-]{0,126})")
@@ -78,7 +80,7 @@ def _stored_as(stored: str, *names: str) -> str | None:
 
 def _timestamp(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
     zone = given.get("zone", "UTC")
-    if not isinstance(zone, str) or _ZONE.fullmatch(zone) is None:
+    if not isinstance(zone, str) or ZONE.fullmatch(zone) is None:
         return f'zone is a name such as "Europe/Paris", "UTC" or "+02:00", got {zone!r}'
     return _unit_problem(given) or _stored_as(stored, "int64")
 
@@ -187,6 +189,29 @@ def canonical(column: str, given: object, stored: str, shape: tuple[int, ...] | 
     if problem is not None:
         raise SchemaError(f"column {column!r}: logical type {name}: {problem}")
     return found
+
+
+_TEXT: Final = re.compile(r"(date)|(timestamp|time|duration|decimal)\[([^\[\]]+)\]")
+
+
+def from_text(text: str) -> tuple[str, list[int] | None, dict[str, Any]] | None:
+    """What a short form stands for: the stored type, the shape of two words, the logical type; None where it is none.
+
+    They are ``timestamp[us]``, ``timestamp[us, Europe/Paris]``, ``date``, ``time[ms]``, ``duration[s]`` and
+    ``decimal[12, 2]``; the logical type is not checked.
+    """
+    found = _TEXT.fullmatch(text)
+    given: list[Any] = [piece.strip() for piece in ((found and found[3]) or "").split(",") if piece.strip()]
+    if found is None or not (found[1] or given):
+        return None
+    name = found[1] or found[2]
+    if name == "decimal":
+        given = [int(piece) if piece.isdecimal() and len(piece) < _DIGITS[0] else piece for piece in given]
+    parameters = ("precision", "scale") if name == "decimal" else ("unit", "zone", "more")
+    logical = {"type": name, **dict(zip(parameters, given, strict=False))}
+    wide = name == "decimal" and type(given[0]) is int and given[0] > _DIGITS[0]
+    small = name == "date" or (name == "time" and given[0] in ("s", "ms"))
+    return "int32" if small else "int64", [_WORDS] if wide else None, logical
 
 
 def is_of_later_version(said: Mapping[str, Any]) -> bool:

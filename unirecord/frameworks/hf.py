@@ -72,7 +72,7 @@ def _is_media(column: Column, kind: str) -> bool:
 
 
 def _classes(column: Column) -> list[str] | None:
-    return None if column.is_array else column.class_names
+    return None if column.is_array or column.classes is None else list(column.classes)
 
 
 def _is_dense(column: Column) -> bool:

@@ -130,7 +130,7 @@ class _Names:
         self._split = "split" in names and names["split"].is_string
         self._class = "class" in names and names["class"].is_string
         numbered = "label" in names and names["label"].dtype is not None and names["label"].dtype.kind in "iu"
-        self._classes = (names["label"].class_names or classes_of(metadata)) if numbered else None
+        self._classes = (names["label"].classes or classes_of(metadata)) if numbered else None
         self._folders = self._class_folders(rows) if self._path else set()
         last = rows.order.row_ids(len(rows) - 1).tolist() if len(rows) else [0]
         self._digits = max(6, len(str(last[0])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -536,7 +536,7 @@ def choose_columns(
                 for chunk in _chunks(sample.column(i)):
                     evidence.sample(chunk)
         found[name] = of_files(evidence.spec(), feature)
-        labels = class_names(feature)
+        labels: Sequence[str] | None = class_names(feature)
         if labels is not None and found[name] in ("int32", "int32?"):
             found[name] = source.classes_type(name, found[name], labels)
         nested = nested_text(fields.field(i)) if found[name] == "object" else None
@@ -548,9 +548,9 @@ def choose_columns(
             found[name] = {
                 **(found[name] if isinstance(found[name], Mapping) else {"type": found[name]}), **exported
             }  # fmt: skip
-        labels = labels or Schema.parse({name: found[name]})[name].class_names
+        labels = labels or Schema.parse({name: found[name]})[name].classes
         if labels is not None:
-            classes[name] = labels
+            classes[name] = list(labels)
         _note(source, pa, name, fields.field(i).type, feature)
     source.schema = options.schema(found if partitions is None else {**found, **partitions.types})
     if classes:

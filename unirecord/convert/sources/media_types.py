@@ -74,7 +74,9 @@ def of_other_type(spec: Any, found: Any) -> Any:
     known = {key: of_it[key] for key in ("logical", "annotations") if of_it.get(key)}
     if "logical" in known and "logical" not in asked:
         column = Schema.parse({"x": asked})["x"]
-        if problem_of(known["logical"], column.type, column.shape) is not None:
+        if column.logical is not None:  # by a short form
+            asked = _described(column.spec)
+        elif problem_of(known["logical"], column.type, column.shape) is not None:
             del known["logical"]
     return {**known, **asked} if known else spec
 

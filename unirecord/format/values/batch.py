@@ -15,19 +15,21 @@ from ..column import Column
 from ..schema import Schema
 from .cell import (
     MAX_STRING_BYTES,
+    UNITS,
     Encode,
     Refused,
     array_view,
+    counted,
     encoder_for,
     expected,
     flat_bytes,
     free_dims_suffix,
     is_time,
-    nanoseconds,
     nullable_encoder,
     refusal,
     scalar_format,
     shown,
+    time_unit,
 )
 from .strings import PackedStrings, Texts, UnicodeRefused, unicode_list
 from .tensors import array_of
@@ -248,8 +250,8 @@ def encode_column(column: Column, encode: Encode, values: Any, first_row: int) -
     values = without_foreign_nulls(values)
     if not isinstance(values, list | tuple) and hasattr(values, "__array__"):
         array = _as_array(column, values)
-        if is_time(array) and column.type == "int64" and column.shape is None:
-            array = _times(column, array, first_row)
+        if is_time(array) and (unit := time_unit(column, array)) is not None:
+            array = _times(column, array, unit, first_row)
         if array.dtype != object:
             return _from_array(column, encode, array, first_row)
         values = array.tolist() if array.ndim == 1 else list(array)
@@ -294,14 +296,14 @@ def _encode_each(
     return cells
 
 
-def _times(column: Column, values: Array, first_row: int) -> Array:
-    """Return points in time as nanoseconds, NaT masked."""
-    numbers, exact = nanoseconds(values)
+def _times(column: Column, values: Array, unit: str, first_row: int) -> Array:
+    """Return points in time as whole numbers of a unit, NaT masked."""
+    numbers, exact = counted(values, unit)
     if not exact.all():
         row = int((~exact).argmax())
         raise SchemaError(
             f"row {first_row + row}, column {column.name!r}: {values.dtype} {values.flat[row]} is no whole number of "
-            f"nanoseconds of 64 bits"
+            f"{UNITS[unit]} of 64 bits"
         )
     missing = np.isnat(values)
     return np.ma.MaskedArray(numbers, mask=missing) if missing.any() else numbers

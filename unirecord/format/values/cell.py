@@ -6,12 +6,14 @@ import math
 import operator
 import reprlib
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
 
-from ...errors import CorruptionError, SchemaError
+from ...errors import CorruptionError, SchemaError, did_you_mean
 from ...sizes import many
 from ..column import Column
 from .objects import PackedObject, pack_object, unpack_object
@@ -21,9 +23,12 @@ __all__ = [
     "Encode",
     "MAX_STRING_BYTES",
     "NAT",
+    "PER_SECOND",
     "Refused",
+    "UNITS",
     "array_in_cell",
     "array_view",
+    "counted",
     "decode_cell",
     "encoder_for",
     "expected",
@@ -31,18 +36,19 @@ __all__ = [
     "free_dims_suffix",
     "is_missing",
     "is_time",
-    "nanoseconds",
     "nullable_encoder",
     "refusal",
     "scalar_format",
     "shown",
+    "time_unit",
 ]
 
 
-# numpy's datetime64 and timedelta64 as int64: nanoseconds, since 1970-01-01 for points in time; NaT is null.
+# numpy's datetime64 and timedelta64 as whole numbers of a unit, since 1970-01-01 for points in time; NaT is null.
 
 
 NAT: Final = -(1 << 63)
+UNITS: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds", "D": "days"}
 
 
 def is_time(values: Any) -> bool:
@@ -50,9 +56,21 @@ def is_time(values: Any) -> bool:
     return isinstance(values, np.ndarray | np.generic) and values.dtype.kind in "mM"
 
 
-def nanoseconds(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return int64 nanoseconds (`NAT` for NaT), and bool: which of them say exactly what ``values`` do."""
-    kind = "datetime64[ns]" if values.dtype.kind == "M" else "timedelta64[ns]"
+def time_unit(column: Column, values: Any) -> str | None:
+    """The unit in which a scalar column holds such values of numpy's; None where it holds none."""
+    if column.shape is not None or column.type not in ("int32", "int64"):
+        return None
+    said = column.known_logical
+    if said is None:
+        return "ns" if column.type == "int64" else None
+    if values.dtype.kind == "M":
+        return "D" if said["type"] == "date" else said["unit"] if said["type"] == "timestamp" else None
+    return said["unit"] if said["type"] == "duration" else None
+
+
+def counted(values: np.ndarray[Any, Any], unit: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return int64 of a unit (`NAT` for NaT), and bool: which of them say exactly what ``values`` do."""
+    kind = f"{'datetime64' if values.dtype.kind == 'M' else 'timedelta64'}[{unit}]"
     with np.errstate(over="ignore"):
         try:
             converted = values.astype(kind)
@@ -105,6 +123,8 @@ def expected(column: Column) -> str:
     if column.shape is not None:
         dims = ", ".join("any" if d == -1 else str(d) for d in column.shape)
         what = f"{column.type} array of shape [{dims}]"
+    if column.known_logical is not None and column.known_logical["type"] in _MEANT:
+        what = f"{column.known_logical['type']} as {what}"
     return f"{what} or None" if column.nullable else what
 
 
@@ -190,15 +210,13 @@ def _encode_bool(value: Any) -> bytes:
 
 
 def _int_encoder(column: Column, packer: struct.Struct) -> Encode:
-    pack = packer.pack
+    pack, meant = packer.pack, meant_number(column)
     assert column.dtype is not None
     limits = np.iinfo(column.dtype.name)
 
     def encode(value: Any) -> bytes:
         if type(value) is not int:
-            value = _unwrapped(value)
-            if is_time(value):
-                value = _nanoseconds(column, value)
+            value = meant(_unwrapped(value))
             if isinstance(value, bool | np.bool_ | float | str | bytes) or not hasattr(value, "__index__"):
                 raise Refused(f"got {shown(value)}")
             try:
@@ -211,15 +229,6 @@ def _int_encoder(column: Column, packer: struct.Struct) -> Encode:
             raise Refused(f"got {value}, out of range ({limits.min} to {limits.max})") from None
 
     return encode
-
-
-def _nanoseconds(column: Column, value: Any) -> int:
-    if column.type != "int64" or np.isnat(value):
-        raise Refused(f"got {value.dtype} {value}; an int64 column takes it, as nanoseconds since 1970")
-    (number,), (exact,) = nanoseconds(np.array([value]))
-    if not exact:
-        raise Refused(f"got {value.dtype} {value}, which is no whole number of nanoseconds of 64 bits")
-    return int(number)
 
 
 def _float_encoder(column: Column, packer: struct.Struct) -> Encode:
@@ -354,6 +363,8 @@ def free_dims_suffix(shape: tuple[int, ...], actual: tuple[int, ...]) -> bytes:
 
 def _array_encoder(column: Column, shape: tuple[int, ...]) -> Encode:
     dtype = column.dtype
+    if (column.known_logical or {}).get("type") == "decimal":
+        return _wide_decimal_encoder(column)
 
     def encode_fixed(value: Any) -> bytes:
         if type(value) is not np.ndarray or value.dtype is not dtype:
@@ -370,6 +381,176 @@ def _array_encoder(column: Column, shape: tuple[int, ...]) -> Encode:
         return data + suffix if suffix else data
 
     return encode_free if -1 in shape else encode_fixed
+
+
+# What logical types stand for, as Python and numpy have it, to the number that is stored.
+
+
+PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_EPOCH: Final = datetime(1970, 1, 1)
+_MOST_SHIFT: Final = 100  # places by which a decimal's digits are moved; more are too many anyway
+
+
+def meant_number(column: Column) -> Callable[[Any], Any]:
+    """Return what makes the number of a ``datetime``, ``Decimal``, name of a class, …, and leaves all else as it is.
+
+    `Refused` for one of these that the column's logical type is not of, or that it does not hold exactly.
+    """
+    said = column.known_logical or {}
+    kind: str | None = said.get("type")
+    of_kind = _MEANT[kind](said) if kind in _MEANT else None
+
+    if of_kind is None:
+        times = (np.datetime64, np.timedelta64)
+        return lambda value: _numpy_number(column, value) if isinstance(value, times) else value
+
+    def number(value: Any) -> Any:
+        if hasattr(value, "asm8"):  # of pandas, which is one of Python's, too, but counts nanoseconds
+            _check_zone(value, said)
+            value = value.asm8
+        if isinstance(value, np.datetime64 | np.timedelta64):
+            return _numpy_number(column, value)
+        found = of_kind(value)
+        return value if found is None else found
+
+    return number
+
+
+def _numpy_number(column: Column, value: Any) -> int:
+    unit = time_unit(column, value)
+    if unit is None or np.isnat(value):
+        raise Refused(
+            f"got {value.dtype} {value}; a column of times, or an int64 column takes it, as nanoseconds since 1970"
+        )
+    (number,), (exact,) = counted(np.array([value]), unit)
+    if not exact:
+        raise Refused(f"got {value.dtype} {value}, which is no whole number of {UNITS[unit]} of 64 bits")
+    return int(number)
+
+
+def _check_zone(value: Any, said: Mapping[str, Any]) -> None:
+    """Refuse a point in time where the clock on a wall is stored, and the other way round."""
+    zoned = getattr(value, "tzinfo", None) is not None
+    if said.get("type") == "timestamp" and isinstance(value, datetime) and zoned != ("zone" in said):
+        has = "has none" if zoned else f"is in {said['zone']}"
+        raise Refused(f"got {shown(value)} with{'' if zoned else 'out'} a time zone, and the column {has}")
+
+
+def _whole(value: Any, microseconds: int, unit: str) -> int:
+    number, rest = divmod(microseconds * PER_SECOND[unit], 1_000_000)
+    if rest:
+        raise Refused(f"got {shown(value)}, which is no whole number of {UNITS[unit]}")
+    return number
+
+
+def _span(value: timedelta) -> int:
+    """Microseconds."""
+    return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
+
+
+def _timestamps(said: Mapping[str, Any]) -> Callable[[Any], int | None]:
+    unit = said["unit"]
+
+    def number(value: Any) -> int | None:
+        if not isinstance(value, datetime):
+            return None
+        _check_zone(value, said)
+        since = value.replace(tzinfo=None) - (value.utcoffset() or timedelta()) - _EPOCH
+        return _whole(value, _span(since), unit)
+
+    return number
+
+
+def _dates(said: Mapping[str, Any]) -> Callable[[Any], int | None]:
+    def number(value: Any) -> int | None:
+        is_day = isinstance(value, date) and not isinstance(value, datetime)
+        return value.toordinal() - _EPOCH.toordinal() if is_day else None
+
+    return number
+
+
+def _clock_times(said: Mapping[str, Any]) -> Callable[[Any], int | None]:
+    unit = said["unit"]
+
+    def number(value: Any) -> int | None:
+        if not isinstance(value, time) or value.tzinfo is not None:
+            return None
+        seconds = value.hour * 3_600 + value.minute * 60 + value.second
+        return _whole(value, seconds * 1_000_000 + value.microsecond, unit)
+
+    return number
+
+
+def _durations(said: Mapping[str, Any]) -> Callable[[Any], int | None]:
+    unit = said["unit"]
+    return lambda value: _whole(value, _span(value), unit) if isinstance(value, timedelta) else None
+
+
+def _decimals(said: Mapping[str, Any]) -> Callable[[Any], int | None]:
+    precision, scale = said["precision"], said["scale"]
+
+    def number(value: Any) -> int | None:
+        if not isinstance(value, Decimal):
+            return None
+        sign, digits, exponent = value.as_tuple()
+        if not isinstance(exponent, int):
+            raise Refused(f"got {shown(value)}, which is no number")
+        shift = exponent + scale
+        if any(digits) and (abs(shift) > _MOST_SHIFT or len(digits) > _MOST_SHIFT):
+            raise Refused(f"got {shown(value)}, which has more digits than {precision}")
+        found = int("".join(map(str, digits[:_MOST_SHIFT])))
+        if found and shift >= 0:
+            found *= 10**shift
+        elif found:
+            found, rest = divmod(found, 10**-shift)
+            if rest:
+                raise Refused(f"got {shown(value)}, which has more than {scale} digits behind the point")
+        if found >= 10**precision:
+            raise Refused(
+                f"got {shown(value)}, which has more than {precision - scale} digits before the point"
+            )
+        return -found if sign else found
+
+    return number
+
+
+def _classes(said: Mapping[str, Any]) -> Callable[[Any], int | None]:
+    numbers = {name: number for number, name in enumerate(said["names"])}
+
+    def number(value: Any) -> int | None:
+        if isinstance(value, str) and value not in numbers:
+            raise Refused(f"got {shown(value)}, which is no class{did_you_mean(value, numbers)}")
+        return numbers[value] if isinstance(value, str) else None
+
+    return number
+
+
+_MEANT: Final[dict[str | None, Callable[[Mapping[str, Any]], Callable[[Any], int | None]]]] = {
+    "timestamp": _timestamps,
+    "date": _dates,
+    "time": _clock_times,
+    "duration": _durations,
+    "decimal": _decimals,
+    "class": _classes,
+}
+
+
+def _wide_decimal_encoder(column: Column) -> Encode:
+    """Of two words: the array of them is taken, too."""
+    assert column.known_logical is not None
+    number_of = _decimals(column.known_logical)
+
+    def encode(value: Any) -> bytes:
+        found = number_of(value)
+        if found is not None:
+            return found.to_bytes(16, "little", signed=True)
+        words = array_view(column, value)
+        if words.shape != column.shape:
+            raise Refused(f"got an array of shape {list(words.shape)}")
+        data: bytes = words.tobytes()
+        return data
+
+    return encode
 
 
 # Bytes of one blob cell back to the value that was written.
