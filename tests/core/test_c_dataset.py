@@ -134,8 +134,18 @@ def in_pieces(path: Path) -> None:
     assert listed["parts"]
 
 
+def with_corrections(path: Path) -> None:
+    """Parts with column parts of other columns, two each, one, and none."""
+    with_deletions(path)
+    unirecord.update(path, {"id": [2, 33], "name": ["new", None], "box": [np.ones(4, np.float32)] * 2}, "id")
+    unirecord.set_values(path, "id in (34, 35) or id == 3", {"text": "new words"})
+    unirecord.upsert(path, [{**row(200), "gone": 1}, {**row(35), "gone": 2}], "id")
+    unirecord.drop_columns(path, ["gone"])
+
+
 CHANGES: dict[str, Callable[[Path], None]] = {
     "as written": lambda path: None,
+    "values corrected": with_corrections,
     "rows deleted": with_deletions,
     "columns added, dropped, renamed": with_columns,
     "all of it": with_all,

@@ -14,6 +14,7 @@ import faults
 import numpy as np
 import pytest
 from objectstore import Server
+from reference_directory import read_directory
 from written_store import URL, served
 
 import unirecord
@@ -87,6 +88,16 @@ def parts_of(path: str) -> dict[str, bytes]:
     return {name: Path(path, name).read_bytes() for name in os.listdir(path) if name.startswith("part-")}
 
 
+def told_by_reference(path: str) -> list[tuple[int, str | None, bytes]]:
+    """Some columns of all rows as the second reader has them."""
+    places = [list(SCHEMA).index(name) for name in ("n", "note", "blob")]
+    found = [[row[place] for place in places] for part in read_directory(path) for row in part.raw]
+    return [
+        (int.from_bytes(n, "little"), None if note is None else note.decode(), blob)
+        for n, note, blob in found
+    ]
+
+
 # ---- the law: what is named gets its value, and all else stays
 
 
@@ -107,6 +118,7 @@ def test_any_rows_and_columns_get_the_values_of_the_table_and_all_else_stays(mad
                     expected[n][name] = plain(new[n][name])
         assert found.version == 4 + turn
         assert rows_of(made) == list(expected.values())
+        assert told_by_reference(made) == [(one["n"], one["note"], one["blob"]) for one in expected.values()]
     assert unirecord.verify(made).ok
     for n in rng.sample(range(30), 5):  # conditions, sorted rows and zones know the new values
         with UniRecordDataset(made, where=f"label == {expected[n]['label']}", shuffle=False) as ds:
