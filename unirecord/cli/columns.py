@@ -172,7 +172,8 @@ def _said_of_values(args: argparse.Namespace, found: Updated) -> Iterator[str]:
             done.append(f"{many(found.appended, 'row')} would be appended")
         elif found.appended:
             done.append(f"{many(found.appended, 'row', 'were')} appended")
-        of = "" if args.dry_run else f" (version {found.version}, {format_size(found.bytes)} written)"
+        version = "about " if args.dry_run else f"version {found.version}, "
+        of = f" ({version}{format_size(found.bytes)} written)"
         yield f"{args.path}: {' and '.join(done)}{of}"
     if found.missing:
         yield f"{many(found.missing, 'row')} of the table left out: their keys are in no row of the dataset"

@@ -65,7 +65,7 @@ class Updated:
         missing: rows of the table whose key is in no row, which were left out.
         columns: the columns that have new values, in the order of the schema.
         parts: column parts that have been written.
-        bytes: of the files that have been written.
+        bytes: of the files that have been written; of a dry run, about.
     """
 
     version: int
@@ -489,8 +489,10 @@ class _Correction:
         before, change, found = self._before, self._change, self._found
         more = 0 if found.more is None else found.more.rows
         counts = found.rows, more, found.missing, self._schema.names, len(self._concerned)
-        if dry_run or not (self._concerned or more):
-            return Updated(before.generation + bool(dry_run and (self._concerned or more)), *counts)
+        if not (self._concerned or more):
+            return Updated(before.generation, *counts)
+        if dry_run:
+            return Updated(before.generation + 1, *counts, self._about(more))
         columns = new_parts(self._folder, change, _WHOLE)
         rows = new_parts(self._folder, change, PART_BYTES, len(self._concerned))
         after = before
@@ -515,6 +517,12 @@ class _Correction:
             change.clear(name for name in (*columns.named, *rows.named) if name not in named)
         size = sum(entry.bytes + entry.index_bytes for entry in (*columns.entries, *rows.entries))
         return Updated(after.generation, *counts, size)
+
+    def _about(self, more: int) -> int:
+        """Bytes that would be written."""
+        rows = sum(self._before.parts[number].rows for number in self._concerned)
+        each = self._parts.mean_row_bytes(sorted(self._found.values))
+        return round(rows * each + more * self._parts.mean_row_bytes())
 
     def _write_columns(self, sequence: PartSequence, progress: Progress | None) -> dict[bytes, ColumnFile]:
         """The column part of each part concerned, by that one's id."""
