@@ -151,6 +151,7 @@ def test_an_indexed_column_is_looked_up_by_its_new_values(made: str) -> None:
     unirecord.update(made, {"n": [3], "path": ["new.jpg"]}, "n")
     with UniRecordDataset(made, where="path == 'new.jpg'", shuffle=False) as ds:
         assert [int(one["n"]) for one in ds] == [3]
+        assert int(ds.get("path", "new.jpg")["n"]) == 3
     with UniRecordDataset(made, where="path == 'img_3.jpg'") as ds:
         assert len(ds) == 0
 
@@ -246,9 +247,10 @@ def test_several_columns_may_be_the_key(made: str) -> None:
         unirecord.update(made, {"label": [1, 0], "n": [3, 4], "note": ["a", "b"]}, ["label", "n"])
 
 
-def test_many_keys_are_found_like_few(tmp_path: Path) -> None:
+@pytest.mark.parametrize("index", [[], ["n", "s"]])
+def test_many_keys_are_found_like_few(tmp_path: Path, index: list[str]) -> None:
     path, count = str(tmp_path / "d"), 3_000
-    with Writer(path, {"n": "int64", "s": "string", "b": "bytes", "k": "int8"}) as writer:
+    with Writer(path, {"n": "int64", "s": "string", "b": "bytes", "k": "int8"}, index=index) as writer:
         for n in range(count):
             writer.write({"n": n, "s": f"it's {n}", "b": str(n).encode(), "k": 0})
     for turn, (key, keys) in enumerate(
@@ -261,8 +263,11 @@ def test_many_keys_are_found_like_few(tmp_path: Path) -> None:
         1,
     ):
         assert unirecord.update(path, {key: keys, "k": [turn] * len(keys)}, key).rows == len(keys)
+    unirecord.delete(path, where="s == 'it''s 7'")
+    with pytest.raises(SchemaError, match=r"1 key is in no row of the dataset: \"it's 7\""):
+        unirecord.update(path, {"s": ["it's 7"], "k": [9]}, "s")
     with UniRecordDataset(path, shuffle=False) as ds:
-        assert ds.scalars(["k"])["k"][:9].tolist() == [2, 1, 2, 1, 2, 4, 2, 4, 2]
+        assert ds.scalars(["k"])["k"][:9].tolist() == [2, 1, 2, 1, 2, 4, 2, 2, 1]
 
 
 @pytest.mark.parametrize(

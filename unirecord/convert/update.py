@@ -20,6 +20,7 @@ from ..loading.batch import SampleReader
 from ..order.selection import Selection
 from ..progress import Progress, Tracker
 from ..query import compile_query
+from ..query.keys import keys_of
 from ..query.query import live_rows, live_rows_that_meet
 from ..query.tree import INTEGERS, Field, Range
 from ..sizes import many
@@ -50,6 +51,7 @@ Rows = NDArray[np.int64]
 
 _AT_ONCE: Final = 16_384  # rows whose keys are read at a time
 _FEW: Final = 1_000  # keys that a condition finds; more of them are looked for in every row
+_LOOKUP: Final = 64  # rows that are gone through in the time of looking one key up in the index
 _SHOWN: Final = 5  # keys in an error
 _WHOLE: Final = 1 << 62  # bytes: a column part has all rows of its part
 
@@ -428,18 +430,22 @@ def _candidates(
     chosen = live_rows(parts)
     for i, (ordinal, column) in enumerate(columns):
         each = {one if len(columns) == 1 else one[i] for one in places}
-        field = Field(column.name, ordinal, column.type)
-        if not 0 < len(each) <= _FEW or column.logical is not None or column.shape is not None:
+        text = column.is_string
+        if not text and (column.type not in INTEGERS or column.type == "bool"):
             continue
-        if column.type in INTEGERS and column.type != "bool":
-            values = ", ".join(str(int(one)) for one in sorted(each))
-        elif column.is_string:
-            values = ", ".join("'" + one.replace("'", "''") + "'" for one in sorted(each))
-        else:
+        if not each or column.logical is not None or column.shape is not None:
             continue
-        query = compile_query(f"{field} in ({values})", parts.schema)
-        chosen = Selection(parts.rows, array=live_rows_that_meet(parts, query))
-        break
+        if column.name in parts.snapshot.index and not parts.is_fetched and len(each) * _LOOKUP <= parts.rows:
+            keys = keys_of(parts, column.name)
+            rows = np.array(sorted(row for one in each for row in keys.rows(one)), np.int64)
+            chosen = Selection(parts.rows, array=rows[chosen.holds(rows)])
+            break
+        if len(each) <= _FEW:
+            quoted = ("'" + one.replace("'", "''") + "'" if text else str(int(one)) for one in sorted(each))
+            condition = f"{Field(column.name, ordinal, column.type)} in ({', '.join(quoted)})"
+            found = live_rows_that_meet(parts, compile_query(condition, parts.schema))
+            chosen = Selection(parts.rows, array=found)
+            break
     for start in range(0, len(chosen), _AT_ONCE):
         yield chosen.slice(slice(start, start + _AT_ONCE)).every()
 
