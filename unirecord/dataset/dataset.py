@@ -154,7 +154,8 @@ class UniRecordDataset(Generic[Given]):
         path: ``train.urec``, a directory, or a list or glob of either; their rows in that order. Also in an object
             store: ``s3://bucket/train``, ``gs://``, ``az://``, ``https://`` (docs/storage.md).
         shard_id, num_shards: this rank and the number of ranks; both or neither.
-        columns: names of the columns to read, in this order; all by default. Only what is asked for is read.
+        columns: names of the columns to read, in this order; all by default. Only what is asked for is read. With "row"
+            among them, where no column is called so, samples and batches have the number of their row too, int64, last.
         where: a condition on scalar columns (docs/query.md); the dataset consists of the rows that meet it.
         shuffle: ``True``, ``False``, ``"block"``, ``"parts"`` or ``"within-parts"``.
         seed: 0 … 2^64 − 1, the same on every rank. Without a shuffle it is kept, for views that have one.
@@ -312,7 +313,7 @@ class UniRecordDataset(Generic[Given]):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns that samples have, in their order."""
+        """Names of the columns that are read, in their order: not ``row``, nor the source in a mixture."""
         return tuple(column.name for _, column in self.read_cursor.plan.columns)
 
     @property
@@ -910,7 +911,7 @@ class UniRecordDataset(Generic[Given]):
         self.read_cursor.refuse_exclusions("a table")
         plan = self.read_cursor.plan
         if columns is None and plan.data.are_chosen:
-            columns = self.column_names
+            columns = plan.data.stored_names()
         names = self._column_names(columns)
         if any(plan.data.snapshot.schema[name].is_blob for name in names):
             return self.to_batches(names).read_all()
@@ -936,7 +937,7 @@ class UniRecordDataset(Generic[Given]):
         """
         self._check_rows_are_samples("to_batches")
         self.read_cursor.refuse_exclusions("a table")
-        names = list(self.column_names) if columns is None else self._column_names(columns)
+        names = self.read_cursor.plan.data.stored_names() if columns is None else self._column_names(columns)
         rows: Any = self.view(columns=names, shuffle=False, shard_id=0, num_shards=1, transform=None)
         plan = rows.read_cursor.plan
         found = [plan.data.snapshot.schema[name] for name in names]

@@ -523,6 +523,11 @@ def _joined(sources: Sources) -> OpenedData:
 def _common_columns(sources: Sources) -> list[str]:
     """The columns that all sources read, in the order of the first; SchemaError where one is of several types."""
     first, *others = sources
+    if any(source.read_cursor.plan.data.tells_row for source in sources.values()):
+        raise ValueError(
+            "a source has the number of its rows among its columns, and in a mixture they have other numbers: ask the "
+            "mixture for them, as in mix(…).view(columns=[…, 'row'])"
+        )
     names = [
         name for name in sources[first].column_names if all(name in sources[n].column_names for n in others)
     ]

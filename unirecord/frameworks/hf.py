@@ -342,7 +342,8 @@ def table(ds: UniRecordDataset) -> datasets.Dataset:
             "unirecord.hf.table(ds.view(transform=None))"
         )
     chosen = ds.read_cursor.plan.data.are_chosen
-    columns = [ds.schema[name] for name in ds.column_names if chosen or not ds.schema[name].is_blob]
+    names = ds.read_cursor.plan.data.stored_names()
+    columns = [ds.schema[name] for name in names if chosen or not ds.schema[name].is_blob]
     if not columns:
         raise ValueError(
             "a table holds scalar columns, and there are none: name columns of the dataset by columns="

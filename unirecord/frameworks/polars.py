@@ -42,20 +42,21 @@ def scan(ds: UniRecordDataset | PathLike) -> polars.LazyFrame:
             )
         ds = UniRecordDataset(ds)
     rows: UniRecordDataset[Any] = ds
+    names = rows.read_cursor.plan.data.stored_names()
 
     def batches(
         columns: list[str] | None, predicate: polars.Expr | None, limit: int | None, batch_size: int | None
     ) -> Iterator[polars.DataFrame]:
-        wanted = list(rows.column_names) if columns is None else columns
+        wanted = names if columns is None else columns
         asked = [] if predicate is None else predicate.meta.root_names()
-        read = [name for name in rows.column_names if name in wanted or name in asked]
+        read = [name for name in names if name in wanted or name in asked]
         # Polars' own limit comes before its filter.
         found = rows if limit is None else rows.take(limit)
         condition = None if predicate is None else _condition(predicate, rows.schema)
         if condition is not None:
             with suppress(QueryError):  # too long or too deep to be said: Polars alone filters
                 found = found.view(where=condition)
-        for batch in found.to_batches(read or rows.column_names[:1], batch_size=batch_size):
+        for batch in found.to_batches(read or names[:1], batch_size=batch_size):
             frame = _frame(batch)
             yield (frame if predicate is None else frame.filter(predicate)).select(wanted)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchBuilder",
     "RaggedArray",
+    "RowNumbers",
     "SampleReader",
+    "Told",
     "WhereFrom",
     "bytes_of",
     "collate",
@@ -403,11 +405,29 @@ def bytes_of(value: Any, depth: int = 3) -> int:
 # Rows of parts as samples: dicts of Python and numpy values, one, many, or a batch of arrays.
 
 
-# The column that says which source of a mixture a row is of: made of row numbers, not stored.
+# Columns that are made of the numbers of rows, and not stored: the number itself, and which source of a mixture a row
+# is of.
+
+
+class RowNumbers:
+    """The column ``row``: for each row its number in the dataset, as conditions know it."""
+
+    column: Final = "row"
+    type: Final = "int64"
+
+    def add_one(self, sample: dict[str, Any], row: int) -> None:
+        """Puts a row's number into its sample."""
+        sample[self.column] = np.int64(row)
+
+    def add(self, batch: dict[str, Any], rows: NDArray[np.int64]) -> None:
+        """Puts the numbers of these rows into their batch."""
+        batch[self.column] = rows.copy()
 
 
 class WhereFrom:
     """The column ``column``: for each row the name of its source. Source i has the rows from ``first_rows[i]`` on."""
+
+    type: Final = "string"
 
     def __init__(self, column: str, names: Sequence[str], first_rows: Sequence[int]) -> None:
         self.column = column
@@ -424,18 +444,19 @@ class WhereFrom:
         batch[self.column] = self._names[np.searchsorted(self._first_rows, rows, side="right") - 1].tolist()
 
 
+Told = RowNumbers | WhereFrom
 Decode = Callable[[bytes], Any]
 Read = TypeVar("Read")
 
 
 class SampleReader:
-    """Reads chosen columns of a set of parts, and the name of a row's source where there are several. Thread-safe."""
+    """Reads chosen columns of a set of parts, and adds what is told of a row by its number. Thread-safe."""
 
     def __init__(
-        self, parts: PartSet, columns: Sequence[tuple[int, Column]], where_from: WhereFrom | None = None
+        self, parts: PartSet, columns: Sequence[tuple[int, Column]], told: Sequence[Told] = ()
     ) -> None:
         self._parts = parts
-        self._where_from = where_from
+        self._told = told
         self._reader = parts.reader([ordinal for ordinal, _ in columns])
         self._columns = [column for _, column in columns]
         decoders = [(column.name, _decoder(column)) for column in self._columns]
@@ -443,7 +464,7 @@ class SampleReader:
 
     def one_by_one(self) -> Callable[[int], dict[str, Any]]:
         """What reads the sample of one row as `one` does, past what these columns have no need of."""
-        return self.one if self._decoders or self._where_from is not None else self._reader.read_one
+        return self.one if self._decoders or self._told else self._reader.read_one
 
     def one(self, row: int) -> dict[str, Any]:
         """The sample of one row."""
@@ -456,8 +477,8 @@ class SampleReader:
                 sample[name] = decode(stored)
             except (CorruptionError, UnicodeDecodeError) as error:
                 raise self._placed(error, row, name) from error
-        if self._where_from is not None:
-            self._where_from.add_one(sample, row)
+        for told in self._told:
+            told.add_one(sample, row)
         return sample
 
     def many(self, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
@@ -488,8 +509,8 @@ class SampleReader:
             column.name: column_value(column, result.data, result.offsets, result.valid)
             for column, result in zip(self._columns, results, strict=True)
         }
-        if self._where_from is not None:
-            self._where_from.add(batch, rows)
+        for told in self._told:
+            told.add(batch, rows)
         return batch
 
     def _placed(self, error: Exception, row: int, column: str) -> CorruptionError:

@@ -565,7 +565,7 @@ class BatchReader:
         shown, places = plan.data.cropped(options.crops, options.return_places)
         self._cropped = bool(wanted)
         self._builder = BatchBuilder(shown, places)
-        self._where_from = plan.data.where_from
+        self._told = plan.data.told
         self._natives: Iterator[tuple[NativeLoader, Batches | None]] = iter(())
         self._windows: WindowsAhead | None = None
         self._ahead = 0  # batches that may be read beyond those handed out
@@ -625,7 +625,7 @@ class BatchReader:
         epoch, start, stride = run.epoch, run.after(before), run.stride
         asked: NDArray[np.int64] | None = None
         draws: NDArray[np.int64] | None = None
-        where_from, digests, read, digest = self._where_from, self._digests, 0, 0
+        told, digests, read, digest = self._told, self._digests, 0, 0
         drawn = run.order.batched
         try:
             while (batch := native.next()) is not None:
@@ -655,8 +655,9 @@ class BatchReader:
                     if not rows:
                         self.end = end
                         continue
-                if where_from is not None and where_from.column not in built:
-                    where_from.add(built, batch.row_ids())
+                for one in told:
+                    if one.column not in built:
+                        one.add(built, batch.row_ids())
                 delivered = TrackedBatch(
                     built, epoch, end, left_out, rows, batch.data_bytes, digest, asked, draws
                 )

@@ -19,7 +19,7 @@ from ..snapshot.cache import CacheOptions
 from ..snapshot.layouts import same_values
 from ..snapshot.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_again
 from ..storage.storage_options import StorageOptions, use_storage
-from .batch import SampleReader, WhereFrom
+from .batch import RowNumbers, SampleReader, Told, WhereFrom
 from .boxes import Crop, cropped_columns, place_columns
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ PathLike = str | os.PathLike[str]
 class OpenedData:
     """Parts and chosen columns of them; thread-safe. Pickled, it is opened anew, and must then be the same data.
 
-    ``where_from`` names the source of each row, where there are several.
+    ``where_from`` names the source of each row, where there are several. ``told``: what samples have beside the columns
+    that are read: their row's number, if it is among the names and no column is called so, and that source.
     """
 
     columns: tuple[tuple[int, Column], ...]
@@ -60,15 +61,23 @@ class OpenedData:
         self.path = path
         self.parts = parts
         self.snapshot = snapshot
-        self.columns = _chosen_columns(self.snapshot.schema, columns)
+        asked = columns is not None and not isinstance(columns, str) and self._tells_row(columns)
+        self.columns = _chosen_columns(self.snapshot.schema, columns, without=("row",) if asked else ())
         self.where_from = where_from
+        self.told: tuple[Told, ...] = (
+            *([RowNumbers()] if asked else []),
+            *([where_from] if where_from else []),
+        )
         self.reader = self._reader()
         self.row_bytes = parts.mean_row_bytes([ordinal for ordinal, _ in self.columns])
         self._names = None if columns is None else list(columns)
         self._pool: BatchPool | None = None
 
+    def _tells_row(self, columns: Sequence[str]) -> bool:
+        return "row" in columns and "row" not in self.snapshot.schema
+
     def _reader(self) -> SampleReader:
-        return SampleReader(self.parts, self.columns, self.where_from)
+        return SampleReader(self.parts, self.columns, self.told)
 
     @classmethod
     def open(
@@ -88,11 +97,24 @@ class OpenedData:
         )
 
     @property
+    def tells_row(self) -> bool:
+        """Whether samples have the number of their row."""
+        return any(isinstance(one, RowNumbers) for one in self.told)
+
+    def stored_names(self) -> list[str]:
+        """The columns, for a table, which has stored ones; ValueError where the number of the row is asked for too."""
+        if self.tells_row:
+            raise ValueError(
+                'samples and batches have the number of their row, tables do not: name their columns, without "row"; '
+                "order.row_ids() has the numbers"
+            )
+        return [column.name for _, column in self.columns]
+
+    @property
     def sample_columns(self) -> tuple[Column, ...]:
-        """The columns that samples have: those that are read, and the one that names their source."""
+        """The columns that samples have: those that are read, and what is told beside them."""
         read = tuple(column for _, column in self.columns)
-        told = self.where_from
-        return read if told is None else (*read, Column(told.column, "string"))
+        return (*read, *(Column(told.column, told.type) for told in self.told))
 
     def cropped(
         self, crops: Mapping[str, Crop] | None, return_places: bool
@@ -148,7 +170,7 @@ class OpenedData:
             return None
         names, parts = self._names, self.parts
         if snapshot.schema != self.snapshot.schema:  # columns that came are for who opens it anew
-            names = [column.name for _, column in self.columns]
+            names = [column.name for column in self.sample_columns]
             for _, column in self.columns:
                 if column.name not in snapshot.schema or not same_values(
                     column, snapshot.schema[column.name]
@@ -245,8 +267,13 @@ def _opened_again(
     return opened if where_from is None else opened.telling(where_from)
 
 
-def _chosen_columns(schema: Schema, names: Sequence[str] | None) -> tuple[tuple[int, Column], ...]:
-    """Ordinal and column of each name, or of all columns; ValueError, SchemaError for wrong names."""
+def _chosen_columns(
+    schema: Schema, names: Sequence[str] | None, without: Sequence[str] = ()
+) -> tuple[tuple[int, Column], ...]:
+    """Ordinal and column of each name, or of all columns; ValueError, SchemaError for wrong names.
+
+    ``without``: names that no column is read for.
+    """
     if names is None:
         return tuple(enumerate(schema.columns))
     if isinstance(names, str):
@@ -257,5 +284,5 @@ def _chosen_columns(schema: Schema, names: Sequence[str] | None) -> tuple[tuple[
         raise ValueError(f"columns must be a list of one name or more, got {names!r}")
     if len(set(names)) != len(names):
         raise ValueError(f"columns names a column twice: {list(names)}")
-    ordinals = [schema.ordinal(name) for name in names]
+    ordinals = [schema.ordinal(name) for name in names if name not in without]
     return tuple((ordinal, schema.columns[ordinal]) for ordinal in ordinals)

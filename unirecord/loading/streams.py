@@ -211,6 +211,9 @@ class StreamData(OpenedData):
             columns,
         )
 
+    def _tells_row(self, columns: Sequence[str]) -> bool:
+        return False  # a sample is of many rows
+
     def _reader(self) -> SampleReader:
         return cast("SampleReader", StreamReader(self._stream, self.columns))
 

@@ -406,9 +406,10 @@ class DatasetOrigin:
 
     @property
     def stored(self) -> tuple[Column, ...]:
-        """The columns that are read, and those that say where crops begin."""
+        """The columns that are read, those that say where crops begin, and the row's number if it is asked for."""
         shown, places = self._cursor.plan.data.cropped(self._crops, self._return_places)
-        return (*shown, *places.values())
+        numbered = [Column("row", "int64")] if self._cursor.plan.data.tells_row else []
+        return (*shown, *places.values(), *numbered)
 
     @property
     def shard(self) -> tuple[int, int]:
@@ -607,7 +608,7 @@ class DatasetPass:
     def _with_columns(self, names: Sequence[str]) -> Plan:
         """The plan with these columns of the stored ones; the places of crops come with their column."""
         crops = self._crops if self._return_places else {}
-        read = [column.name for _, column in self._plan.columns]
+        read = [column.name for column in self._plan.data.sample_columns]
         return self._plan.with_columns(
             [name for name in read if name in names or (name in crops and f"{name}_place" in names)]
         )
