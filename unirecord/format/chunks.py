@@ -205,6 +205,10 @@ def chunk_digests(
 
 def chunk_ends(counts: U64, flat: U64, cells: U64) -> U64 | None:
     """Where each chunk ends in its cell, of lengths ``flat``; None unless those of a row make up its cell's length."""
+    if (
+        flat > np.repeat(cells, counts.astype(np.int64))
+    ).any():  # of which a sum may be more than 64 bits hold
+        return None
     ends = np.cumsum(flat, dtype=np.uint64)
     last = np.cumsum(counts, dtype=np.int64)
     tables = counts > 0

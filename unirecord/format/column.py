@@ -433,6 +433,11 @@ class Column:
             return None
         return f"its logical type is none: {problem}"
 
+    def without_logical(self) -> Column:
+        """Internal: the same, of whose values no logical type is said."""
+        left = {key: value for key, value in self.wire_annotations.items() if key != LOGICAL_KEY}
+        return replace(self, packed_annotations=_packed(left))
+
     @property
     def is_array(self) -> bool:
         """Whether its values are arrays."""

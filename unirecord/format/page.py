@@ -688,7 +688,9 @@ def wrong_chunks(
             if not len(wanted[row]):
                 continue
             bytes_of_cell, sizes = cell(j, row), tables[ordinal][row] if ordinal in tables else None
-            if sizes is not None and int(sizes.sum()) != len(bytes_of_cell):
+            # Of a table that lies the sum may be more than 64 bits hold.
+            expected = int(raw[ordinal][row]) if sizes is None else sum(sizes.tolist())
+            if len(bytes_of_cell) != expected:
                 wrong.append(row)
                 continue
             lengths = None if sizes is None else [sizes]

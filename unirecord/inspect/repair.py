@@ -26,6 +26,7 @@ from ..format.page import (
     unit_count,
     values_sizes,
 )
+from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData, PackedStrings
 from ..progress import Progress, Tracker
 from ..snapshot import manifest
@@ -301,6 +302,11 @@ def survey(path: str, known_rows: int | None, advance: Callable[[int], None]) ->
             return result
         if problem is not None:
             result.reasons.append(f"{problem}; the head was made again from the index")
+        for column in head.schema:
+            if (wrong := column.wrong_logical) is not None:
+                result.reasons.append(
+                    f"column {column.name!r}: {wrong}; the values stay, and nothing is said of them"
+                )
         known = stack.enter_context(opened_index(path, data, head))
         decoders = Decoders.of(data, head, known.dictionaries)
         content = ContentCheck(head)
@@ -762,6 +768,7 @@ def _write(target: str, listing: Manifest | None, found: list[tuple[Target, Surv
     schema = first.schema  # with its codecs, which a manifest does not hold
     if listing is not None and listing.schema != schema:
         schema = listing.schema
+    schema = Schema(column.without_logical() if column.wrong_logical else column for column in schema)
     user = listing.metadata if listing is not None else pack_user(first.user)
     content = PartContent(
         schema, first.index, user if user is not None else b"\xc0", scalar_codec=_scalar_codec(found)

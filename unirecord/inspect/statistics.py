@@ -272,7 +272,7 @@ def value_counts(parts: PartSet, field: Field, rows: Rows | None = None) -> dict
         if field.type == "string":
             _count_strings(chunk, field, found)
             continue
-        values, counts = _distinct(chunk.numbers(field), _span(chunk, field))
+        values, counts = _distinct(chunk.numbers(field), _span(chunk, field), field)
         for value, count in zip(values.tolist(), counts.tolist(), strict=True):
             if value == value:
                 found[value] += count
@@ -306,9 +306,15 @@ def _span(chunk: PartRows, field: Field) -> tuple[int, int] | None:
     return (low, high) if high - low <= _SPAN else None
 
 
-def _distinct(values: NDArray[Any], span: tuple[int, int] | None) -> tuple[NDArray[Any], NDArray[Any]]:
-    if span is None:
+def _distinct(
+    values: NDArray[Any], span: tuple[int, int] | None, field: Field
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    if span is None or not len(values):
         return np.unique(values, return_counts=True)
+    if int(values.min()) < span[0] or int(values.max()) > span[1]:
+        raise CorruptionError(
+            f"a value of column {field.name!r} is outside of the bounds that its zones say", column=field.name
+        )
     counts = np.bincount(values.astype(np.int64) - span[0])
     places = np.flatnonzero(counts)
     return places + span[0], counts[places]

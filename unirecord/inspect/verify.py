@@ -791,7 +791,9 @@ def _inner_padding(
     at, rows = 0, group.page.rows
     for size, nullable in _arrays(schema, group):
         end = layout.align(at + size, 8)
-        wrong = next((place for place in range(at + size, end) if payload[place]), None)
+        if end > len(payload):
+            yield len(payload), "the scalar page ends within its padding", None
+        wrong = next((place for place in range(at + size, min(end, len(payload))) if payload[place]), None)
         if wrong is not None:
             yield wrong, "the padding inside the scalar page is not zero", None
         if nullable is not None and rows % 8 and payload[at + rows // 8] >> rows % 8:

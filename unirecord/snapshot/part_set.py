@@ -230,7 +230,7 @@ class CellValues:
         every: list[tuple[U64, U64, U64]] = []
         for i, row in enumerate(rows.tolist()):
             lengths, sizes = tables[row], chunk_sizes(column, int(raw[i]))
-            if len(sizes) != len(lengths) or not len(sizes) or int(lengths.sum()) != int(stored[i]):
+            if len(sizes) != len(lengths) or not len(sizes) or sum(lengths.tolist()) != int(stored[i]):
                 every.append((starts[i : i + 1], stored[i : i + 1], raw[i : i + 1]))
                 continue
             wrong = impossible_sizes(lengths, sizes)
