@@ -22,6 +22,7 @@ import unirecord
 from unirecord import QueryError, SchemaError, UniRecordDataset, UniRecordError, Writer
 from unirecord.__main__ import main
 from unirecord.snapshot.versions import files_of, read_newest
+from unirecord.writing.directory_change import DirectoryChange
 
 server = pytest.fixture(served)
 SCHEMA = {
@@ -133,7 +134,7 @@ def test_any_rows_and_columns_get_the_values_of_the_table_and_all_else_stays(mad
 
 
 def test_parts_that_have_no_such_row_stay_without_column_parts(made: str) -> None:
-    found = unirecord.update(made, {"n": [12, 13], "label": [2, 2], "note": ["x", "y"]}, "n")
+    found = unirecord.update(made, {"n": [10, 19], "label": [2, 2], "note": ["x", "y"]}, "n")
     assert (found.rows, found.parts, found.columns) == (2, 1, ("label", "note"))
     assert [part.columns is None for part in read_newest(made).parts] == [True, False, True]
 
@@ -237,6 +238,11 @@ def test_a_key_of_several_rows_or_of_several_rows_of_the_table_is_refused(made: 
     with pytest.raises(SchemaError, match="rows 0 and 1 have the same key 3"):
         unirecord.update(made, {"n": [3, 3], "note": ["x", "y"]}, "n")
     assert read_newest(made).generation == 3
+    unirecord.set_values(made, "n == 24", {"path": "img_3.jpg"})
+    with pytest.raises(
+        SchemaError, match=r"1 key is in several rows of the dataset: 'img_3.jpg' in rows 3, 24;"
+    ):
+        unirecord.update(made, {"path": ["img_3.jpg"], "note": ["x"]}, "path")
 
 
 def test_several_columns_may_be_the_key(made: str) -> None:
@@ -365,6 +371,22 @@ def test_a_new_row_needs_a_value_where_there_can_be_no_null(made: str) -> None:
     whole = {name: [value] for name, value in row(41).items() if name not in ("score", "note", "text")}
     assert unirecord.upsert(made, whole, "n").appended == 1
     assert [rows_of(made)[-1][name] for name in ("score", "note", "text")] == [None, None, None]
+
+
+def test_a_key_that_is_appended_meanwhile_is_appended_once(
+    made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, waiting = DirectoryChange.publish, [40]
+
+    def publish(self: Any, after: Any) -> None:
+        if waiting:
+            write(made, waiting.pop(), append=True)
+        whole(self, after)
+
+    monkeypatch.setattr(DirectoryChange, "publish", publish)
+    found = unirecord.upsert(made, [{**row(40), "note": "both"}], "n")
+    assert (found.rows, found.appended, found.version) == (1, 0, 5)
+    assert [one["note"] for one in rows_of(made) if one["n"] == 40] == ["both"]
 
 
 def test_a_correction_killed_at_any_call_is_done_or_not(tmp_path: Path) -> None:
