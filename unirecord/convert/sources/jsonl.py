@@ -88,7 +88,8 @@ def column_values(found: JsonRows, key: str, column: Column) -> Any:
     if (
         column.is_array
         or (has_nulls and not column.nullable)
-        or not present <= _TAKEN.get(column.type, set())
+        or column.type not in _TAKEN
+        or not present <= _TAKEN[column.type]
     ):
         return None
     if column.type in ("string", "text"):
