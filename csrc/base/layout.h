@@ -155,6 +155,7 @@ enum {
 
 /* Kinds of sections and pages from here on are checked as bytes and otherwise ignored. */
 #define UR_ANCILLARY 0x8000u
+#define UR_SECTION_SKETCH UR_ANCILLARY
 
 enum {
   UR_DOMAIN_DATA_HEADER = 1,

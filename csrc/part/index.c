@@ -163,7 +163,11 @@ static bool has_all_sections(const ur_part *part, const ur_column *column) {
 static ur_status place_section(ur_part *part, uint32_t number, ur_error *error) {
   const ur_section_entry *entry = &part->sections[number];
   ur_column *column = NULL;
-  if (entry->kind >= UR_ANCILLARY) return UR_OK;
+  if (entry->kind >= UR_ANCILLARY) {
+    bool sketch = entry->kind == UR_SECTION_SKETCH && entry->column < part->header.columns && entry->width == 8 && entry->bits == 0;
+    if (sketch) part->columns[entry->column].sketch_section = number + 1;
+    return UR_OK;
+  }
   if (entry->column != UR_NO_COLUMN) {
     if (entry->column >= part->header.columns) return bad_section(entry, "names no column of the schema", error);
     column = &part->columns[entry->column];

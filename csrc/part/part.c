@@ -375,10 +375,12 @@ ur_status ur_part_column(const ur_part *part, int32_t column, ur_column_info *in
 }
 
 ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_section *section) {
-  if (kind <= 0 || kind >= UR_SECTION_KINDS || column < -1 || column >= (int32_t)part->shown)
+  bool sketch = kind == UR_SECTION_SKETCH && column >= 0;
+  if (kind <= 0 || (kind >= UR_SECTION_KINDS && !sketch) || column < -1 || column >= (int32_t)part->shown)
     return UR_ARGUMENT;
   uint32_t number = 0;
-  if (column >= 0) number = part->columns[column].section[kind];
+  if (sketch) number = part->columns[column].sketch_section;
+  else if (column >= 0) number = part->columns[column].section[kind];
   else if (kind == UR_SECTION_GROUPS) number = part->groups_section;
   else if (kind == UR_SECTION_ROW_STARTS) number = part->starts_section;
   else if (kind == UR_SECTION_DIGESTS) number = part->digests_section;

@@ -81,6 +81,9 @@ def directory(
         found[kind, column] = (width, extra, file[offset:end])
     need(align(end, 64) == body_end, "end of the body")
     zero(file[end:body_end], "padding after the sections")
+    for (kind, i), (width, _, content) in found.items():
+        if kind == 0x8000 and i < len(part.head.columns) and width == 8 and not bits[kind, i]:
+            need(content == sketch(part, i), f"sketch of column {i} is not what the data says")
     found = {key: section for key, section in found.items() if key[0] < 0x8000}
     expected = sections(part, found)
     need(sorted(found) == sorted(expected), f"sections {sorted(found)} are not {sorted(expected)}")
@@ -240,6 +243,18 @@ def offsets(items: list[bytes]) -> bytes:
     for item in items:
         ends.append(ends[-1] + len(item))
     return struct.pack(f"<{len(ends)}Q", *ends)
+
+
+def sketch(part: ReferencePart, i: int) -> bytes:
+    """The least hashes of the different values of a column."""
+    c = part.head.columns[i]
+    values = {row[i] for row in part.raw if row[i] is not None}
+    if c.code != STRING and c.numpy.kind == "f":
+        numbers = np.frombuffer(b"".join(values), c.numpy) + c.numpy.type(0)  # -0.0 + 0.0 is 0.0
+        numbers[np.isnan(numbers)] = np.nan
+        values = {number.tobytes() for number in numbers}
+    hashes = sorted({digest(value, 0) for value in values})[:1024]
+    return struct.pack(f"<{len(hashes)}Q", *hashes)
 
 
 Key = tuple[int, Any]

@@ -249,7 +249,10 @@ def _column_row(column: ColumnDescription) -> list[str]:
     about = "" if column.exact else "~"
     type_name = shown_type(column.type)
     scalar = column.shape is None and column.type.removesuffix("?") in SCALAR_TYPES
-    distinct = "" if not scalar else "many" if column.distinct is None else f"{column.distinct:,}"
+    about_distinct = "" if column.distinct_exact else "~"
+    distinct = (
+        "" if not scalar else "many" if column.distinct is None else f"{about_distinct}{column.distinct:,}"
+    )
     return [
         column.name,
         type_name + shape,

@@ -13,6 +13,8 @@ import numpy as np
 from ..format import layout
 from ..format.column import Column, shown_type
 from ..format.schema import Schema
+from ..format.sketches import MOST, Hashes, Sketch, estimated, hashes_of, hashes_of_numbers
+from ..format.values import PackedStrings
 from ..query.columns import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
 from ..sizes import many
 from ..snapshot.part_set import Part, PartRef, PartSet, Snapshot, resolve
@@ -25,8 +27,6 @@ __all__ = ["ColumnDescription", "Description", "PartDescription", "describe", "s
 _SUMMED_ROWS: Final = 8_000_000
 _SAMPLE_BLOCKS: Final = 256
 _SAMPLE_ROWS: Final = 8_192
-# Up to so many rows, distinct values of several parts are counted together.
-_COUNTED_ROWS: Final = 20_000_000
 # Where rows have been deleted, up to so many strings without a dictionary are looked at in a column.
 _TEXTS: Final = 2_000_000
 _COLUMN_SECTIONS: Final = (
@@ -47,6 +47,7 @@ _COLUMN_SECTIONS: Final = (
     layout.SECTION_CHUNK_STARTS,
     layout.SECTION_CHUNK_ENDS,
     layout.SECTION_CHUNK_DIGESTS,
+    layout.SECTION_SKETCH,
 )
 
 
@@ -76,6 +77,7 @@ class ColumnDescription:
             compressed, which have no bytes of their own, as its share of them by raw size.
         nulls: how many values are null.
         distinct: how many different values there are; None where nobody knows.
+        distinct_exact: False where that was estimated from hashes of the values of each part, mostly to 3 %.
         min, max: least and greatest value, without nulls and NaNs; None for blob columns, where there is none, and for
             more than 2,000,000 strings without a dictionary where rows have been deleted.
 
@@ -95,6 +97,7 @@ class ColumnDescription:
     exact: bool = True
     nulls: int = 0
     distinct: int | None = None
+    distinct_exact: bool = True
     min: Any = None
     max: Any = None
     annotations: dict[str, Any] = field(default_factory=dict)
@@ -188,7 +191,7 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
             else:
                 _add_span(found, i, parts)
                 if column.is_ordered:
-                    found.distinct = _distinct(column, i, parts, of_parts)
+                    found.distinct, found.distinct_exact = _distinct(column, i, parts, of_parts)
             if column.is_ordered:
                 found.min, found.max = column.shown(found.min), column.shown(found.max)
     finally:
@@ -337,29 +340,62 @@ def _statistics(part: Part, i: int) -> dict[str, Any] | None:
     return part.statistics[i]
 
 
-def _distinct(column: Column, i: int, parts: Sequence[Part], of_parts: Sequence[FlatColumns]) -> int | None:
-    """Return how many values differ: from the statistics of one part, else counted over the parts together."""
-    filled = [part for part in parts if part.rows]
-    if not filled:
-        return 0
-    counts = [s.get("distinct") if (s := _statistics(part, i)) is not None else None for part in filled]
-    if len(filled) == 1 or None in counts or sum(part.rows for part in filled) > _COUNTED_ROWS:
-        return counts[0] if len(filled) == 1 else None
+def _distinct(
+    column: Column, i: int, parts: Sequence[Part], of_parts: Sequence[FlatColumns]
+) -> tuple[int | None, bool]:
+    """How many values differ, and whether that is exact: by the statistics and sketches of the parts."""
+    filled = [(part, columns) for part, columns in zip(parts, of_parts, strict=True) if part.rows]
+    known = [_statistics(part, i) or {} for part, _ in filled]
+    counts = [one.get("distinct") for one in known]
+    if len(filled) == 1 and counts[0] is not None:
+        return counts[0], True
+    if column.type == "bool":
+        return len({one[name] for one in known for name in ("min", "max")} - {None}), True
+    sketches = [_sketch(column, i, part, columns) for part, columns in filled]
+    there = [hashes for hashes in sketches if hashes is not None]
+    if len(there) < len(sketches):
+        return None, True
+    found, exact = estimated(there)
+    if exact:
+        return found, True
+    least, most = _bounds(column, known)
+    found = max(least, found if most is None else min(found, most))
+    return found, found == least == most
+
+
+def _bounds(column: Column, known: Sequence[dict[str, Any]]) -> tuple[int, int | None]:
+    """How many different values there are at least, and at most, by the statistics of parts."""
+    counts = [one.get("distinct") for one in known]
+    spans = sorted((one["min"], one["max"]) for one in known if None not in (one.get("min"), one.get("max")))
+    is_whole = column.dtype is not None and column.dtype.kind in "iu"
+    most = [max(high for _, high in spans) - spans[0][0] + 1] if is_whole and spans else []
+    there = [count for count in counts if count is not None]
+    if len(there) < len(counts):
+        return max(there, default=0), min(most, default=None)
+    most.append(sum(there))
+    # No value is in two parts of which each has all of its own below those of the next; NaN would be.
+    apart = len(spans) == len(known) and all(a[1] < b[0] for a, b in pairwise(spans))
+    return sum(there) if apart and (is_whole or column.is_string) else max(there), min(most)
+
+
+def _sketch(column: Column, i: int, part: Part, columns: FlatColumns) -> Hashes | None:
+    """The least hashes of the values of a part; None where a large one comes without."""
+    section = part.vector(layout.SECTION_SKETCH, i)
+    if section is not None:
+        check = section[1]
+        hashes: Hashes = np.asarray(section[0])
+        check(0, len(hashes))
+        if len(hashes) > MOST or (hashes[1:] <= hashes[:-1]).any():
+            raise corrupt(columns, column.name, "the hashes of its values do not ascend, or are too many")
+        return hashes
+    if columns.rows > layout.SKETCHED_ROWS:
+        return None
+    found, valid = Sketch(), all_valid(columns, i)
     if column.is_string:
-        return len(
-            set().union(*(_distinct_strings(column, i, columns) for columns in of_parts if columns.rows))
-        )
-    each = []
-    for columns in of_parts:
-        values, valid = all_values(columns, i), all_valid(columns, i)
-        each.append(np.unique(values if valid is None else values[valid]))
-    return len(np.unique(np.concatenate(each)))
-
-
-def _distinct_strings(column: Column, i: int, columns: FlatColumns) -> set[Any]:
-    dictionary = columns.dictionary(i)
-    if dictionary is None:
-        return {value for value in all_strings(columns, i, column.name) if value is not None}
-    entries = dictionary.entries
-    data, ends = entries.data.whole().tobytes(), entries.offsets.whole().tolist()
-    return {data[a:b].decode("utf-8", "replace") for a, b in pairwise(ends)}
+        texts = (text for text in all_strings(columns, i, column.name) if text is not None)
+        strings = PackedStrings.of([text.encode() for text in texts])
+        found.add(hashes_of(strings.data, strings.ends))
+    else:
+        values = all_values(columns, i)
+        found.add(hashes_of_numbers(values if valid is None else values[valid]))
+    return found.hashes

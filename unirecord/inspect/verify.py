@@ -1056,6 +1056,8 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
     wanted, found = fresh.sections[key], index.sections.get(key)
     if key[0] == layout.SECTION_STATISTICS:
         return _same_statistics(index, fresh)
+    if key[0] == layout.SECTION_SKETCH and found is None:  # a writer need not have it
+        return True
     other = _is_coded(index, key[1]) != _is_coded(fresh, key[1])
     if key[0] == layout.SECTION_ZONE_FLAGS and other and fresh.metadata.schema[key[1]].is_string:
         return found is not None and found.count == wanted.count and _same_flags(index, fresh, key)

@@ -27,6 +27,7 @@ from ..format.packing import (
     to_keys,
 )
 from ..format.page import cell_lengths, row_sizes, unit_count, values_sizes
+from ..format.sketches import Sketch, hashes_of, hashes_of_numbers
 from ..sizes import many
 from ..snapshot.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
 from ..storage.staged import StagedFile
@@ -291,6 +292,7 @@ class FixedColumn:
         self._packer = Packer(self.dtype, None)
         self._codes: Codes | None = None
         self._entries = self._keys  # of the dictionary, as keys
+        self._sketch = Sketch()
 
     def observe(self, block: BlockColumn) -> None:
         values = block.values.view(self.dtype)
@@ -298,7 +300,11 @@ class FixedColumn:
             self._nulls += int(len(values) - np.count_nonzero(block.valid))
             values = values[block.valid]
         if self._keys is not None:
-            self._keys = _merge(self._keys, to_keys(values))
+            known, self._keys = self._keys, _merge(self._keys, to_keys(values))
+            if self._keys is None:  # from here on the hashes of all values are looked at
+                self._sketch.add(hashes_of_numbers(from_keys(known, self.dtype)))
+        if self._keys is None:
+            self._sketch.add(hashes_of_numbers(values))
         if self.dtype.kind == "f":
             values = values[~np.isnan(values)]
         if len(values):
@@ -316,7 +322,16 @@ class FixedColumn:
             sections = {layout.SECTION_CODES: codes.section, layout.SECTION_DICTIONARY_ENTRIES: entries}
         if self.column.nullable:
             sections[layout.SECTION_VALIDITY] = (1, -(-rows // 8), 0)
+        if rows > layout.SKETCHED_ROWS and self.column.type != "bool":
+            if self._keys is not None:
+                self._sketch.add(hashes_of_numbers(from_keys(self._keys, self.dtype)))
+            sections[layout.SECTION_SKETCH] = (8, len(self._sketch.hashes), 0)
         return sections | _zone_sections(rows, width, self._zone_rows)
+
+    @property
+    def sketch(self) -> Array:
+        """The least hashes of its values."""
+        return self._sketch.hashes
 
     def _values(self, rows: int) -> tuple[tuple[int, ...], int]:
         """The section of the values as they are, or packed; and its bits."""
@@ -464,6 +479,12 @@ class StringColumn:
         self._distinct: int | None = None
         self._dictionary: list[bytes] = []
         self._end = 0
+        self._sketch = Sketch()
+
+    @property
+    def sketch(self) -> Array:
+        """The least hashes of its strings."""
+        return self._sketch.hashes
 
     @property
     def plain(self) -> bool:
@@ -479,6 +500,7 @@ class StringColumn:
             self._number(self._seen, block)
         if self._seen is None:
             self._stretch(extreme_strings(data, ends, block.valid))
+            self._sketch.add(hashes_of(data, ends, block.valid))
 
     def _number(self, seen: DistinctStrings, block: BlockColumn) -> None:
         """Take the strings of a block in, as long as all that are distinct can be held; from then on, none."""
@@ -486,6 +508,7 @@ class StringColumn:
         numbers = seen.add(block.strings.data, block.strings.ends, block.valid)
         if numbers is None:
             self._stretch(extreme_strings(*seen.packed(), None))
+            self._sketch.add(hashes_of(*seen.packed()))
             self._seen = self._numbers = None
             return
         self._rows += len(numbers)
@@ -506,6 +529,9 @@ class StringColumn:
         distinct = self._distinct = None if self._seen is None else len(self._seen)
         if self._seen is not None:
             self._stretch(extreme_strings(*self._seen.packed(), None))
+            self._sketch.add(hashes_of(*self._seen.packed()))
+        if rows > layout.SKETCHED_ROWS:
+            sections[layout.SECTION_SKETCH] = (8, len(self._sketch.hashes), 0)
         if self._seen is None or distinct is None or (rows > SMALL_ROWS and 2 * distinct > rows):
             self._seen = None
             zones = _zone_sections(rows, 1, self._zone_rows)[layout.SECTION_ZONE_FLAGS]
@@ -801,6 +827,8 @@ class _Builder:
     def _write_sections(self) -> None:
         for ordinal, column in self.columns.items():
             column.start(self._sink(ordinal))
+            if (layout.SECTION_SKETCH, ordinal) in self.sections and not isinstance(column, LaterColumn):
+                self._put(layout.SECTION_SKETCH, ordinal, column.sketch)
         for ordinal, tables in self.chunked.items():
             tables.start(self._sink(ordinal))
         self._put(layout.SECTION_STATISTICS, layout.NO_COLUMN, self.statistics)
