@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
+
+from numpy.typing import NDArray
 
 from unirecord import BatchLoader, UniRecordDataset
 from unirecord.torch import TorchLoader, loader
@@ -26,6 +28,7 @@ def the_type_of_a_loader_says_what_its_batches_are(ds: UniRecordDataset) -> None
     assert_type(next(iter(ds.batches(8))), dict[str, Any])
     assert_type(ds.batches(8, batch_transform=total), BatchLoader[float])
     assert_type(ds.batches(8, transform=number, collate_fn=joined, prefetch=2), BatchLoader[bytes])
+    assert_type(ds.batches(8).stats().bound, Literal["consumer", "read", "transform"])
     assert_type(loader(ds, 8, device="cuda"), TorchLoader[dict[str, Any]])
     assert_type(loader(ds, 8, transform=number, collate_fn=joined), TorchLoader[bytes])
 
@@ -34,7 +37,9 @@ def the_type_of_a_dataset_says_what_its_samples_are() -> None:
     plain = UniRecordDataset("x", shuffle=True)
     assert_type(plain, UniRecordDataset[dict[str, Any]])
     assert_type(plain[0], dict[str, Any])
-    assert_type(plain["label"], Any)
+    assert_type(plain["label"], NDArray[Any])
+    assert_type(plain.get("path", "a.jpg"), dict[str, Any])
+    assert_type(plain.get("path", "a.jpg", None), dict[str, Any] | None)
     assert_type(plain.view(where="x > 1").take(3).split(0.5)[0], UniRecordDataset[dict[str, Any]])
     assert_type(UniRecordDataset.distributed("x", seed=3), UniRecordDataset[dict[str, Any]])
     assert_type(UniRecordDataset.distributed("x", 0, 4, transform=number), UniRecordDataset[int])

@@ -216,7 +216,8 @@ def test_a_pipeline_is_timed_when_its_numbers_of_threads_have_been_found(
 def test_advice_on_a_pipeline_names_what_to_change() -> None:
     def advice(bound: str, limit: str, one_more_core: float) -> str:
         stage = SimpleNamespace(name="f", limit=limit)
-        stats: Any = SimpleNamespace(bound=bound, stages=[stage], rate=100.0, one_more_core=one_more_core)
+        figures = {"rate": 100.0, "one_more_core": one_more_core}
+        stats: Any = SimpleNamespace(bound=bound, bound_stage=bound, stages=[stage], **figures)
         return bench._what_to_change(stats)
 
     assert "processes=" in advice("f", "auto", 100.0)

@@ -176,7 +176,8 @@ def test_stats_name_what_sets_thepace(path: Path) -> None:
     loader = ds.pipeline().map(quick, threads=1).map(slow, threads=2).map(quick, threads=1)
     list(loader)
     stats = loader.stats()
-    assert stats.bound.endswith("slow")
+    assert stats.bound == "transform"
+    assert stats.bound_stage.endswith("slow")
     assert [stage.elements for stage in stats.stages] == [100] * 4
     assert stats.results == 100
     slowest = stats.stages[2]
@@ -190,7 +191,7 @@ def test_stats_name_what_sets_thepace(path: Path) -> None:
     loader = ds.pipeline().map(quick)
     for _ in loader:
         time.sleep(0.01)
-    assert loader.stats().bound == "consumer"
+    assert (loader.stats().bound, loader.stats().bound_stage) == ("consumer", "")
     assert loader.stats().one_more_core == loader.stats().rate
 
     results = iter(loader)

@@ -436,7 +436,7 @@ def bench_pipeline(args: argparse.Namespace) -> int:
 def _what_to_change(stats: Stats) -> str:
     if stats.bound == "consumer":
         return "No stage sets the pace, but the thread that takes the results: make larger batches."
-    slowest = next(stage for stage in stats.stages if stage.name == stats.bound)
+    slowest = next(stage for stage in stats.stages if stage.name == stats.bound_stage)
     advice = f"{slowest.name} sets the pace"
     if slowest.limit != "auto":
         return f"{advice}, with {slowest.limit} worker(s)."

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import zip_longest
 from time import perf_counter_ns
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ __all__ = ["STATS_SUFFIX", "PartTime", "PartTimes", "Recorder", "StageStats", "S
 # How long reading took of each part: the slowest ones by name, of any number of passes and parts.
 
 
+Bound = Literal["consumer", "read", "transform"]  # what limits the rate of a loader or a pipeline
 _SLOWEST: Final = 100  # that are named
 _FIGURES: Final = ("batches", "bytes", "ns")
 
@@ -174,7 +175,8 @@ class Stats(Figures):
         wait_s: seconds in which the consumer waited for a result: the time in which a GPU would have starved.
         consumer_s: seconds in which the consumer kept the results.
         p50_ms, p99_ms: the wait for a result, of the latest 4,096 waits. In milliseconds.
-        bound: what limits the rate: "consumer", or the name of a stage.
+        bound: what limits the rate: "consumer", or that it waits for "read" or "transform", any stage behind reading.
+        bound_stage: the name of the stage that limits the rate; nothing where the consumer does.
         one_more_core: results a second that one more core would give, about; None in a loader, which does not know.
         threads: threads that stages without a number of their own share; in a loader, those that read.
         buffers: pieces of memory for batches that have been allocated.
@@ -216,7 +218,8 @@ class Stats(Figures):
     consumer_s: float
     p50_ms: float
     p99_ms: float
-    bound: str
+    bound: Bound
+    bound_stage: str
     one_more_core: float | None
     threads: int
     buffers: int
@@ -266,7 +269,8 @@ class Stats(Figures):
         batches = f", {self.samples_per_s:,.0f} samples/s" if self.samples != self.results else ""
         lines = [
             f"{self.rate:,.1f} results/s{batches}, {self.bytes_per_s / 1e6:,.0f} MB/s, waited {self.wait_s:.2f} of "
-            f"{self.seconds:.2f} s (p50 {self.p50_ms:.3f} ms, p99 {self.p99_ms:.3f} ms), bound by {self.bound}"
+            f"{self.seconds:.2f} s (p50 {self.p50_ms:.3f} ms, p99 {self.p99_ms:.3f} ms), "
+            f"bound by {self.bound_stage or self.bound}"
         ]
         left = ((self.skipped, "left out"), (self.filled, "filled in"))
         lines[0] += "".join(f", {count:,} {what}" for count, what in left if count)
@@ -325,6 +329,10 @@ def _value(kind: str, name: str, found: Mapping[str, Any]) -> Any:
         return value
     if kind == "str":
         return _text(value, name)
+    if kind == "Bound":
+        if value not in get_args(Bound):
+            raise ValueError(f"{name} is none of {', '.join(get_args(Bound))}")
+        return value
     numbers = (int, float) if kind == "float" else (int,)
     if isinstance(value, bool) or not isinstance(value, numbers) or not 0 <= value < _MOST:
         raise ValueError(f"{name} is no figure")
@@ -530,8 +538,7 @@ class Recorder(Locked):
         stages = tuple(
             _stage_stats(name, limit, self.results, ns, self.elapsed_ns, all_ns) for name, limit, ns in work
         )
-        bound = bound if self.is_waited_for else "consumer"
-        return self.summary(stages, bound, threads=threads, buffers=buffers)
+        return self.summary(stages, bound if self.is_waited_for else None, threads=threads, buffers=buffers)
 
     def of_pipeline(
         self,
@@ -557,7 +564,7 @@ class Recorder(Locked):
             for (name, limit), one in zip(names, work, strict=True)
         )
         rate = self.results / (elapsed / 1e9)
-        bound, more = "consumer", rate
+        bound, more = None, rate
         if self.is_waited_for and rate:
             bound, more = pace(stages, limits, (threads, cpus), rate)
         settled = settled or (bool(reasons) and all(limits))
@@ -574,7 +581,7 @@ class Recorder(Locked):
     def summary(
         self,
         stages: tuple[StageStats, ...],
-        bound: str,
+        slowest: str | None,
         *,
         threads: int,
         buffers: int,
@@ -582,7 +589,7 @@ class Recorder(Locked):
         reasons: tuple[str, ...] = (),
         settled: bool = True,
     ) -> Stats:
-        """The figures so far, with what is known of stages."""
+        """The figures so far, with what is known of stages; ``slowest``: the one that is waited for, if one is."""
         waits = np.frombuffer(self._waits, np.int64, min(self._waited, _KEPT))
         p50, p99 = np.percentile(waits, [50, 99]) if len(waits) else (0.0, 0.0)
         seconds = self.elapsed_ns / 1e9
@@ -601,7 +608,8 @@ class Recorder(Locked):
             consumer_s=self.consumer_ns / 1e9,
             p50_ms=float(p50) / 1e6,
             p99_ms=float(p99) / 1e6,
-            bound=bound,
+            bound="consumer" if slowest is None else "read" if slowest == stages[0].name else "transform",
+            bound_stage=slowest or "",
             one_more_core=one_more_core,
             threads=threads,
             buffers=buffers,
