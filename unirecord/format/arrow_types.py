@@ -16,11 +16,13 @@ from .values.batch import numbers_of
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["TYPE_KEY", "arrow_spec", "arrow_type", "as_arrow", "from_arrow"]
+__all__ = ["FEATURE_KEY", "TYPE_KEY", "arrow_spec", "arrow_type", "as_arrow", "from_arrow"]
 
 TYPE_KEY: Final = (
     b"unirecord"  # of a field's metadata: the column's own type, where the field's does not say it
 )
+# Of a column's annotations: its feature in Hugging Face datasets, as JSON, where its type does not say it.
+FEATURE_KEY: Final = "huggingface"
 _NO_CLASS: Final = -1  # Hugging Face's mark for no label
 _WORD_DIGITS: Final = 18  # that are stored in one word of 64 bits
 _MOST_DIGITS: Final = 38  # that Arrow's decimal128 has

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from functools import wraps
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -15,20 +20,28 @@ import numpy as np
 from datasets.formatting import PythonFormatter
 from datasets.iterable_dataset import _BaseExamplesIterable
 
+from ..convert.row_choice import check_split_target
+from ..convert.write_dataset import WrittenRows, write_dataset
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.position import SharedEpoch
 from ..dataset.tables import arrow_array, arrow_schema, stored_array
+from ..errors import MissingError, SchemaError
+from ..format.arrow_types import FEATURE_KEY
 from ..format.column import Column
 from ..loading.batch import valid_rows
 from ..loading.loader import BatchMemory, BatchReader, LoaderOptions
 from ..order.spec import check_integer
+from ..snapshot import manifest
+from ..storage.local import make_directories
+from ..storage.schemes import location_of
+from . import hf_builder
 from .arguments import check_dataset
 
 if TYPE_CHECKING:
     import datasets
     import pyarrow
 
-__all__ = ["dataset", "register", "table"]
+__all__ = ["dataset", "read_splits", "register", "table", "write_splits"]
 
 
 # Columns as Hugging Face features, and the values of a batch as Arrow arrays of their types.
@@ -41,9 +54,9 @@ _COMPLEX = ("complex64", "complex128")  # their Arrow form has a dimension more
 def features_of(columns: Sequence[Column]) -> datasets.Features:
     """``datasets.Features`` of the columns.
 
-    Bytes annotated as pictures are ``Image``, as sound ``Audio``, integers annotated with classes ``ClassLabel``,
-    arrays of two to five fixed dimensions ``Array2D`` … ``Array5D``; everything else has the Arrow type of
-    ``to_batches`` (docs/query.md).
+    What came from ``datasets`` is what it was there. Else bytes annotated as pictures are ``Image``, as sound
+    ``Audio``, integers annotated with classes ``ClassLabel``, arrays of two to five fixed dimensions ``Array2D`` …
+    ``Array5D``; everything else has the Arrow type of ``to_batches`` (docs/exporting.md).
     """
     import datasets
 
@@ -53,6 +66,9 @@ def features_of(columns: Sequence[Column]) -> datasets.Features:
 def _feature(column: Column) -> Any:
     import datasets
 
+    said = column.annotations.get(FEATURE_KEY)
+    if said is not None:
+        return _said_feature(column, said)
     if _is_media(column, "image"):
         return datasets.Image()
     if _is_media(column, "audio"):
@@ -64,6 +80,57 @@ def _feature(column: Column) -> Any:
         kind = getattr(datasets, f"Array{len(column.item_shape)}D")
         return kind(shape=column.item_shape, dtype=str(column.dtype))
     return datasets.Features.from_arrow_schema(arrow_schema([column]))[column.name]
+
+
+# What files say of features is checked by these before `datasets` sees it: it calls functions of pyarrow by names.
+_KINDS = frozenset(
+    (
+        "Value", "List", "LargeList", "Sequence", "ClassLabel", "Translation", "TranslationVariableLanguages",
+        "Array2D", "Array3D", "Array4D", "Array5D", "Image", "Audio", "Video", "Pdf", "Nifti", "Mesh", "Json",
+    )
+)  # fmt: skip
+_DTYPE = re.compile(
+    r"null|bool|u?int(?:8|16|32|64)|float(?:16|32|64)?|double|(?:large_)?string|string_view|(?:large_)?binary|binary_view"
+    r"|date(?:32|64)|(?:timestamp|time32|time64|duration)\[[A-Za-z0-9_ =,+:/-]{1,80}\]"
+    r"|decimal(?:128|256)\([0-9]{1,2}, ?-?[0-9]{1,2}\)"
+)
+
+
+def _said_feature(column: Column, said: Any) -> Any:
+    """The feature that a column had where it came from; SchemaError where its annotation is none."""
+    from datasets.features.features import generate_from_dict
+
+    try:
+        parsed = json.loads(said)
+        _check_feature(parsed)
+        found = generate_from_dict(parsed)
+        datasets.Features({column.name: found}).arrow_schema.field(0)
+        return found
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise SchemaError(
+            f"column {column.name!r}: its annotation {FEATURE_KEY!r} is no feature of datasets ({error}); read it "
+            "otherwise, or write the column anew without the annotation"
+        ) from None
+
+
+def _check_feature(node: Any) -> None:
+    """ValueError for what names another class or type than those of features."""
+    if isinstance(node, list):
+        for one in node:
+            _check_feature(one)
+    if not isinstance(node, dict):
+        return
+    kind = node.get("_type")
+    if isinstance(kind, str):
+        if kind not in _KINDS:
+            raise ValueError(f"there is no feature {kind!r:.60}")
+        dtype = node.get("dtype", "null")
+        if not isinstance(dtype, str) or _DTYPE.fullmatch(dtype) is None:
+            raise ValueError(f"there is no type {dtype!r:.60}")
+        _check_feature(node.get("feature"))
+    else:
+        for one in node.values():
+            _check_feature(one)
 
 
 def _is_media(column: Column, kind: str) -> bool:
@@ -85,10 +152,29 @@ def feature_array(column: Column, values: Any, kind: pyarrow.DataType) -> pyarro
     """The values of a batch as an array of the type that the column's feature has."""
     import pyarrow
 
+    if FEATURE_KEY in column.annotations:
+        try:
+            return _as_feature(
+                stored_array(column, values) if _classes(column) else arrow_array(column, values), kind
+            )
+        except pyarrow.ArrowException as error:
+            raise SchemaError(
+                f"column {column.name!r}: a value does not fit what it was in datasets, {kind} ({error}); write the "
+                f"column anew without the annotation {FEATURE_KEY!r}"
+            ) from None
     if _is_dense(column):
         return pyarrow.ExtensionArray.from_storage(kind, _nested(column, values, kind.storage_type))
     found = stored_array(column, values) if _classes(column) is not None else arrow_array(column, values)
-    if _is_media(column, "image") or _is_media(column, "audio"):
+    return _as_feature(found, kind)
+
+
+def _as_feature(found: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
+    """An array as one of the type that a feature has; bytes as those of a file without a name."""
+    import pyarrow
+
+    if isinstance(kind, pyarrow.BaseExtensionType):
+        return pyarrow.ExtensionArray.from_storage(kind, _as_feature(found, kind.storage_type))
+    if pyarrow.types.is_struct(kind) and pyarrow.types.is_large_binary(found.type):
         empty = pyarrow.nulls(len(found), pyarrow.string())
         return pyarrow.StructArray.from_arrays(
             [found.cast(pyarrow.binary()), empty], ["bytes", "path"], mask=found.is_null()
@@ -275,8 +361,6 @@ def register() -> None:
 
     from datasets import packaged_modules
 
-    from . import hf_builder
-
     name = "unirecord"
     lines = inspect.getsource(hf_builder).splitlines()
     packaged_modules._PACKAGED_DATASETS_MODULES[name] = (
@@ -287,6 +371,9 @@ def register() -> None:
     packaged_modules._MODULE_TO_EXTENSIONS[name] = [".urec"]
     packaged_modules._MODULE_TO_METADATA_FILE_NAMES[name] = [hf_builder.MANIFEST]
     packaged_modules._MODULE_TO_METADATA_EXTENSIONS[name] = []
+    data_files = datasets.data_files
+    if not hasattr(data_files.resolve_pattern, "__wrapped__"):
+        data_files.resolve_pattern = _with_folders(data_files.resolve_pattern)
     # Lists that other modules of datasets have taken by name: what is not in them is no data file of a folder, and
     # a manifest that is not metadata is a file of JSON, which wins over as many parts.
     for known, added in (
@@ -296,6 +383,82 @@ def register() -> None:
     ):
         if added not in known:
             known.append(added)
+
+
+def _with_folders(resolve_pattern: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """How ``datasets`` finds the files of a pattern; a folder of parts, which is an error there, names these."""
+
+    @wraps(resolve_pattern)
+    def resolved(pattern: str, base_path: str, *options: Any, **named: Any) -> list[str]:
+        try:
+            return resolve_pattern(pattern, base_path, *options, **named)
+        except FileNotFoundError as error:
+            for inside in (hf_builder.MANIFEST, "*.urec"):
+                with suppress(FileNotFoundError):
+                    return resolve_pattern(f"{pattern.rstrip('/')}/{inside}", base_path, *options, **named)
+            raise error
+
+    return resolved
+
+
+def write_splits(
+    splits: Mapping[str, datasets.Dataset], folder: str | os.PathLike[str], **options: Any
+) -> dict[str, WrittenRows]:
+    """Writes a ``datasets.DatasetDict``: each split as a dataset of its own, ``folder/train`` and so on.
+
+    ``load_dataset("unirecord", data_dir=folder)`` and `read_splits` have the splits again.
+
+    Args:
+        splits: the datasets, by their names.
+        folder: where the datasets are to be; it is made.
+        **options: as for ``unirecord.write_dataset``.
+
+    Returns:
+        The rows of each split, as ``unirecord.write_dataset`` has them.
+
+    Raises:
+        ValueError: there is no split, or a name is none of a folder.
+        ExistsError, MissingError: there is something at ``folder`` that is not to be replaced, or nothing above it.
+        UniRecordError: as of ``unirecord.write_dataset``; splits before that one are there.
+    """
+    place = os.fspath(folder)
+    wrong = [name for name in splits if not re.fullmatch(r"\w[\w.-]*", name) or name.endswith(".urec")]
+    if wrong or not splits:
+        raise ValueError(f"splits are called by the names of their folders, got {wrong or 'none'}")
+    check_split_target(
+        place, list(splits), overwrite=options.get("overwrite", False), resume=options.get("resume", False)
+    )
+    if location_of(place).in_file_system:
+        make_directories(place)
+    return {name: write_dataset(one, f"{place}/{name}", **options) for name, one in splits.items()}
+
+
+def read_splits(folder: str | os.PathLike[str], **options: Any) -> datasets.IterableDatasetDict:
+    """The datasets in a folder, each as `dataset` gives it, by their names.
+
+    Args:
+        folder: a folder, as `write_splits` and ``unirecord write --split`` make it.
+        **options: as for ``UniRecordDataset``.
+
+    Returns:
+        A ``datasets.IterableDatasetDict``.
+
+    Raises:
+        MissingError: there is no dataset in the folder.
+        UniRecordError, ValueError: as of ``UniRecordDataset``.
+    """
+    place = os.fspath(folder)
+    location = location_of(place)
+    there = sorted(location.names(place)) if location.is_directory(place) else []
+    paths = {name.removesuffix(".urec"): os.path.join(place, name) for name in there}
+    found = {
+        name: dataset(UniRecordDataset(path, **options))
+        for name, path in paths.items()
+        if path.endswith(".urec") or (location.is_directory(path) and manifest.NAME in location.names(path))
+    }
+    if not found or manifest.NAME in there:
+        raise MissingError(f"{place}: there is no folder of datasets, as unirecord.hf.write_splits makes it")
+    return datasets.IterableDatasetDict(found)
 
 
 def dataset(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.IterableDataset:

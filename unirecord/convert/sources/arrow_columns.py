@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...dataset.tables import arrow_schema
 from ...errors import SchemaError
-from ...format.arrow_types import TYPE_KEY, arrow_spec, from_arrow
+from ...format.arrow_types import FEATURE_KEY, TYPE_KEY, arrow_spec, from_arrow
 from ...format.column import ARROW_KEY, CHUNKS_KEY, LOGICAL_KEY, Column
 from ...format.nested import nested_from, nested_of, stored_type
 from ...format.schema import Schema
@@ -27,6 +28,7 @@ __all__ = [
     "choose_columns",
     "class_names",
     "features_of",
+    "holds_files",
     "is_text",
     "nullable",
     "raw_batches",
@@ -106,6 +108,18 @@ def _exported_classes(pa: Any, field: Any, nulls: bool | None) -> str | None:
     if logical is None or logical.get("type") != "class":
         return None
     return f"{stored.removesuffix('?')}{'?' * bool(nulls)}"
+
+
+def holds_files(feature: Any) -> bool:
+    """Whether what Hugging Face says of a column has files within structs or lists."""
+    if isinstance(feature, list):
+        return any(map(holds_files, feature))
+    if not isinstance(feature, dict) or feature.get("_type") in _FILE_FEATURES:
+        return False
+    return any(
+        holds_files(one) or (isinstance(one, dict) and one.get("_type") in _FILE_FEATURES)
+        for one in feature.values()
+    )
 
 
 def of_files(spec: Any, feature: Any) -> Any:
@@ -263,8 +277,9 @@ def _list_spec(pa: Any, kind: Any, feature: Any) -> Any:
         shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) and kind.list_size > 0 else -1)
         kind = kind.value_type
     said = feature.get("shape") if isinstance(feature, dict) else None  # of `Array2D` and others
-    if isinstance(said, list) and len(said) == len(shape) and all(type(d) is int and d > 0 for d in said):
-        shape = said
+    if isinstance(said, list | tuple) and len(said) == len(shape):
+        dims = [-1 if d is None else d for d in said]
+        shape = dims if all(type(d) is int and (d > 0 or d == -1) for d in dims) else shape
     known = arrow_spec(kind) or {"type": _ELEMENTS.get(str(kind))}
     return (
         "object"
@@ -499,6 +514,7 @@ def _ragged(row: Any, column: Column) -> Any:
 
 _BATCH_BYTES: Final = 8_000_000
 _BATCH_ROWS: Final = 1 << 16
+_MOST_FEATURE: Final = 1 << 16  # characters
 _NEEDS: Final = "Arrow data"
 _REFUSED: Final[tuple[type[Exception], ...]] = (SchemaError, *RAISED["pyarrow"])
 
@@ -548,6 +564,8 @@ def choose_columns(
             found[name] = {
                 **(found[name] if isinstance(found[name], Mapping) else {"type": found[name]}), **exported
             }  # fmt: skip
+        if feature is not None:
+            found[name] = _with_feature(source, found[name], name, fields.field(i).type, feature)
         labels = labels or Schema.parse({name: found[name]})[name].classes
         if labels is not None:
             classes[name] = list(labels)
@@ -559,6 +577,50 @@ def choose_columns(
         if len(classes) > 1:
             source.metadata["class_names"] = classes
     return dict(zip(names, fields.names, strict=True))
+
+
+def _with_feature(source: Source, spec: Any, name: str, kind: Any, feature: Any) -> Any:
+    """The type with what Hugging Face says of the column, where the type itself does not say as much."""
+    column = Schema.parse({name: spec})[name]
+    if _is_said(column, kind, feature):
+        return spec
+    text = json.dumps(feature, ensure_ascii=False, sort_keys=True)
+    if len(text) > _MOST_FEATURE:
+        said = f"what Hugging Face says of it has {len(text):,} characters, of {_MOST_FEATURE:,} at most"
+        source.left_out.append(reduced(f"column {name!r}", said, column=name))
+        return spec
+    whole = dict(spec) if isinstance(spec, Mapping) else {"type": spec}
+    return {**whole, "annotations": {**whole.get("annotations", {}), FEATURE_KEY: text}}
+
+
+def _is_said(column: Column, kind: Any, feature: Any) -> bool:
+    """Whether `unirecord.hf` makes this feature of the column alone."""
+    pa = needed("pyarrow", _NEEDS)
+    if pa.types.is_null(kind) or not isinstance(feature, dict):
+        return True
+    of_kind = feature.get("_type")
+    if of_kind == "ClassLabel":
+        return class_names(feature) == (None if column.classes is None else list(column.classes))
+    if of_kind in ("Image", "Audio"):
+        said = {key for key, value in feature.items() if value is not None} - {"_type"}
+        return not said and (column.media_type or "").startswith(f"{of_kind.lower()}/")
+    if of_kind in ("Array2D", "Array3D", "Array4D", "Array5D"):
+        shape = list(column.shape or ())
+        return [*feature.get("shape", ())] == shape and feature.get("dtype") == column.type
+    return _is_plain(feature, str(kind)) and arrow_schema([column]).field(0).type == kind
+
+
+def _is_plain(feature: Any, kind: str) -> bool:
+    """Whether an Arrow type says all that a feature says; Parquet has not all units of times."""
+    if not isinstance(feature, dict):
+        return False
+    of_kind = feature.get("_type")
+    if not isinstance(of_kind, str):
+        return all(_is_plain(one, kind) for one in feature.values())
+    if of_kind == "Value":
+        dtype = str(feature.get("dtype"))
+        return "[" not in dtype or dtype in kind
+    return of_kind in ("List", "LargeList") and _is_plain(feature.get("feature"), kind)
 
 
 def _note(source: Source, pa: Any, name: str, kind: Any, feature: Any) -> None:

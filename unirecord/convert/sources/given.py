@@ -20,7 +20,7 @@ from ...format.values.tensors import array_of, is_torch_tensor, memory_of
 from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import infer_schema
-from .arrow_columns import choose_columns, features_of, is_text, raw_batches
+from .arrow_columns import choose_columns, features_of, holds_files, is_text, raw_batches
 from .folder_walk import UnreadableError, read_regular_file
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
@@ -224,7 +224,7 @@ def _plain(value: Any) -> Any:
 
 def _way_out(given: Any) -> str:
     if isinstance(given, Mapping):
-        return "; of columns DataFrame makes one, of datasets write each"
+        return "; of columns DataFrame makes one, of Hugging Face's splits unirecord.hf.write_splits a folder"
     return "; collect() makes a DataFrame of it" if hasattr(given, "collect") else ""
 
 
@@ -291,6 +291,7 @@ class GivenTable(Source):
             chosen = (getattr(self._given, "format", None) or {}).get("columns")  # by set_format
             self._rows_as_arrow = self._given.with_format("arrow", columns=chosen)
             features = _features(self._given)
+            self._has_inner_files = any(map(holds_files, features.values()))
             rows = self._given.num_rows
             sample = self._piece(0, min(1000, rows))
             nulls |= {name: self._has_nulls(name) for name in sample.schema.names}
@@ -327,7 +328,10 @@ class GivenTable(Source):
 
     def _piece(self, start: int, rows: int) -> Any:
         if self._rows_as_arrow is not None:
-            return self._rows_as_arrow[start : start + rows]
+            piece = self._rows_as_arrow[start : start + rows]
+            if self._has_inner_files:  # which may only be named
+                piece = import_module("datasets.table").embed_table_storage(piece)
+            return piece
         return self._table.slice(start, rows)
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
