@@ -135,6 +135,10 @@ int32_t ur_strings_extremes(const uint8_t *data, const uint64_t *ends, const uin
 
 typedef struct { /* what the cells of a column can all be read as */
   uint8_t whole, real, logical;     /* 1 so far: whole numbers, numbers, true or false; begin with 1. whole implies real */
+  uint8_t date, moment;             /* 1 so far: dates; dates with times of the day; begin with 1 */
+  uint8_t zoned, unzoned;           /* a moment says how far it is from UTC; one does not */
+  uint8_t digits;                   /* of the finest fraction of a second of a moment */
+  uint8_t far;                      /* a moment's year is not one that 64 bits of nanoseconds hold whole */
   uint8_t empty, filled;            /* whether a cell is, and whether one is not */
   uint8_t negative;                 /* a whole number is below 0 */
   uint8_t beyond_low, beyond_high;  /* one is below int64, one above uint64 */

@@ -11,6 +11,9 @@
 enum {
   BIG_DIGITS = 19,   /* whole numbers of fewer digits fit 64 bits */
   EXACT_DIGITS = 15, /* and of no more than these a double */
+  MOST_FRACTION = 9, /* digits of a second, which nanoseconds hold */
+  FIRST_YEAR = 1678, /* of those that 64 bits of nanoseconds since 1970 hold whole */
+  LAST_YEAR = 2261,
 };
 
 typedef struct {
@@ -101,8 +104,65 @@ static bool fits_double(const uint8_t *digits, size_t count) {
   return value <= (UINT64_C(1) << 53);
 }
 
+/* Goes over two digits that say a number from `least` to `most`; -1 where there are none. */
+static int take_two(text *t, int least, int most) {
+  if (t->end - t->at < 2 || !is_digit(t->at[0]) || !is_digit(t->at[1])) return -1;
+  int value = 10 * (t->at[0] - '0') + (t->at[1] - '0');
+  if (value < least || value > most) return -1;
+  t->at += 2;
+  return value;
+}
+
+static bool take_byte(text *t, uint8_t byte) {
+  if (t->at == t->end || *t->at != byte) return false;
+  t->at++;
+  return true;
+}
+
+/* Goes over a date as 2025-06-01, of the years 1 to 9999. */
+static bool take_date(text *t, int *year) {
+  static const uint8_t lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  int century = take_two(t, 0, 99), of_century = century < 0 ? -1 : take_two(t, 0, 99);
+  if (of_century < 0 || century + of_century == 0 || !take_byte(t, '-')) return false;
+  *year = 100 * century + of_century;
+  int month = take_two(t, 1, 12);
+  if (month < 0 || !take_byte(t, '-')) return false;
+  bool leap = *year % 4 == 0 && (*year % 100 != 0 || *year % 400 == 0);
+  return take_two(t, 1, lengths[month - 1] + (month == 2 && leap)) > 0;
+}
+
+/* Goes over 12:00, 12:00:05 or 12:00:05.25 with up to nine digits, and Z or +02:00 behind it. */
+static bool take_clock(text *t, ur_csv_column *column) {
+  if (take_two(t, 0, 23) < 0 || !take_byte(t, ':') || take_two(t, 0, 59) < 0) return false;
+  if (take_byte(t, ':')) {
+    if (take_two(t, 0, 59) < 0) return false;
+    if (take_byte(t, '.')) {
+      size_t digits = take_digits(t);
+      if (digits < 1 || digits > MOST_FRACTION) return false;
+      if (digits > column->digits) column->digits = (uint8_t)digits;
+    }
+  }
+  if (t->at == t->end) {
+    column->unzoned = 1;
+    return true;
+  }
+  column->zoned = 1;
+  if (take_byte(t, 'Z')) return true;
+  return (take_byte(t, '+') || take_byte(t, '-')) && take_two(t, 0, 23) >= 0 && take_byte(t, ':') && take_two(t, 0, 59) >= 0;
+}
+
+static void look_at_time(text t, ur_csv_column *column) {
+  int year = 0;
+  bool is_date = take_date(&t, &year);
+  column->date = column->date && is_date && t.at == t.end;
+  if (!column->moment) return;
+  column->moment = is_date && (take_byte(&t, 'T') || take_byte(&t, ' ')) && take_clock(&t, column) && t.at == t.end;
+  if (year < FIRST_YEAR || year > LAST_YEAR) column->far = 1;
+}
+
 /* Takes off what cannot be true of the column any more, since this cell (not empty) is in it. */
 static void look_at_cell(text t, ur_csv_column *column) {
+  if (column->date || column->moment) look_at_time(t, column);
   if (column->logical) {
     text word = t;
     column->logical = (take_word(&word, "true") || take_word(&word, "false")) && word.at == word.end;
@@ -223,7 +283,7 @@ int32_t ur_csv_look(const uint8_t *data, uint64_t bytes, uint8_t delimiter, size
         column->empty = 1;
       } else {
         column->filled = 1;
-        if (column->real || column->logical) look_at_cell(cell, column);
+        if (column->real || column->logical || column->date || column->moment) look_at_cell(cell, column);
       }
       if (i + 1 == count) break;
       if (t.at == t.end || *t.at != delimiter) return 0;

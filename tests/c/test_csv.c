@@ -14,7 +14,10 @@ typedef struct {
 
 static look look_at(const char *text, size_t bytes) {
   look found = {.rows = 99};
-  for (size_t i = 0; i < COLUMNS; i++) found.columns[i].whole = found.columns[i].real = found.columns[i].logical = 1;
+  for (size_t i = 0; i < COLUMNS; i++) {
+    ur_csv_column *column = &found.columns[i];
+    column->whole = column->real = column->logical = column->date = column->moment = 1;
+  }
   uint8_t *data = malloc(bytes + (bytes == 0));
   EXPECT(data != NULL);
   memcpy(data, text, bytes);
@@ -36,6 +39,28 @@ static void types_are_those_that_all_cells_fit(void) {
   EXPECT_EQUAL(found.rows, 2);
   EXPECT(found.columns[0].logical && !found.columns[0].real);
   EXPECT(!found.columns[1].logical && !found.columns[1].real && !found.columns[1].whole);
+}
+
+static void dates_and_moments_are_told(void) {
+  look found = look_at_text("2024-02-29,2025-06-01T12:00\n0001-01-01,2025-06-01 23:59:59.123\n");
+  EXPECT(found.columns[0].date && !found.columns[0].moment && !found.columns[0].real);
+  EXPECT(!found.columns[1].date && found.columns[1].moment && found.columns[1].unzoned && !found.columns[1].zoned);
+  EXPECT_EQUAL(found.columns[1].digits, 3);
+  EXPECT(!found.columns[1].far);
+  found = look_at_text("2025-06-01T12:00Z,2025-06-01T12:00:00.000000001+02:00\n,1677-01-01T00:00-23:59\n");
+  EXPECT(found.columns[0].moment && found.columns[0].zoned && !found.columns[0].unzoned && !found.columns[0].far);
+  EXPECT(found.columns[1].moment && found.columns[1].zoned && found.columns[1].far);
+  EXPECT_EQUAL(found.columns[1].digits, 9);
+  const char *neither[] = {"2025-02-29", "1900-02-29", "0000-01-01", "2025-13-01", "2025-00-01", "2025-1-01", "2025-06-31",
+                           "2025-06-01T", "2025-06-01T24:00", "2025-06-01T12:60", "2025-06-01T12:00:60", "2025-06-01T12",
+                           "2025-06-01T12:00:00.", "2025-06-01T12:00:00.0000000001", "2025-06-01T12:00+2:00", "2025-06-01x",
+                           "2025-06-01T12:00 Z", "2025-06-01T12:00z", "2025-06-01T12:00+02:00x", "2025-06-0", "x", " "};
+  for (size_t i = 0; i < sizeof neither / sizeof *neither; i++) {
+    char line[64];
+    snprintf(line, sizeof line, "%s,1\n", neither[i]);
+    found = look_at_text(line);
+    EXPECT(found.plain && !found.columns[0].date && !found.columns[0].moment);
+  }
 }
 
 static void numbers_beyond_64_bits_are_told(void) {
@@ -78,6 +103,7 @@ static void nothing_is_read_beyond_the_text(void) {
 
 int main(void) {
   types_are_those_that_all_cells_fit();
+  dates_and_moments_are_told();
   numbers_beyond_64_bits_are_told();
   whole_numbers_that_no_double_holds_are_told();
   lengths_are_of_characters();

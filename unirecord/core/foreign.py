@@ -34,6 +34,12 @@ class ColumnLook(NamedTuple):
     whole: bool
     real: bool
     logical: bool
+    date: bool
+    moment: bool
+    zoned: bool
+    unzoned: bool
+    digits: int
+    far: bool
     empty: bool
     filled: bool
     negative: bool
@@ -51,7 +57,7 @@ def look_through_csv(data: bytes, delimiter: str, columns: int) -> tuple[int, li
     """
     found: Any = ffi.new("ur_csv_column[]", columns)
     for column in found:
-        column.whole = column.real = column.logical = 1
+        column.whole = column.real = column.logical = column.date = column.moment = 1
     rows = ffi.new("uint64_t *")
     if not lib.ur_csv_look(
         ffi.from_buffer("uint8_t[]", buffer_of(data)), len(data), ord(delimiter), columns, found, rows
@@ -59,7 +65,8 @@ def look_through_csv(data: bytes, delimiter: str, columns: int) -> tuple[int, li
         return None
     looks = [
         ColumnLook(
-            bool(c.whole), bool(c.real), bool(c.logical), bool(c.empty), bool(c.filled), bool(c.negative),
+            bool(c.whole), bool(c.real), bool(c.logical), bool(c.date), bool(c.moment), bool(c.zoned), bool(c.unzoned),
+            int(c.digits), bool(c.far), bool(c.empty), bool(c.filled), bool(c.negative),
             bool(c.beyond_low), bool(c.beyond_high), bool(c.inexact), int(c.high), int(c.longest),
         )
         for c in found

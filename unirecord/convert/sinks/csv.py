@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final
 from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
-from .jsonl import json_notes, json_values
+from .jsonl import is_said_as_text, json_notes, said_values
 from .sink import Advance, Sink, batches
 
 __all__ = ["CSV"]
@@ -26,7 +26,7 @@ def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
             f"csv cannot hold {columns[0].name!r} ({columns[0]}) alone: null and the empty text are both an empty "
             "line; write another column beside it"
         )
-    nested = [c.name for c in columns if c.is_array or c.type == "object"]
+    nested = [c.name for c in columns if (c.is_array and not is_said_as_text(c)) or c.type == "object"]
     return [*json_notes(columns), *(f"{name}: written as JSON text" for name in nested)]
 
 
@@ -35,7 +35,7 @@ def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None
     columns = [rows.schema[name] for name in rows.column_names]
     out.write((",".join(column.name for column in columns) + "\n").encode())
     for batch in batches(rows):
-        cells = [_cells(column, json_values(column, batch[column.name])) for column in columns]
+        cells = [_cells(column, said_values(column, batch[column.name])) for column in columns]
         lines = [",".join(row) for row in zip(*cells, strict=True)]
         if len(columns) == 1:  # an empty line would be no row
             lines = [line or '""' for line in lines]
@@ -54,6 +54,8 @@ CSV: Final = Sink(
 
 
 def _cells(column: Column, values: Sequence[Any]) -> list[str]:
+    if is_said_as_text(column):
+        return ["" if value is None else _quoted(value) for value in values]
     if column.is_array or column.type == "object":
         return ["" if value is None else _quoted(_ENCODE(value)) for value in values]
     if column.type == "bool":

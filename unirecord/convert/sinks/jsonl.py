@@ -19,9 +19,11 @@ __all__ = [
     "BASE64",
     "JSON_LINES",
     "float32_of_bfloat16",
+    "is_said_as_text",
     "json_line",
     "json_notes",
     "json_values",
+    "said_values",
 ]
 
 
@@ -54,6 +56,19 @@ def json_values(column: Column, values: Any) -> Sequence[Any]:
     if column.type == "object":
         return [json_object(item, base64_text) for item in items]  # None, null or not, is null
     return items
+
+
+def said_values(column: Column, values: Any) -> Sequence[Any]:
+    """The same for people: times, decimals and names of classes as text."""
+    if not is_said_as_text(column):
+        return json_values(column, values)
+    return [column.shown(value) for value in items_of({"": values})[""]]
+
+
+def is_said_as_text(column: Column) -> bool:
+    """Whether values are written as the text of what they stand for; arrays of them are numbers."""
+    meaning = column.meaning
+    return meaning is not None and (not column.is_array or meaning.name == "decimal")
 
 
 def _list(column: Column, array: NDArray[Any]) -> Any:
@@ -115,7 +130,7 @@ def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None
     names = rows.column_names
     columns = [rows.schema[name] for name in names]
     for batch in batches(rows):
-        values = [json_values(column, batch[column.name]) for column in columns]
+        values = [said_values(column, batch[column.name]) for column in columns]
         lines = [_ENCODE(dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
         out.write(("\n".join(lines) + "\n").encode())
         advance(len(lines))

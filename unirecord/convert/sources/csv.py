@@ -50,7 +50,9 @@ from .text_values import (
     CellEvidence,
     converted,
     exact_float,
+    takes_moments,
     text_converter,
+    times_of_texts,
 )
 
 __all__ = [
@@ -316,10 +318,14 @@ class ArrowBlock:
             return None
         if cells.type != pa.string():
             return numbers_of(cells)
+        if column.meaning is not None and not takes_moments(column):
+            return None
         if column.nullable:
             cells = compute.if_else(
                 compute.equal(compute.binary_length(cells), 0), pa.scalar(None, cells.type), cells
             )
+        if takes_moments(column):
+            return times_of_texts(cells, column)
         if column.type in ("string", "text"):
             return texts_of(cells) if column.type == "string" else cells.to_pylist()
         values = self._cast(cells, pa.type_for_alias(_kind(column)))
@@ -403,7 +409,7 @@ def _has_hexadecimal(data: bytes) -> bool:
 
 def _kind(column: Column) -> str:
     """The Arrow type by which the cells of a column are read."""
-    if column.dtype is None or column.is_array:
+    if column.dtype is None or column.is_array or column.meaning is not None:
         return "string"
     return {"b": "bool", "i": "int64", "u": "uint64", "f": "float64"}.get(column.dtype.kind, "string")
 
@@ -416,7 +422,8 @@ def _is_finite(pa: Any, compute: Any, values: Any) -> bool:
 class CsvTable(Source):
     """Text files of comma, semicolon, tab or bar separated values, whose first line, or who asks, names the columns.
 
-    Empty cells are null. A column is int64, uint64, float64 or bool when all its cells are, else string.
+    Empty cells are null. A column is int64, uint64, float64, bool, date or timestamp when all its cells are; else it
+    is string.
     """
 
     kind: ClassVar[str] = "csv"

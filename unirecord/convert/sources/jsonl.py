@@ -23,7 +23,15 @@ from .input_path import InputPath
 from .overrides import apply_overrides
 from .source import Misfit, Options, Partitions, RawBatch, RowPlace, Source, Unit, made_ahead
 from .text_files import BlockPlace, line_blocks, line_places, open_ended, read_block
-from .text_values import InexactError, converted, json_converter, numbers, parse_json
+from .text_values import (
+    LONGEST_MOMENT,
+    InexactError,
+    TextTimes,
+    converted,
+    json_converter,
+    numbers,
+    parse_json,
+)
 
 __all__ = [
     "JsonLines",
@@ -87,6 +95,7 @@ def column_values(found: JsonRows, key: str, column: Column) -> Any:
     has_nulls = bool(absent.any())
     if (
         column.is_array
+        or column.meaning is not None  # a number may say another value than it stores: 20 in decimals
         or (has_nulls and not column.nullable)
         or column.type not in _TAKEN
         or not present <= _TAKEN[column.type]
@@ -279,6 +288,7 @@ class JsonLines(Source):
             else:
                 there = [(at, record[key]) for at, record in zip(lines, rows, strict=True) if key in record]
                 places, values = [at for at, _ in there], [value for _, value in there]
+            column.times.add(value for value in values if isinstance(value, str))
             self._add(column, values, places)
 
     def _take_in(
@@ -296,9 +306,20 @@ class JsonLines(Source):
             if key in fixed:
                 continue
             column.missing = column.missing or bool((cells["kind"] == JsonKind.NULL).any())
+            self._take_times(found, key, column)
             rows = _deciding(found, key)
             lines = [_Line(name, first + line) for line in found.numbers[rows].tolist()]
             self._add(column, json_values(found, key, rows), lines)
+
+    def _take_times(self, found: JsonRows, key: str, column: _KeyEvidence) -> None:
+        cells = found.cells[key]
+        texts = np.flatnonzero(cells["kind"] == JsonKind.TEXT)
+        for some in (texts[:1], texts[1:]):  # most texts are no times, and the first one says so
+            if not column.times.is_possible:
+                return
+            if (cells["bytes"][some] > LONGEST_MOMENT).any():
+                some = some[cells["bytes"][some] > LONGEST_MOMENT][:1]
+            column.times.add(json_values(found, key, some))
 
     def _add(self, column: _KeyEvidence, values: list[Any], lines: Sequence[_Line]) -> None:
         try:
@@ -390,6 +411,7 @@ class _KeyEvidence:
     def __init__(self, name: str) -> None:
         self.name = name
         self.scalars = ColumnEvidence(name)
+        self.times = TextTimes()
         self.kinds: dict[str, _Line] = {}  # "scalar", "array" or "object" → the first line with it
         self.missing = False
         self.seen = 0
@@ -460,7 +482,9 @@ class _KeyEvidence:
 
     def _scalar_spec(self, where: str) -> Any:
         try:
-            return self.scalars.spec()
+            spec = self.scalars.spec()
+            times = self.times.type() if self.scalars.type == "string" else None
+            return spec if times is None else times + "?" * self.missing
         except SchemaError as error:
             raise SchemaError(f"{where}: {error}") from None
 

@@ -6,27 +6,38 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
-from typing import Any, Final
+from importlib import import_module
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from ...core import ColumnLook
+from ...errors import SchemaError
+from ...format.arrow_types import arrow_type, from_arrow
 from ...format.column import Column
+from ...format.meaning import read_duration, read_time
+from ...format.values.cell import PER_SECOND, Refused, encoder_for
 from ...format.values.objects import MAX_DEPTH
+from .foreign_libraries import RAISED
 
 __all__ = [
     "CellEvidence",
     "InexactError",
+    "LONGEST_MOMENT",
     "NUMBER",
+    "TextTimes",
     "converted",
     "exact_float",
     "json_converter",
     "numbers",
     "parse_json",
+    "takes_moments",
     "text_converter",
+    "times_of_texts",
 ]
 
 
@@ -133,6 +144,7 @@ class CellEvidence:
     whole: bool = True
     real: bool = True
     logical: bool = True
+    times: TextTimes = field(default_factory=lambda: TextTimes())
     empty: bool = False
     filled: bool = False
     low: int = 0
@@ -143,6 +155,7 @@ class CellEvidence:
     def add(self, cells: Sequence[str]) -> None:
         """Take more cells into account."""
         self.empty = self.empty or "" in cells
+        self.times.add(cell for cell in cells if cell)
         self.filled = self.filled or any(cells)
         if self.whole or self.real or self.logical:
             joined = _JOIN.join(cells) + _JOIN
@@ -164,6 +177,7 @@ class CellEvidence:
         self.whole = self.whole and look.whole
         self.real = self.real and look.real
         self.logical = self.logical and look.logical
+        self.times.take(look)
         self.empty = self.empty or look.empty
         self.filled = self.filled or look.filled
         self.low = min(self.low, -_BEYOND if look.beyond_low else -look.negative)
@@ -185,7 +199,138 @@ class CellEvidence:
             return "uint64" if self.low >= 0 and self.high < 1 << 64 else "string"
         if self.real:
             return "float64"
-        return "bool" if self.logical else "string"
+        return "bool" if self.logical else self.times.type() or "string"
+
+
+# Dates and times in text: the forms that stand for one are these alone, whoever reads them (docs/converting.md).
+
+
+_DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK: Final = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?"
+_OFFSET: Final = r"Z|[+-][0-9]{2}:[0-9]{2}"
+_DATE_FORM: Final = rf"^{_DATE}$"
+_MOMENT_FORM: Final = rf"^{_DATE}[T ]{_CLOCK}(?:{_OFFSET})?$"
+_MOMENT: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,9}))?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
+)
+LONGEST_MOMENT: Final = len("2025-06-01T12:00:00.123456789+02:00")
+_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
+_WHOLE_YEARS: Final = range(1678, 2262)  # that 64 bits of nanoseconds since 1970 hold whole
+_MICROSECONDS: Final = 6  # digits
+_FEW: Final = 64
+_REFUSED: Final[tuple[type[Exception], ...]] = (SchemaError, *RAISED["pyarrow"])
+
+
+class TextMoment(NamedTuple):
+    """What a text says: days since 1970, seconds of the day, nanoseconds, and how far its clock is ahead of UTC.
+
+    ``seconds``: None of a date; ``ahead``: None where the text does not say it. ``digits``: of the fraction.
+    """
+
+    day: int
+    seconds: int | None
+    nanoseconds: int
+    ahead: int | None
+    digits: int
+    year: int
+
+    @classmethod
+    def read(cls, text: str) -> TextMoment:
+        """ValueError for text of another form, and for what no calendar or clock shows."""
+        found = _MOMENT.fullmatch(text)
+        if found is None:
+            raise ValueError("it is no date and no time")
+        day, hours, minutes, seconds, fraction, offset = found.groups()
+        days = date.fromisoformat(day).toordinal() - _FIRST_DAY
+        if hours is None:
+            return cls(days, None, 0, None, 0, int(day[:4]))
+        hour, minute, second = int(hours), int(minutes), int(seconds or 0)
+        ahead = None if offset is None else 0 if offset == "Z" else _ahead(offset)
+        if hour > 23 or minute > 59 or second > 59:
+            raise ValueError("no clock shows that time")
+        digits = len(fraction or "")
+        return cls(
+            days,
+            hour * 3_600 + minute * 60 + second,
+            int(fraction or 0) * 10 ** (9 - digits),
+            ahead,
+            digits,
+            int(day[:4]),
+        )
+
+
+def _ahead(offset: str) -> int:
+    hours, minutes = int(offset[1:3]), int(offset[4:])
+    if hours > 23 or minutes > 59:
+        raise ValueError("no clock is that far from UTC")
+    return (hours * 3_600 + minutes * 60) * (-1 if offset[0] == "-" else 1)
+
+
+@dataclass
+class TextTimes:
+    """Whether all texts seen so far are dates, or all are times; ``far``: of a year that nanoseconds do not hold."""
+
+    date: bool = True
+    moment: bool = True
+    zoned: bool = False
+    unzoned: bool = False
+    digits: int = 0
+    far: bool = False
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether nothing has been seen that is no time."""
+        return self.date or self.moment
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Take more texts into account; an empty one is no time."""
+        for text in texts:
+            if not self.is_possible:
+                return
+            try:
+                found = TextMoment.read(text)
+            except ValueError:
+                self.date = self.moment = False
+                return
+            self.date = self.date and found.seconds is None
+            self.moment = self.moment and found.seconds is not None
+            self.zoned = self.zoned or found.ahead is not None
+            self.unzoned = self.unzoned or (found.seconds is not None and found.ahead is None)
+            self.digits = max(self.digits, found.digits)
+            self.far = self.far or found.year not in _WHOLE_YEARS
+
+    def take(self, look: ColumnLook) -> None:
+        """Take texts into account that were looked through in C, as `add` does."""
+        self.date = self.date and look.date
+        self.moment = self.moment and look.moment
+        self.zoned = self.zoned or look.zoned
+        self.unzoned = self.unzoned or look.unzoned
+        self.digits = max(self.digits, look.digits)
+        self.far = self.far or look.far
+
+    def type(self) -> str | None:
+        """The type of a column of these texts, of which there is one at least; None where they are text."""
+        if self.date:
+            return "date"
+        unit = "us" if self.digits <= _MICROSECONDS else "ns"
+        if not self.moment or (self.zoned and self.unzoned) or (unit == "ns" and self.far):
+            return None
+        return f"timestamp[{unit}, UTC]" if self.zoned else f"timestamp[{unit}]"
+
+
+def times_of_texts(cells: Any, column: Column) -> Any:
+    """The stored values of an Arrow array of texts for a column of dates or times; None where one needs a look."""
+    compute = import_module("pyarrow.compute")
+    kind = arrow_type(column)
+    form = _DATE_FORM if column.type == "int32" else _MOMENT_FORM
+    if not compute.all(compute.match_substring_regex(cells, form), min_count=0).as_py():
+        return None
+    try:
+        cells[:_FEW].cast(kind)  # Arrow is slow to fail: it words an error for every cell
+        return from_arrow(column, cells.cast(kind))
+    except _REFUSED:
+        return None
 
 
 def _is_rounded(cell: str) -> bool:
@@ -247,18 +392,87 @@ def _misfit(value: Any, column: Column, error: Exception) -> str:
     )  # of other text all that can be said is that it does not fit
     if isinstance(error, InexactError) and not is_json:
         return f"{shown} {error}"
+    if column.known_logical is not None and not column.is_array:
+        return f"{shown} is no {column.known_logical['type']}: {error}"
     why = f": {error}" if is_json and str(error) else ""
     return f"{shown} is no {column}{why}"
 
 
 def text_converter(column: Column) -> Callable[[str], Any]:
     """Return the function that makes a value of the column from the text of a CSV cell; empty text is null."""
+    if (meant := _meant_from_text(column)) is not None:
+        return (lambda text: meant(text) if text else None) if column.nullable else meant
     if column.type in ("string", "text"):
         return (lambda text: text or None) if column.nullable else str
     if column.type == "bytes" and not column.is_array:
         return (lambda text: text.encode() or None) if column.nullable else str.encode
     convert = _array_from_text(column) if column.is_array else _scalar_from_text(column)
     return (lambda text: convert(text) if text else None) if column.nullable else convert
+
+
+def takes_moments(column: Column) -> bool:
+    """Whether its values are dates, or points in time."""
+    said = column.known_logical
+    return said is not None and not column.is_array and said["type"] in ("date", "timestamp")
+
+
+def _meant_from_text(column: Column) -> Callable[[str], Any] | None:
+    """What reads a text by the column's logical type, as what a writer takes; None where values are not read by it."""
+    said = column.known_logical or {"type": None}
+    if column.is_array and said["type"] != "decimal":
+        return None
+    if said["type"] in ("timestamp", "date"):
+        return _moment_from_text(said.get("unit"), zoned="zone" in said)
+    if said["type"] in ("time", "duration"):
+        per, read = PER_SECOND[said["unit"]], read_time if said["type"] == "time" else read_duration
+
+        def whole(text: str) -> int:
+            found = read(text) * per
+            if found.denominator != 1:
+                raise ValueError(f"it is no whole number of {said['unit']}")
+            return found.numerator
+
+        return whole
+    if said["type"] == "decimal":
+        return _decimal_from_text(column)
+    if said["type"] == "class":
+        numbers = {name: number for number, name in enumerate(said["names"])}
+        return lambda text: numbers[text] if text in numbers else _int_from_text(text)
+    return None
+
+
+def _moment_from_text(unit: str | None, *, zoned: bool) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        found = TextMoment.read(text)
+        if unit is None:
+            if found.seconds is not None:
+                raise ValueError("it has a time of the day")
+            return found.day
+        if (found.ahead is not None) != zoned:
+            raise ValueError("it says no time zone, as Z or +02:00" if zoned else "it says a time zone")
+        per = PER_SECOND[unit]
+        part, rest = divmod(found.nanoseconds * per, 1_000_000_000)
+        if rest:
+            raise ValueError(f"it is no whole number of {unit}")
+        return (found.day * 86_400 + (found.seconds or 0) - (found.ahead or 0)) * per + part
+
+    return convert
+
+
+def _decimal_from_text(column: Column) -> Callable[[str], Any]:
+    encode = encoder_for(column)
+
+    def convert(text: str) -> Decimal:
+        if "_" in text:  # Decimal() takes 1_000
+            raise ValueError("it is no number")
+        try:
+            found = Decimal(text.strip())
+            encode(found)
+        except (ArithmeticError, Refused) as error:
+            raise ValueError(str(error) if isinstance(error, Refused) else "it is no number") from None
+        return found
+
+    return convert
 
 
 def _same(value: Any) -> Any:
@@ -318,6 +532,10 @@ def _array_from_text(column: Column) -> Callable[[str], Any]:
 
 def json_converter(column: Column) -> Callable[[Any], Any]:
     """Return the function that makes a column's value from parsed JSON; scalars are left to the writer's checks."""
+    if (meant := _meant_from_text(column)) is not None:
+        return _meant_from_json(
+            meant, numbers_too=column.meaning is not None and column.meaning.name == "decimal"
+        )
     if not column.is_array:
         if column.type == "bytes":
             return _encoded
@@ -340,6 +558,17 @@ def json_converter(column: Column) -> Callable[[Any], Any]:
         return cast
 
     return to_array
+
+
+def _meant_from_json(meant: Callable[[str], Any], *, numbers_too: bool) -> Callable[[Any], Any]:
+    """``numbers_too``: a number says the value, and not what is stored, as 19.99 and 20 do of decimals."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, str):
+            return meant(value)
+        return meant(repr(value)) if numbers_too and type(value) in (int, float) else value
+
+    return convert
 
 
 def _encoded(value: Any) -> Any:
