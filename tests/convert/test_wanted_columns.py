@@ -29,8 +29,11 @@ from unirecord.errors import SchemaError
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
 
-# beyond nanoseconds of 64 bits, which times inside values are
-FAR = pa.StructArray.from_arrays([pa.array([1 << 60] * 3, pa.timestamp("us"))], ["t"])
+BAD = pa.array([1] * 3, pa.date64())  # parts of days
+MONTHS = pa.array([(1, 2, 3)] * 3, pa.month_day_nano_interval())
+NO_UTF_8 = pa.StringArray.from_buffers(
+    3, pa.py_buffer(np.arange(4, dtype=np.int32)), pa.py_buffer(b"\xff" * 3)
+)
 KEEP = pa.array([0, 1, 2])
 
 
@@ -64,7 +67,7 @@ def arrow(*tables: pa.Table) -> Callable[[Path], Any]:
 
 
 def lance(folder: Path) -> Path:
-    pytest.importorskip("lance").write_dataset(pa.table({"keep": KEEP, "bad": FAR}), folder / "x.lance")
+    pytest.importorskip("lance").write_dataset(pa.table({"keep": KEEP, "bad": BAD}), folder / "x.lance")
     return folder / "x.lance"
 
 
@@ -152,7 +155,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "jsonl: two fields of one name": texts(
         ".jsonl", "".join(f'{{"keep":{i},"b\\u0001d":1,"b_d":1}}\n' for i in range(3))
     ),
-    "parquet: a time that is too far": parquet(pa.table({"keep": KEEP, "bad": FAR})),
+    "parquet: a text that is no Unicode": parquet(pa.table({"keep": KEEP, "bad": NO_UTF_8})),
     "parquet: two fields of one name": parquet(pa.table([KEEP, KEEP, KEEP], names=["keep", "b\x01d", "b_d"])),
     "parquet: files with other types": parquet(
         pa.table({"keep": KEEP[:2], "bad": KEEP[:2]}), pa.table({"bad": ["x"], "keep": KEEP[2:]})
@@ -160,15 +163,15 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "parquet: files with other columns": parquet(
         pa.table({"keep": KEEP[:2], "bad": KEEP[:2]}), pa.table({"more": ["x"], "keep": KEEP[2:]})
     ),
-    "arrow: a time that is too far": arrow(pa.table({"keep": KEEP, "bad": FAR})),
+    "arrow: months": arrow(pa.table({"keep": KEEP, "bad": MONTHS})),
     "arrow: files with other types": arrow(
         pa.table({"keep": KEEP[:2], "bad": KEEP[:2]}), pa.table({"bad": ["x"], "keep": KEEP[2:]})
     ),
     "arrow: files with other columns": arrow(
         pa.table({"keep": KEEP[:2], "bad": KEEP[:2]}), pa.table({"keep": KEEP[2:]})
     ),
-    "a table": lambda folder: pa.table({"keep": KEEP, "bad": FAR}),
-    "lance: a time that is too far": lance,
+    "a table": lambda folder: pa.table({"keep": KEEP, "bad": BAD}),
+    "lance: a date that is no whole day": lance,
     "npy: text that is no Unicode": npz,
     "hdf5: text that is no Unicode": hdf5,
     "zarr: an array of texts": zarr,
