@@ -2603,7 +2603,7 @@ OF_VALUES: Called = {
     ),
     "one part by several processes": (
         lambda at: unirecord.write_dataset([*endless()], at / "o.urec", workers=2),
-        "workers= and resume= are for a directory",
+        "workers=, engine= and resume= are for a directory",
         lambda at: unirecord.write_dataset([*endless()], at / "o", workers=2),
     ),
     "stratified without a split": (
@@ -4063,32 +4063,26 @@ def test_no_option_is_advised_that_does_not_help(
     assert "--append" not in error
 
 
-def test_a_class_that_is_compared_with_its_label_is_given_its_number(
+def test_a_class_is_compared_with_its_name_or_its_number(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     label = {"type": "int32", "logical": {"type": "class", "names": ["cat", "dog"]}}
     with unirecord.Writer(tmp_path / "x", {"label": label}) as writer:
         writer.write_batch({"label": [0, 1, 1]})
     ask = ["inspect", str(tmp_path / "x"), "--count", "--where"]
-    assert main([*ask, "label == 'dog'"]) == 2
-    found = re.search("the class 'dog' has the number (1)", capsys.readouterr().err)
-    assert found
-    assert main([*ask, f"label == {found.group(1)}"]) == 0
-    assert capsys.readouterr().out == "2\n"
+    for dog in ("'dog'", "1"):
+        assert main([*ask, f"label == {dog}"]) == 0
+        assert capsys.readouterr().out == "2\n"
     assert main([*ask, "label == 'cow'"]) == 2
-    assert "has the number" not in capsys.readouterr().err
+    assert "'cow'" in capsys.readouterr().err
 
 
-def test_a_codec_is_given_in_the_schema(tmp_path: Path) -> None:
+def test_a_codec_is_given_by_name_or_in_the_schema(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"t": "x" * 9_000}) + "\n")
     for source in (tmp_path / "a.jsonl", [{"t": "x" * 9_000}]):
-        with pytest.raises(
-            TypeError, match=r'no option codec=; schema= says it of a column.*"codec": "zstd"'
-        ):
-            unirecord.write_dataset(source, tmp_path / "x", codec="zstd")
-        schema = {"t": {"type": "text", "codec": "zstd"}}
-        unirecord.write_dataset(source, tmp_path / "x", schema=schema, overwrite=True)
-        assert [one.codec for one in unirecord.describe(tmp_path / "x").columns] == ["zstd"]
+        for said in ({"codec": "zstd"}, {"schema": {"t": {"type": "text", "codec": "zstd"}}}):
+            unirecord.write_dataset(source, tmp_path / "x", overwrite=True, **said)  # type: ignore[arg-type]
+            assert [one.codec for one in unirecord.describe(tmp_path / "x").columns] == ["zstd"]
 
 
 def test_rows_that_lack_a_column_are_appended_where_it_can_be_null(
