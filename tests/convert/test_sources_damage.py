@@ -23,6 +23,7 @@ import pytest
 from foreign_samples import FOREIGN
 from image_folders import folder, picture
 from sources import DATA, VOC, YOLO, cifar, idx
+from token_samples import datatrove, litgpt, megatron
 
 from unirecord import write_dataset
 from unirecord.convert.sources import SOURCES, open_source
@@ -30,6 +31,7 @@ from unirecord.errors import UniRecordError
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
 
+DOCUMENTS = [range(i) for i in range(40)]
 TABLE = pa.table({"id": range(500), "name": [f"name {i}" for i in range(500)]})
 
 
@@ -93,6 +95,16 @@ def _cifar(root: Path) -> Path:
     return root / "cifar"
 
 
+def _megatron(root: Path) -> Path:
+    (root / "mega").mkdir()
+    return megatron(root / "mega" / "t", DOCUMENTS, [0, 0, *range(3, 41)]).parent
+
+
+def _datatrove(root: Path) -> Path:
+    (root / "trove").mkdir()
+    return datatrove(root / "trove" / "t.ds", DOCUMENTS, losses=DOCUMENTS).parent
+
+
 def _dataset(root: Path) -> Path:
     write_dataset([{"id": i, "name": f"n {i}", "blob": b"b" * i} for i in range(60)], root / "ours")
     return root / "ours"
@@ -114,6 +126,9 @@ MADE: dict[str, Callable[[Path], Path]] = {
     "parquet": _parquet,
     "arrow": _arrow,
     "mindrecord": copy("mindrecord", "digits.mindrecord"),
+    "megatron": _megatron,
+    "datatrove": _datatrove,
+    "tokens": lambda root: litgpt(root / "t.bin", np.arange(4000, dtype=np.uint16), 500),
     "tfrecord": copy("tfrecord"),
     "webdataset": copy("webdataset"),
     "mds": copy("foreign", "mds", "zstd"),

@@ -20,6 +20,7 @@ import pytest
 from foreign_samples import FOREIGN
 from image_folders import folder, picture
 from sources import DATA, VOC, YOLO, cifar, idx
+from token_samples import datatrove, megatron
 
 from unirecord import UniRecordDataset
 from unirecord.cli import main
@@ -69,6 +70,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(FOREIGN / "bagz" / "x.bagz", "examples.bagz")
     shutil.copytree(FOREIGN / "lance" / "x.lance", "x.lance")
     shutil.copytree(FOREIGN / "zarr" / "v3.zarr", "arrays.zarr")
+    megatron(tmp_path / "my_text_document", [[1, 2], [3]])
+    Path("tokenised").mkdir()
+    datatrove(tmp_path / "tokenised" / "00000_tokens.ds", [[1, 2], [3]])
+    np.arange(9, dtype=np.uint16).tofile("tokens.bin")
     np.savez("arrays.npz", x=np.zeros((3, 2)), y=np.arange(3))
     for name, array in (
         ("images-idx3", np.zeros((3, 2, 2), np.uint8)),

@@ -35,6 +35,7 @@ from .source import Options, Source, WrongSourceError
 from .stored_dataset import StoredDataset
 from .text_files import TextLines
 from .tfrecord import TFRecordFiles
+from .token_files import DatatroveFiles, FlatTokens, MegatronFiles
 from .voc import VocFolder
 from .webdataset import WebDatasetShards
 from .yolo import YoloFolder
@@ -52,6 +53,7 @@ _OWN: Final[tuple[type[Source], ...]] = (
     CocoFile,
     VocFolder,
     YoloFolder,
+    MegatronFiles,
     IdxFiles,
     CifarFiles,
     LmdbFolder,
@@ -64,6 +66,7 @@ _OWN: Final[tuple[type[Source], ...]] = (
     BetonFile,
     ArrayRecordFiles,
     BagzFiles,
+    DatatroveFiles,
     TFRecordFiles,
     WebDatasetShards,
     MaskFolders,
@@ -71,6 +74,7 @@ _OWN: Final[tuple[type[Source], ...]] = (
     ParquetFiles,
     ArrowFiles,
     NpyFiles,
+    FlatTokens,
     FileFolder,
 )
 
