@@ -253,6 +253,21 @@ def test_several_columns_may_be_the_key(made: str) -> None:
         unirecord.update(made, {"label": [1, 0], "n": [3, 4], "note": ["a", "b"]}, ["label", "n"])
 
 
+@pytest.mark.parametrize("kind", ["int64", "uint8", "string", "bytes"])
+def test_keys_may_be_arrays_of_numpy(tmp_path: Path, kind: str) -> None:
+    path, keys = (
+        str(tmp_path / "d"),
+        np.array([1, 2, 3]).astype({"string": "str", "bytes": "S"}.get(kind, kind)),
+    )
+    with Writer(path, {"key": kind, "k": "int8?"}) as writer:
+        for key in keys.tolist():
+            writer.write({"key": key, "k": 0})
+    unirecord.update(path, {"key": keys, "k": np.array([5, 6, 7])}, "key")
+    unirecord.upsert(path, {"key": keys[::-1], "k": [8, None, 9]}, "key")
+    with UniRecordDataset(path) as ds:
+        assert ds.scalars(["k"])["k"].tolist() == [9, 6, 8]
+
+
 @pytest.mark.parametrize("index", [[], ["n", "s"]])
 def test_many_keys_are_found_like_few(tmp_path: Path, index: list[str]) -> None:
     path, count = str(tmp_path / "d"), 3_000

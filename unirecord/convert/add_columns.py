@@ -467,7 +467,14 @@ def keys_of_rows(columns: Mapping[str, Any], keys: Sequence[str]) -> list[Any]:
 
 def _plain(values: Any, name: str) -> list[Any]:
     found = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    found = [bytes(value) if isinstance(value, memoryview) else value for value in found]
+    found = [
+        bytes(value)
+        if isinstance(value, memoryview)
+        else value.item()
+        if isinstance(value, np.generic)
+        else value
+        for value in found
+    ]
     for value in found:
         if not isinstance(value, (int, str, bytes)):
             raise SchemaError(
