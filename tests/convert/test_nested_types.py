@@ -277,6 +277,12 @@ def test_a_value_of_another_type_is_refused_by_its_place(tmp_path: Path, value: 
         ("struct<n: uint8>", {"n": 255}, {"n": 256}),
         ("struct<n: uint8>", {"n": 0}, {"n": True}),
         ("struct<n: float32>", {"n": 1}, {"n": "1"}),
+        ("struct<n: float32>", {"n": 3.4028235677973362e38}, {"n": 3.4028235677973366e38}),
+        ("struct<n: float32>", {"n": 1 << 24}, {"n": (1 << 24) + 1}),
+        ("struct<n: float32>", {"n": float("-inf")}, {"n": -1e300}),
+        ("struct<n: float16>", {"n": 65_519.999}, {"n": 65_520.0}),
+        ("struct<n: float16>", {"n": float("nan")}, {"n": 65_520}),
+        ("struct<n: float64>", {"n": 1.7976931348623157e308}, {"n": (1 << 53) + 1}),
         ("struct<n: int8 not null>", {"n": 1}, {}),
         ("fixed_size_list<int8>[2]", [1, 2], [1]),
         ("struct<b: fixed_size_binary[2]>", {"b": b"ab"}, {"b": b"a"}),
@@ -356,13 +362,12 @@ def test_no_text_raises_anything_else(text: str) -> None:
     assert str(found) == text
 
 
-def test_nulls_of_a_great_fixed_size_take_no_memory(tmp_path: Path) -> None:
-    schema = {
-        "x": {
-            "type": "object",
-            "logical": {"type": "nested", "of": "list<fixed_size_list<int8>[2147483647]>"},
-        }
-    }
+@pytest.mark.parametrize(
+    "item", ["int8", "null", "struct<>", "struct<a: struct<>>", "fixed_size_list<struct<>>[1]"]
+)
+def test_nulls_of_a_great_fixed_size_take_no_memory(tmp_path: Path, item: str) -> None:
+    of = f"list<fixed_size_list<{item}>[2147483647]>"
+    schema = {"x": {"type": "object", "logical": {"type": "nested", "of": of}}}
     with Writer(tmp_path / "x.urec", schema) as writer:
         writer.write({"x": [None] * 1_000})
     with pytest.raises(SchemaError, match="take more than 134,217,728 elements"):

@@ -5,6 +5,7 @@ The text is that of docs/spec/format.md, "Nested types", as in ``list<struct<rol
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +48,8 @@ _TIMES: Final = {
 }  # fmt: skip
 _TEXTS: Final = ("string", "large_string", "string_view")
 _BYTES: Final = ("binary", "large_binary", "binary_view", "fixed_size_binary")
-_FLOATS: Final = ("float16", "float32", "float64")
+# Up to what magnitude, itself not, finite numbers are rounded to finite ones.
+_FLOATS: Final = {"float16": 65_520.0, "float32": float((1 << 128) - (1 << 103)), "float64": math.inf}
 _DECIMALS: Final = {"decimal32": 9, "decimal64": 18, "decimal128": 38, "decimal256": 76}  # digits at most
 _LISTS: Final = ("list", "large_list", "fixed_size_list")
 _PLAIN: Final = frozenset(("null", "bool", "date32", "date64", *_INTEGERS, *_FLOATS, *_TEXTS, *_BYTES)) - {
@@ -114,7 +116,7 @@ class Nested:
     def width(self) -> int:
         """Elements that Arrow has even for a null: those of fixed sizes; else 1."""
         if self.kind == "struct":
-            return sum(field.width for _, field in self.fields)
+            return 1 + sum(field.width for _, field in self.fields)
         if self.kind == "fixed_size_list":
             return int(self.parameters[0]) * self.fields[0][1].width
         return int(self.parameters[0]) if self.kind == "fixed_size_binary" else 1
@@ -129,7 +131,7 @@ class Nested:
         if value is None or not self.fields:
             return self.width
         if self.kind == "struct":
-            return sum(field.elements(value.get(name)) for name, field in self.fields)
+            return 1 + sum(field.elements(value.get(name)) for name, field in self.fields)
         if self.kind == "map":
             (_, key), (_, item) = self.fields
             return sum(key.elements(name) + item.elements(one) for name, one in value)
@@ -167,7 +169,10 @@ class Nested:
         if kind in _TEXTS:
             types.append(str)
         elif kind in _FLOATS:
-            types.append(float)
+            limit = _FLOATS[kind]
+            return lambda value: (
+                _is_float(value, limit) if type(value) is float else nullable and value is None
+            )
         elif kind in _BYTES and not self.parameters:
             types.append(bytes)
         elif kind == "bool":
@@ -194,7 +199,7 @@ class Nested:
             return f"{place} is no {self!s:.200}: {value!r:.60}"
         if not value.keys() <= self.names:
             more = next(key for key in value if key not in self.names)
-            return f"{place} has {more!r}, which is no field of {self!s:.200}"
+            return f"{place} has {more!r:.60}, which is no field of {self!s:.200}"
         for name, field in self.fields:
             found = field.problem(value.get(name), f"{place}.{name}")
             if found is not None:
@@ -237,9 +242,9 @@ class Nested:
                 isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) in bounds
             )
         if kind in _FLOATS:
-            return isinstance(value, float | np.floating) or (
-                type(value) is int and int(float(value)) == value
-            )
+            if type(value) is int:
+                return abs(value) < _FLOATS[kind] and int(np.dtype(kind).type(value)) == value
+            return isinstance(value, float | np.floating) and _is_float(float(value), _FLOATS[kind])
         if kind == "bool":
             return isinstance(value, bool | np.bool_)
         if kind in _BYTES:
@@ -261,6 +266,10 @@ class Nested:
         if self.kind in _TIMES:
             return "; a time is the integer that Arrow has for it"
         return "; a decimal is text with as many digits behind the point" if self.kind in _DECIMALS else ""
+
+
+def _is_float(value: float, limit: float) -> bool:
+    return -limit < value < limit or not math.isfinite(value)
 
 
 def _call(of_field: Callable[[Any], bool], value: Any) -> bool:
