@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -357,3 +358,15 @@ def test_numbers_that_are_stored_as_text_are_compared_as_the_error_says(tmp_path
         assert [row["price"] for row in ds] == prices[3:]
     with UniRecordDataset(path, where="price == '500.01'") as ds:
         assert len(ds) == 1
+
+
+def test_groups_of_strings_without_a_dictionary_are_those_of_the_values_in_order(tmp_path: Path) -> None:
+    values = [None if i % 9 == 0 else f"é{i * 7919 % 6000}" for i in range(12_000)]
+    for number in range(2):
+        with unirecord.Writer(str(tmp_path / f"{number}.urec"), {"s": "string?"}) as writer:
+            writer.write_batch({"s": values[number * 6000 : (number + 1) * 6000]})
+    parts = PartSet(resolve([str(tmp_path / f"{number}.urec") for number in range(2)]))
+    counted = Counter(values)
+    nulls = counted.pop(None)
+    wanted = [ValueCount((value,), counted[value]) for value in sorted(counted, key=str)]
+    assert combination_counts(parts, ["s"]) == [*wanted, ValueCount((None,), nulls)]

@@ -6,7 +6,6 @@ import argparse
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -507,8 +506,8 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     offset = args.offset or 0
     limit = args.limit if args.limit is not None else None if args.csv or args.json else _GROUPS_LIMIT
     shown = [
-        replace(
-            group, values=tuple(schema[n].shown(v) for n, v in zip(args.group_by, group.values, strict=True))
+        group._replace(
+            values=tuple(schema[n].shown(v) for n, v in zip(args.group_by, group.values, strict=True))
         )
         for group in groups[offset : None if limit is None else offset + limit]
     ]

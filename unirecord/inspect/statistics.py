@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
-from typing import Any, Final
+from itertools import chain, compress, pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -203,8 +203,7 @@ class Total:
         return self.sum / self.count if self.count else None
 
 
-@dataclass(frozen=True)
-class ValueCount:
+class ValueCount(NamedTuple):
     """One value of each column (None: null), how many rows have them, and the totals of other columns in these."""
 
     values: tuple[Any, ...]
@@ -221,11 +220,13 @@ def combination_counts(
     """
     fields = [scalar_field(parts.schema, name) for name in names]
     totals: dict[tuple[Any, ...], list[Total]] = {}
-    if len(fields) == 1 and not of:
-        counted = {(value,): count for value, count in value_counts(parts, fields[0], rows).items()}
-    else:
-        summed = [_number_field(parts, name) for name in of]
-        counted = dict(_combinations(parts, fields, rows, summed, totals))
+    if len(fields) == 1 and not of:  # there may be millions: they are sorted as they are
+        found = value_counts(parts, fields[0], rows)
+        proper = sorted(value for value in found if value is not None and value == value)
+        late = sorted((value for value in found if value is None or value != value), key=lambda v: v is None)
+        return [ValueCount((value,), found[value]) for value in chain(proper, late)]
+    summed = [_number_field(parts, name) for name in of]
+    counted = dict(_combinations(parts, fields, rows, summed, totals))
     return [
         ValueCount(values, counted[values], tuple(totals.get(values, ())))
         for values in sorted(counted, key=_place)
@@ -265,12 +266,13 @@ def _place(values: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
 def value_counts(parts: PartSet, field: Field, rows: Rows | None = None) -> dict[Any, int]:
     """Rows of each value of one column (None: null), in no order."""
     found: Counter[Any] = Counter()
+    plain: Counter[bytes] = Counter()  # strings without a dictionary: only different ones are decoded
     nan = 0
     for chunk in chunks(parts, rows):
         if nulls := len(chunk) - int(chunk.valid(field).sum()):
             found[None] += nulls
         if field.type == "string":
-            _count_strings(chunk, field, found)
+            _count_strings(chunk, field, found, plain)
             continue
         values, counts = _distinct(chunk.numbers(field), _span(chunk, field), field)
         for value, count in zip(values.tolist(), counts.tolist(), strict=True):
@@ -280,13 +282,17 @@ def value_counts(parts: PartSet, field: Field, rows: Rows | None = None) -> dict
                 nan += count
     if nan:
         found[float("nan")] = nan
+    for text, count in plain.items():
+        found[text.decode("utf-8", "replace")] += count
     return dict(found)
 
 
-def _count_strings(chunk: PartRows, field: Field, found: Counter[Any]) -> None:
+def _count_strings(chunk: PartRows, field: Field, found: Counter[Any], plain: Counter[bytes]) -> None:
     coded = chunk.codes(field)
     if coded is None:
-        found.update(value for value in chunk.values(field) if value is not None)
+        texts = chunk.fields.strings(field, chunk.at)
+        valid = chunk.fields.valid(field, chunk.at)
+        plain.update(texts if valid is None else compress(texts, valid.tolist()))
         return
     codes, entries = coded
     if len(codes) and int(codes.max()) >= len(entries):
