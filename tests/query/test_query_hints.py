@@ -155,6 +155,9 @@ CASES: dict[str, list[tuple[str, str, str, list[int]]]] = {
     ],
     "the query is empty; write a condition, such as label == 3": [("", "such as (.*)", "{}", [])],
     "; a column of that name is written `{}`": [("like == 3", "written (`.*`)", "true or n == 3", [0, 1, 2, 3])],
+    "startswith, endswith or contains after '.' (a name with a dot stands in backticks: `a.b`)": [
+        ("a.b == 3", "backticks: (`.*`)", "{} == 3", [2])
+    ],
     "there is no function {}(); there are now() and date(column)": [
         ("day(ts) == '2025-06-01'", r"and (date)\(", "{}(ts) == '2025-06-01'", [0, 2]),
         ("today() < ts", r"are (now\(\))", "ts < {}", [0, 1, 2]),

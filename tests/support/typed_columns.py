@@ -37,6 +37,7 @@ SPEC: dict[str, Any] = {
     "wide": {**_logical("int64", "decimal", precision=38, scale=2), "shape": [2]},
     "blob": "bytes?",
     "7up": "int8",
+    "a.b": "int8",
 }
 SCHEMA = Schema.parse(SPEC)
 SCALARS = [name for name in SCHEMA.names if SCHEMA[name].is_ordered]
@@ -68,6 +69,7 @@ ROWS: dict[str, list[Any]] = {
     "path": ["2025-01-01", "3", "n", "label"],
     "flag": [True, False, True, False],
     "7up": [1, 2, 3, 4],
+    "a.b": [1, 2, 3, 4],
 }
 
 
