@@ -233,3 +233,27 @@ def test_text_and_plain_numbers_may_be_asked_for(tmp_path: Path) -> None:
     write_dataset(tmp_path / "x.csv", tmp_path / "x.urec", schema={"d": "string", "p": "decimal[5, 2]"})
     with UniRecordDataset(tmp_path / "x.urec") as ds:
         assert [ds[i] for i in range(2)] == [{"d": "2025-06-01", "p": 200}, {"d": "2025-06-02", "p": 150}]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_appended_text_is_read_by_what_the_values_there_stand_for(tmp_path: Path, kind: str) -> None:
+    with Writer(tmp_path / "out", SAID) as writer:
+        writer.write(ROW)
+    (tmp_path / "x.csv").write_text(
+        ",".join(ROW) + "\n2025-06-02,2025-06-02T00:00,2025-06-02T00:00Z,2025-06-02T00:00Z,00:00,1s,5,7,S,1\n"
+    )
+    values = dict(zip(ROW, (tmp_path / "x.csv").read_text().splitlines()[1].split(","), strict=True))
+    (tmp_path / "x.jsonl").write_text(json.dumps({**values, "price": 5, "n": 1}) + "\n")
+    write_dataset(tmp_path / f"x.{kind}", tmp_path / "out", append=True)
+    with UniRecordDataset(tmp_path / "out") as ds:
+        found = ds[1]
+        assert (found["price"], found["wide"].tolist(), found["size"], found["span"]) == (
+            500,
+            [7000, 0],
+            0,
+            1000,
+        )
+        assert ds.schema["wall"].shown(found["wall"]) == "2025-06-02T00:00:00"
+    (tmp_path / "bad.csv").write_text((tmp_path / "x.csv").read_text().replace("00:00Z", "noon"))
+    with pytest.raises(SchemaError, match="line 2, column 'zoned': '2025-06-02Tnoon' is no timestamp"):
+        write_dataset(tmp_path / "bad.csv", tmp_path / "out", append=True)

@@ -146,12 +146,14 @@ class WriteRequest:
         tell: Progress | None,
         options: dict[str, Any],
     ) -> Source:
+        inputs = _inputs(given, self.max_spool_bytes)
         if before is not None:  # new rows take the types of those that are there
             old = {new: name for name, new in self.choice.rename.items()}
-            there = before.schema.with_annotations_of(Schema(())).to_spec()
+            # Text is read by what values stand for: 5 is 5.00 in decimals. Others say of themselves what theirs are.
+            is_text = bool(inputs) and all(source_type(one, kind).values_are_text for one in inputs or ())
+            there = (before.schema if is_text else before.schema.with_annotations_of(Schema(()))).to_spec()
             asked = schema.to_spec() if isinstance(schema, Schema) else schema or {}
             schema = TypesThere({old.get(name, name): spec for name, spec in there.items()}, asked)
-        inputs = _inputs(given, self.max_spool_bytes)
         takes_classes = any(source_type(one, kind).takes_classes for one in inputs or ())
         if self.classes_from is not None and not takes_classes:
             raise WrongSourceError(
