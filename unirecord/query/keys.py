@@ -14,6 +14,7 @@ import numpy as np
 
 from ..errors import NoRowError, QueryError, SchemaError
 from ..format.meaning import DAY
+from ..sizes import many
 from ..snapshot.part_set import PartSet
 from . import simplify, typed
 from .check import describe
@@ -235,6 +236,6 @@ def only_row(found: Sequence[int], keys: Keys, value: Any) -> int:
     text = str(keys.condition(value))
     if found:
         raise QueryError(
-            f"{len(found):,} rows have {text}, and a key is that of one: where={text!r} has them all"
+            f"{many(len(found), 'row')} have {text}, and a key is that of one: where={text!r} has them all"
         )
     raise NoRowError(f"no row has {text}")
