@@ -76,6 +76,16 @@ def test_odd_names_go_through_files_manifests_and_queries(tmp_path: Path) -> Non
     assert [c.name for c in part.schema] == ODD
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "tfrecord", "mds"])
+@pytest.mark.parametrize("name", [*ODD, '"q"', '""', "a;b", " a ", "#"])
+def test_odd_names_are_exported_and_read_back(tmp_path: Path, name: str, ending: str) -> None:
+    with Writer(tmp_path / "x.urec", {name: "string", "other": "string"}) as writer:
+        writer.write({name: "a,b", "other": '"'})
+    unirecord.export(tmp_path / "x.urec", tmp_path / f"y.{ending}", ending)
+    unirecord.write_dataset(tmp_path / f"y.{ending}", tmp_path / "z.urec")
+    assert UniRecordDataset(tmp_path / "z.urec")[0] == {name: "a,b", "other": '"'}
+
+
 def test_a_manifest_escapes_quotes_and_backslashes_alone(tmp_path: Path) -> None:
     with Writer(tmp_path / "set", dict.fromkeys(ODD, "int32")) as writer:
         writer.write(dict.fromkeys(ODD, 1))

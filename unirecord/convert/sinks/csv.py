@@ -33,7 +33,7 @@ def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
 def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
     """Write the head line and the rows."""
     columns = [rows.schema[name] for name in rows.column_names]
-    out.write((",".join(column.name for column in columns) + "\n").encode())
+    out.write((",".join(_quoted(column.name) for column in columns) + "\n").encode())
     for batch in batches(rows):
         cells = [_cells(column, said_values(column, batch[column.name])) for column in columns]
         lines = [",".join(row) for row in zip(*cells, strict=True)]
