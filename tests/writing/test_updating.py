@@ -268,6 +268,38 @@ def test_keys_may_be_arrays_of_numpy(tmp_path: Path, kind: str) -> None:
         assert ds.scalars(["k"])["k"].tolist() == [9, 6, 8]
 
 
+def test_a_key_may_be_any_text(tmp_path: Path) -> None:
+    path = str(tmp_path / "d")
+    keys = [
+        "",
+        "'",
+        '"',
+        "`",
+        "\\",
+        "C:\\dir\\",
+        "\\x41",
+        "\\'",
+        "a\0b",
+        "\n",
+        "\u2028",
+        "\u202e",
+        "%",
+        "null",
+        "é",
+        "A",
+    ]
+    with Writer(path, {"s": "string", "k": "int8"}) as writer:
+        writer.write_batch({"s": keys, "k": [0] * len(keys)})
+    for n, key in enumerate(keys):
+        assert unirecord.update(path, {"s": [key], "k": [n]}, "s").rows == 1
+    done = unirecord.upsert(path, {"s": keys[::-1], "k": list(range(len(keys)))[::-1]}, "s")
+    assert (done.rows, done.appended) == (len(keys), 0)
+    with UniRecordDataset(path) as ds:
+        assert ds.scalars(["k"])["k"].tolist() == list(range(len(keys)))
+    with pytest.raises(SchemaError):
+        unirecord.update(path, {"s": ["\ud800"], "k": [1]}, "s")
+
+
 @pytest.mark.parametrize("index", [[], ["n", "s"]])
 def test_many_keys_are_found_like_few(tmp_path: Path, index: list[str]) -> None:
     path, count = str(tmp_path / "d"), 3_000

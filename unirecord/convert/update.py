@@ -22,7 +22,7 @@ from ..progress import Progress, Tracker
 from ..query import compile_query
 from ..query.keys import keys_of
 from ..query.query import live_rows, live_rows_that_meet
-from ..query.tree import INTEGERS, Field, Range
+from ..query.tree import INTEGERS, Field, Range, string_text
 from ..sizes import many
 from ..snapshot import manifest
 from ..snapshot.data_file import DataFile
@@ -253,7 +253,7 @@ def _stored(schema: Schema, column: Column, value: Any) -> Any:
         return value
     if meaning.name == "class":
         return meaning.names.index(value) if value in meaning.names else value
-    text = value if meaning.name == "decimal" else "'" + value.replace("'", "''") + "'"
+    text = value if meaning.name == "decimal" else string_text(value.encode(errors="replace"))
     field = Field(column.name, schema.ordinal(column.name), column.type)
     try:
         asked = compile_query(f"{field} == {text}", schema).condition
@@ -441,7 +441,9 @@ def _candidates(
             chosen = Selection(parts.rows, array=rows[chosen.holds(rows)])
             break
         if len(each) <= _FEW:
-            quoted = ("'" + one.replace("'", "''") + "'" if text else str(int(one)) for one in sorted(each))
+            quoted = (
+                string_text(one.encode(errors="replace")) if text else str(int(one)) for one in sorted(each)
+            )
             condition = f"{Field(column.name, ordinal, column.type)} in ({', '.join(quoted)})"
             found = live_rows_that_meet(parts, compile_query(condition, parts.schema))
             chosen = Selection(parts.rows, array=found)
