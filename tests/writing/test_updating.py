@@ -300,6 +300,16 @@ def test_a_key_may_be_any_text(tmp_path: Path) -> None:
         unirecord.update(path, {"s": ["\ud800"], "k": [1]}, "s")
 
 
+def test_a_column_that_is_named_twice_is_taken_once(tmp_path: Path) -> None:
+    path, count = str(tmp_path / "d"), 20_000
+    with Writer(path, {"n": "int64", "k": "int64"}) as writer:
+        writer.write_batch({"n": np.arange(count), "k": np.zeros(count, np.int64)})
+    table = [{"n": n, "k": 2 * n} for n in range(count)]
+    assert unirecord.update(path, table, ["n", "n"], columns=["k", "k"]).rows == count
+    with UniRecordDataset(path) as ds:
+        assert (ds.scalars(["k"])["k"] == 2 * np.arange(count)).all()
+
+
 @pytest.mark.parametrize("index", [[], ["n", "s"]])
 def test_many_keys_are_found_like_few(tmp_path: Path, index: list[str]) -> None:
     path, count = str(tmp_path / "d"), 3_000

@@ -404,8 +404,8 @@ def table_columns(table: Source, names: Sequence[str]) -> dict[str, Any]:
     """The columns of all rows; SchemaError where rows cannot be read, since they would be missing."""
     pieces: dict[str, list[Any]] = {name: [] for name in names}
     for batch in table.batches():
-        for name in names:
-            pieces[name].append(batch.columns[name])
+        for name, found in pieces.items():
+            found.append(batch.columns[name])
     bad = [one for one in table.left_out if not one.expected]
     if bad:
         raise SchemaError(f"{bad[0].name}: {bad[0].reason}; a table is read whole")
