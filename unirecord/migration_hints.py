@@ -289,7 +289,6 @@ OF_PACKAGES: Final[Mapping[str, str]] = {
     "read_table": "writer.close(), or the end of the with block, publishes the dataset",
     "from_numpy": "writer.close(), or the end of the with block, publishes the dataset",
     "create_dataset": "writer.close(), or the end of the with block, publishes the dataset",
-    "convert": "writer.close(), or the end of the with block, publishes the dataset",
     "open_dataset": "UniRecordDataset(path) opens a dataset",
     "LanceDataset": "UniRecordDataset(path) opens a dataset",
     "LocalDataset": "UniRecordDataset(path) opens a dataset",
