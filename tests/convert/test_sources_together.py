@@ -48,6 +48,23 @@ def test_options_may_stand_anywhere_between_sources_and_target(place: int, tmp_p
     assert [row["a"] for row in rows(tmp_path / "out")] == [1, 2]
 
 
+@pytest.mark.parametrize("header", ["a,b\n", "a\n"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_source_without_rows_decides_no_type(
+    header: str, first: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty, *full = save(tmp_path, e_csv=header, a_csv="a,b\n1,0.5\n", b_jsonl='{"a": 3, "b": 2}\n')
+    paths = [empty, *full] if first else [*full, empty]
+    assert main(["write", *paths, str(tmp_path / "out")]) == 0
+    assert rows(tmp_path / "out") == [{"a": 1, "b": 0.5}, {"a": 3, "b": 2.0}]
+    assert UniRecordDataset(tmp_path / "out").schema.to_spec() == {"a": "int64", "b": "float64"}
+    said = capsys.readouterr()
+    assert f"{empty}: no rows" in said.out + said.err
+    assert "every type is string" not in said.out + said.err
+    write_dataset([empty, empty], tmp_path / "none")
+    assert rows(tmp_path / "none") == []
+
+
 NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 
 

@@ -55,7 +55,8 @@ class SeveralSources(Source):
     """The rows of several sources, in the order in which these are given.
 
     A column has one type in all of them: the wider of two types of numbers; a string where that is what one of them
-    has and the others give text. A column that some lack is null there, where it can be null in the others.
+    has and the others give text. A column that some lack is null there, where it can be null in the others. A source
+    without rows decides nothing that those with rows say.
     """
 
     kind: ClassVar[str] = "several"
@@ -92,7 +93,11 @@ class SeveralSources(Source):
             for number, source in enumerate(self._sources)
             for unit in source.units
         ]
-        self.notes: list[str] = list(dict.fromkeys(note for one in self._sources for note in one.notes))
+        with_rows = [one for one in self._sources if one.rows != 0]
+        self.notes: list[str] = list(
+            dict.fromkeys(note for one in with_rows or self._sources for note in one.notes)
+        )
+        self.notes += [f"{one.path}: no rows" for one in self._sources if with_rows and one.rows == 0]
         self.notes += _said_of_nulls(self.schema, self._sources)
         self.left_out = [one for source in self._sources for one in source.left_out]
         self.metadata: dict[str, Any] | None = self._one_metadata()
@@ -180,10 +185,13 @@ class SeveralSources(Source):
             names = [name for name in names if options.wants(name) or name in options.overrides]
         columns = []
         for name in names:
-            found = {
+            every = {
                 number: one.schema[name] for number, one in enumerate(self._sources) if name in one.schema
             }
-            columns.append(self._one_type(name, found, options))
+            with_rows = {
+                number: column for number, column in every.items() if self._sources[number].rows != 0
+            }
+            columns.append(self._one_type(name, with_rows or every, options))
         return Schema(columns)
 
     def _one_type(self, name: str, found: dict[int, Column], options: Options) -> Column:
@@ -197,7 +205,7 @@ class SeveralSources(Source):
                 joined = next(column for column in found.values() if column.is_string)
         if joined is None:
             raise SchemaError(self._differ(name, found))
-        lacking = [one for number, one in enumerate(self._sources) if number not in found]
+        lacking = [one for number, one in enumerate(self._sources) if number not in found and one.rows != 0]
         if lacking and not nullable:
             there = _listed([self._sources[number].path for number in found])
             raise SchemaError(
@@ -292,7 +300,10 @@ def _media_of_all(columns: Sequence[Column], joined: Column) -> Column:
 
 
 def _said_of_nulls(schema: Schema, sources: Sequence[Source]) -> list[str]:
-    lacking = {name: [one.path for one in sources if name not in one.schema] for name in schema.names}
+    lacking = {
+        name: [one.path for one in sources if name not in one.schema and one.rows != 0]
+        for name in schema.names
+    }
     return [
         f"{name}: null in {_listed(paths)}, which has no such column"
         for name, paths in lacking.items()
