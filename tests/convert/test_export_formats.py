@@ -175,6 +175,15 @@ def test_arrayrecord_is_read_back_by_its_own_reader(path: Path, tmp_path: Path) 
     assert (tmp_path / "a.arrayrecord").read_bytes() == (tmp_path / "b.arrayrecord").read_bytes()
 
 
+def test_a_time_that_parquet_has_no_unit_for_is_refused(tmp_path: Path) -> None:
+    schema = {"t": {"type": "int64", "logical": {"type": "timestamp", "unit": "s"}}}
+    with Writer(tmp_path / "x.urec", schema) as writer:
+        writer.write({"t": -(1 << 63)})
+    with pytest.raises(SchemaError, match=r"Parquet cannot hold a value .*timestamp\[s\] to timestamp\[ms\]"):
+        unirecord.export(tmp_path / "x.urec", tmp_path / "x.parquet")
+    assert not (tmp_path / "x.parquet").exists()
+
+
 def test_a_failure_of_the_library_names_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("array_record")
     write = ARRAY_RECORD.write_path

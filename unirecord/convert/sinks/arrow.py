@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from ...dataset.dataset import UniRecordDataset
+from ...errors import SchemaError
 from ...format.column import Column
 from ...storage.staged import StagedFolder
 from .sink import Advance, Sink, refuse
 
 if TYPE_CHECKING:
     import pyarrow
+    import pyarrow.parquet
 
 __all__ = [
     "ARROW",
@@ -38,11 +40,24 @@ def _write_parquet(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> N
             waiting.append(batch)
             count = sum(len(one) for one in waiting)
             if sum(one.nbytes for one in waiting) >= _GROUP_BYTES or count >= _GROUP_ROWS:
-                writer.write_table(pyarrow.Table.from_batches(waiting), row_group_size=count)
+                _write_group(writer, waiting)
                 waiting.clear()
             advance(len(batch))
         if waiting:
-            writer.write_table(pyarrow.Table.from_batches(waiting), row_group_size=_GROUP_ROWS)
+            _write_group(writer, waiting)
+
+
+def _write_group(writer: pyarrow.parquet.ParquetWriter, batches: Sequence[pyarrow.RecordBatch]) -> None:
+    """Write a row group; `SchemaError` for a value that its column has no place for, as times in another unit."""
+    import pyarrow
+
+    table = pyarrow.Table.from_batches(batches)
+    try:
+        writer.write_table(table, row_group_size=max(len(table), 1))
+    except pyarrow.ArrowInvalid as error:
+        raise SchemaError(
+            f"Parquet cannot hold a value ({error}): leave its column out (--columns), or export to arrow"
+        ) from None
 
 
 # Parquet: arrays are lists, a level for each dimension; the Arrow schema is kept in the file.
