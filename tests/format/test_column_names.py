@@ -106,6 +106,25 @@ def test_command_line_lists_take_names_in_backticks(
             main(["inspect", str(tmp_path / "a.urec"), "--csv", "--columns", wrong])
 
 
+def test_names_before_an_equals_sign_may_be_in_backticks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, names = str(tmp_path / "d"), ["i=j", "c,d", "e`f", "[x", "a"]
+    (tmp_path / "x.jsonl").write_text(json.dumps(dict.fromkeys(names, 1)))
+    types = "`i=j`=int8, `c,d` = int16,`e``f`=int32,`[x`=uint8,a=int32"
+    assert main(["write", str(tmp_path / "x.jsonl"), path, "--schema", types]) == 0
+    with UniRecordDataset(path) as ds:
+        assert ds.schema.to_spec() == dict(
+            zip(names, ["int8", "int16", "int32", "uint8", "int32"], strict=True)
+        )
+    assert main(["write", str(tmp_path / "x.jsonl"), path, "--overwrite", "--schema", "e`f=int8,a=int8"]) == 0
+    assert main(["set", path, "--where", "a == 1", "`i=j`=5", "`e``f`=6", "e`f=7"]) == 2
+    assert main(["set", path, "--where", "a == 1", "`i=j`=5", "`e``f`=6", "c,d=7"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", path, "--key", "`i=j`=5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["values"] == {"i=j": 5, "c,d": 7, "e`f": 6, "[x": 1, "a": 1}
+
+
 names = st.text(st.characters(exclude_categories=("Cc", "Cs")), min_size=1, max_size=40)
 
 

@@ -45,6 +45,8 @@ _PAIR = re.compile(
     r"\s*(?:`((?:[^`]|``)+)`|([^`,\s](?:[^,]*[^,\s])?))\s*(?=,|$)"
 )
 
+_ASSIGNED = re.compile(r"(?:`((?:[^`]|``)+)`|([^=]+))=(.*)", re.DOTALL)
+
 
 class UsageError(Exception):
     """The call is wrong: exit code 2."""
@@ -291,6 +293,14 @@ def pairs(text: str, form: str = "OLD=NEW") -> dict[str, str]:
         found[old] = new
         at = item.end() + 1
     return found
+
+
+def assigned(text: str) -> tuple[str, str]:
+    """Read ``name=value``; in backticks the name may hold the first ``=``. ValueError for what has none."""
+    item = _ASSIGNED.fullmatch(text)
+    if item is None:
+        raise ValueError(f"{text!r} says no value")
+    return (item[2] if item[1] is None else item[1].replace("``", "`")), item[3]
 
 
 def target(text: str) -> str:

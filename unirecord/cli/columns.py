@@ -28,6 +28,7 @@ from .arguments import (
     WORKERS,
     Argument,
     UsageError,
+    assigned,
     command,
     count,
     imported,
@@ -53,10 +54,10 @@ __all__ = [
 
 def _assignment(text: str) -> tuple[str, str]:
     """The column and the text of ``label=5``, for argparse."""
-    name, is_there, value = text.partition("=")
-    if not is_there or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} says no value; write COLUMN=VALUE")
-    return name, value
+    try:
+        return assigned(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; write COLUMN=VALUE") from None
 
 
 _TABLE_OF_VALUES: Final = (

@@ -52,6 +52,7 @@ from .arguments import (
     WHERE,
     Argument,
     UsageError,
+    assigned,
     command,
     count,
     names,
@@ -463,9 +464,12 @@ def show_one(parts: PartSet, args: argparse.Namespace, number: int) -> None:
 
 def _row_of_key(parts: PartSet, asked: str) -> int:
     """The row that ``A=VALUE`` asks for; of a column of numbers the value is one."""
-    name, equals, text = asked.partition("=")
-    if not equals:
-        raise UsageError(f"--key takes COLUMN=VALUE, such as --key path=img_17.jpg, and not {asked!r}")
+    try:
+        name, text = assigned(asked)
+    except ValueError:
+        raise UsageError(
+            f"--key takes COLUMN=VALUE, such as --key path=img_17.jpg, and not {asked!r}"
+        ) from None
     keys = keys_of(parts, name)
     value = keys.read(text)
     live = live_rows(parts)

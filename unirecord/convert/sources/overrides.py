@@ -137,10 +137,17 @@ def _from_json(text: str, where: str) -> dict[str, Any]:
     return found
 
 
+_QUOTED_NAME: Final = re.compile(r"\s*`((?:[^`]|``)+)`\s*=")
+
+
 def _split(text: str) -> list[str]:
-    """Split at commas outside brackets."""
-    pieces, depth, start = [], 0, 0
+    """Split at commas outside brackets, and outside of names in backticks."""
+    pieces, depth, start, behind = [], 0, 0, 0
     for i, char in enumerate(text):
+        if i == start and (quoted := _QUOTED_NAME.match(text, i)) is not None:
+            behind = quoted.end()
+        if i < behind:
+            continue
         depth += (char == "[") - (char == "]")
         if char == "," and depth == 0:
             pieces.append(text[start:i])
@@ -149,7 +156,11 @@ def _split(text: str) -> list[str]:
 
 
 def _pair(piece: str) -> tuple[str, Any]:
-    name, equals, type_name = (part.strip() for part in piece.partition("="))
+    quoted = _QUOTED_NAME.match(piece)
+    behind = piece if quoted is None else piece[quoted.end() - 1 :]
+    name, equals, type_name = (part.strip() for part in behind.partition("="))
+    if quoted is not None:
+        name = quoted[1].replace("``", "`")
     if not equals or not name or not type_name:
         raise SchemaError(f"--schema: {piece.strip()!r} is not of the form name=type")
     column = Schema.parse({name: type_name})[0]
