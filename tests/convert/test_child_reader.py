@@ -7,12 +7,16 @@ import os
 import pickle
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deadly_source import ROWS, DeadlySource
 
@@ -288,3 +292,15 @@ def test_a_batch_goes_through_whatever_its_columns_are() -> None:
 
 def _plain(value: Any) -> Any:
     return bytes(value) if isinstance(value, memoryview) else value
+
+
+def test_nothing_that_a_child_had_open_is_left_to_the_collector(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "a.parquet")
+    code = "import sys, unirecord; unirecord.write_dataset(sys.argv[1], sys.argv[2])"
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", code, tmp_path / "a.parquet", tmp_path / "out"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "ResourceWarning" not in done.stderr

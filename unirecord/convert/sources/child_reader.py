@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import numpy as np
 
@@ -237,7 +237,7 @@ class _Process:
         with its:
             self._process = self._started(its.fileno())
         self.channel = Channel(mine)
-        self.end = weakref.finalize(self, _end, self._process, mine, self.parent)
+        self.end = weakref.finalize(self, _end, self._process, mine, self._said, self.parent)
         self.channel.send(("begin", libraries, limits))
 
     def _started(self, fd: int) -> subprocess.Popen[bytes]:
@@ -306,8 +306,9 @@ def _environment() -> dict[str, str]:
     return {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", **given}
 
 
-def _end(process: subprocess.Popen[bytes], sock: socket.socket, parent: int) -> None:
+def _end(process: subprocess.Popen[bytes], sock: socket.socket, said: IO[bytes], parent: int) -> None:
     sock.close()
+    said.close()
     if os.getpid() == parent:  # a fork of it has no children
         process.kill()
         process.wait()
