@@ -13,16 +13,21 @@ import pytest
 
 import unirecord
 from unirecord import CorruptionError, MissingError, QueryError, SchemaError, UniRecordDataset, Writer, append
+from unirecord.core import DistinctStrings
 from unirecord.format import layout
 from unirecord.inspect.statistics import (
+    StringGroups,
     ValueCount,
+    chunks,
     column_statistics,
     combination_counts,
     sampled_rows,
     scalar_field,
     sorted_rows,
+    value_counts,
 )
 from unirecord.query import compile_query
+from unirecord.query.columns import PartColumns, Strings, Vector
 from unirecord.snapshot.part_set import PartSet, resolve
 
 SCHEMA = {
@@ -369,4 +374,98 @@ def test_groups_of_strings_without_a_dictionary_are_those_of_the_values_in_order
     counted = Counter(values)
     nulls = counted.pop(None)
     wanted = [ValueCount((value,), counted[value]) for value in sorted(counted, key=str)]
-    assert combination_counts(parts, ["s"]) == [*wanted, ValueCount((None,), nulls)]
+    assert list(combination_counts(parts, ["s"])) == [*wanted, ValueCount((None,), nulls)]
+
+
+def _broken(strings: Strings) -> Strings:
+    """The same with some bytes put out of order, so that they are no UTF-8."""
+    data = strings.data.whole().tobytes().replace(b"\xc2\xa1", b"\xa1\xc2")
+    return Strings(Vector(strings.offsets.whole()), Vector(np.frombuffer(data, np.uint8)))
+
+
+_TEXTS = [
+    "",
+    "a",
+    "b",
+    "ab",
+    "é",
+    "éa",
+    "日本",
+    "x" * 600,
+    "x" * 600 + "y",
+    "\0",
+    "a\0",
+    "¡",
+    "b¡",
+    "\U0001f600",
+]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("broken", [False, True])
+def test_groups_of_strings_are_those_that_a_counter_finds(
+    tmp_path: Path, seed: int, broken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(seed)
+    rows: list[str | None] = []
+    for number in range(3):  # of few different strings, which are put into a dictionary, or of many
+        count = int(random.integers(1, 3000))
+        many = (
+            [*_TEXTS, *(f"common prefix {i % 701:x}" for i in range(count))] if number != seed % 3 else _TEXTS
+        )
+        some = [None if random.random() < 0.1 else many[random.integers(len(many))] for _ in range(count)]
+        with unirecord.Writer(str(tmp_path / f"{number}.urec"), {"s": "string?"}) as writer:
+            writer.write_batch({"s": some})
+        rows += some
+    if broken:
+        plain = PartColumns.strings
+        monkeypatch.setattr(PartColumns, "strings", lambda part, column: _broken(plain(part, column)))
+    parts = PartSet(resolve([str(tmp_path / f"{number}.urec") for number in range(3)]))
+    share = [1, 0.5, 0.01][seed % 3]
+    chosen = None if seed % 4 == 0 else np.flatnonzero(random.random(len(rows)) < share)
+    values = [
+        value for chunk in chunks(parts, chosen) for value in chunk.values(scalar_field(parts.schema, "s"))
+    ]
+    if not broken:
+        assert values == (rows if chosen is None else [rows[row] for row in chosen.tolist()])
+    wanted = Counter(values)
+    groups = combination_counts(parts, ["s"], chosen)
+    by_value = sorted(wanted.items(), key=lambda item: (item[0] is None, item[0] or ""))
+    assert list(groups) == [ValueCount((value,), count) for value, count in by_value]
+    assert isinstance(groups, StringGroups)
+    backwards = sorted(by_value, key=lambda item: item[0] or "", reverse=True)
+    backwards.sort(key=lambda item: item[0] is None)
+    for descending in (False, True):
+        for start, order in ((groups, by_value), (groups.sorted(False, True), backwards)):
+            by_count = sorted(order, key=lambda item: item[1], reverse=descending)
+            found = start.sorted(True, descending)
+            for some in (slice(None), slice(0, 3), slice(2, 9), slice(len(found), None)):
+                assert found[some] == [ValueCount((value,), count) for value, count in by_count[some]]
+                assert start[some] == [ValueCount((value,), count) for value, count in order[some]]
+    assert value_counts(parts, scalar_field(parts.schema, "s"), chosen) == wanted
+
+
+def test_groups_of_strings_that_are_chosen_to_be_slow_are_counted_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [f"{i * 7919 % 6000}" for i in range(12_000)]
+    with unirecord.Writer(str(tmp_path / "a.urec"), {"s": "string"}) as writer:
+        writer.write_batch({"s": values})
+    monkeypatch.setattr(DistinctStrings, "add", lambda *_: None)
+    found = combination_counts(PartSet(resolve(tmp_path / "a.urec")), ["s"])
+    assert list(found) == [ValueCount((value,), count) for value, count in sorted(Counter(values).items())]
+
+
+def test_groups_of_strings_leave_out_rows_that_have_been_deleted(tmp_path: Path) -> None:
+    path = str(tmp_path / "set")
+    values = [None if i % 9 == 0 else f"{i * 7919 % 2500}" for i in range(5000)]
+    for start in (0, 3000):
+        with Writer(path, {"s": "string?", "n": "int32"}) if start == 0 else append(path) as writer:
+            writer.write_batch(
+                {"s": values[start : start + 3000], "n": list(range(start, min(start + 3000, 5000)))}
+            )
+    unirecord.delete(path, where="n % 3 == 1")
+    wanted = Counter(value for i, value in enumerate(values) if i % 3 != 1)
+    parts = PartSet(resolve(path), knows_deletions=True)
+    assert value_counts(parts, scalar_field(parts.schema, "s")) == wanted
+    assert len(combination_counts(parts, ["s"])) == len(wanted)

@@ -6,6 +6,7 @@ import argparse
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +20,11 @@ from ..inspect.describe import ColumnDescription, Description, describe
 from ..inspect.reports import dataset_page, write_page
 from ..inspect.statistics import (
     ColumnStatistics,
+    StringGroups,
     ValueCount,
     column_statistics,
     combination_counts,
+    count_rows,
     sampled_rows,
     sorted_rows,
 )
@@ -509,17 +512,19 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
         groups = _sorted(groups, args.group_by, figures, name, descending)
     offset = args.offset or 0
     limit = args.limit if args.limit is not None else None if args.csv or args.json else _GROUPS_LIMIT
-    shown = [
+    stop = len(groups) if limit is None else offset + limit
+    chosen = groups if (offset, stop) == (0, len(groups)) else groups[offset:stop]
+    shown = (
         group._replace(
             values=tuple(schema[n].shown(v) for n, v in zip(args.group_by, group.values, strict=True))
         )
-        for group in groups[offset : None if limit is None else offset + limit]
-    ]
+        for group in chosen
+    )
     if args.csv:
         lines = (
             [*(_csv(v) for v in (*group.values, group.rows, *_figures(group, figures)))] for group in shown
         )
-        print_csv([[*args.group_by, "rows", *figures], *lines], args.quote_formulas)
+        print_csv(chain([[*args.group_by, "rows", *figures]], lines), args.quote_formulas)
     elif args.json:
         listed = [
             {
@@ -531,7 +536,7 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
         ]
         print_json({"by": args.group_by, "groups": len(groups), "counts": listed})
     else:
-        _print(groups, shown, args.group_by, figures)
+        _print(len(groups), count_rows(parts, rows), list(shown), args.group_by, figures)
 
 
 def _asked_totals(args: argparse.Namespace) -> list[tuple[str, str]]:
@@ -560,9 +565,12 @@ def _csv(value: Any) -> Any:
 
 
 def _sorted(
-    groups: list[ValueCount], by: list[str], figures: Figures, name: str, descending: bool
-) -> list[ValueCount]:
-    if name == "count" and name not in by:
+    groups: Sequence[ValueCount], by: list[str], figures: Figures, name: str, descending: bool
+) -> Sequence[ValueCount]:
+    by_rows = name == "count" and name not in by
+    if isinstance(groups, StringGroups) and (by_rows or name in by):
+        return groups.sorted(by_rows, descending)
+    if by_rows:
         return sorted(groups, key=lambda group: group.rows, reverse=descending)
     if name in by:
         place = by.index(name)
@@ -578,8 +586,7 @@ def _sorted(
     return [*(group for _, group in sorted(early, key=lambda one: one[0], reverse=descending)), *late]
 
 
-def _print(groups: list[ValueCount], shown: list[ValueCount], by: list[str], figures: Figures) -> None:
-    total = sum(group.rows for group in groups)
+def _print(groups: int, total: int, shown: list[ValueCount], by: list[str], figures: Figures) -> None:
     most = max((group.rows for group in shown), default=1)
     lines = [
         [
@@ -593,8 +600,8 @@ def _print(groups: list[ValueCount], shown: list[ValueCount], by: list[str], fig
     ]
     head = [*by, *figures, "rows", "share", ""]
     say(*fitted_table([head, *lines], "<" * len(by) + ">" * len(figures) + ">><"))
-    rest = "" if len(shown) == len(groups) else f", {len(shown):,} shown"
-    say(f"{many(len(groups), 'group')} of {many(total, 'row')}{rest}")
+    rest = "" if len(shown) == groups else f", {len(shown):,} shown"
+    say(f"{many(groups, 'group')} of {many(total, 'row')}{rest}")
 
 
 def _aggregate(value: Any) -> str:

@@ -6,20 +6,29 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, compress, pairwise
-from typing import Any, Final, NamedTuple
+from itertools import chain, pairwise
+from typing import Any, Final, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Order
+from ..core import DistinctStrings, Order, match_between
 from ..core.scan import Bitmap
 from ..errors import CorruptionError, SchemaError
 from ..format.column import Column
 from ..format.schema import Schema
 from ..order.spec import OrderSpec
-from ..query.columns import PartFields, RowsAt, Strings, columns_of
-from ..query.ordered import text_ranks
+from ..query.columns import (
+    FlatColumns,
+    PartFields,
+    RowsAt,
+    Strings,
+    Vector,
+    columns_of,
+    corrupt,
+    plain_strings,
+)
+from ..query.ordered import TextRanks, text_ranks
 from ..query.tree import Field
 from ..snapshot.part_set import PartSet
 
@@ -27,6 +36,7 @@ from ..snapshot.part_set import PartSet
 
 
 CHUNK = 1 << 20
+_SCATTERED: Final = 16  # of as many strings fewer than one is wanted: they are read one by one
 Rows = NDArray[np.int64]
 
 
@@ -50,6 +60,20 @@ class PartRows:
         values = self.fields.values(field, self.at)
         valid = self.fields.valid(field, self.at)
         return values if valid is None else values[valid]
+
+    def texts(self, field: Field) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Strings of a column without a dictionary as they lie, where they begin and end, and which are meant."""
+        strings, at = self.fields.columns.strings(field.ordinal), self.at
+        valid = self.fields.valid(field, at)
+        if at.rows is None:
+            return *_packed(self.fields.columns, field, strings, at.start, at.stop), valid
+        first, stop = (int(at.rows[0]), int(at.rows[-1]) + 1) if len(at.rows) else (0, 0)
+        if len(at.rows) * _SCATTERED < stop - first:
+            found = plain_strings(strings, at)
+            return np.frombuffer(b"".join(found), np.uint8), np.cumsum([0, *map(len, found)]), valid
+        meant = np.zeros(stop - first, np.bool_)
+        meant[at.rows - first] = True if valid is None else valid
+        return *_packed(self.fields.columns, field, strings, first, stop), meant
 
     def codes(self, field: Field) -> tuple[NDArray[Any], Strings] | None:
         """The codes of a string column that are not null, and the strings they stand for; None when it is plain."""
@@ -187,6 +211,9 @@ def sampled_rows(rows: Rows | None, total: int, count: int, seed: int) -> Rows:
 
 
 _SPAN: Final = 1 << 22  # integers that span no more are counted in an array
+_MADE_AT_ONCE: Final = 1 << 16  # groups: they are let go of before they cost the garbage collector time
+_SPACED, _BEYOND = 4096, 8
+_NONE: Final = (1 << 32) - 1  # the number of a string that is not meant
 _NAN: Final = float("nan")  # one object, so that all NaN are one group
 
 
@@ -213,14 +240,16 @@ class ValueCount(NamedTuple):
 
 def combination_counts(
     parts: PartSet, names: Sequence[str], rows: Rows | None = None, of: Sequence[str] = ()
-) -> list[ValueCount]:
+) -> Sequence[ValueCount]:
     """The groups of all rows, or of ``rows`` (ascending), by their values: NaN after numbers, nulls last.
 
     Each has the totals of the columns ``of``, exact for integers and bools; SchemaError for one without numbers.
     """
     fields = [scalar_field(parts.schema, name) for name in names]
     totals: dict[tuple[Any, ...], list[Total]] = {}
-    if len(fields) == 1 and not of:  # there may be millions: they are sorted as they are
+    if len(fields) == 1 and not of:  # there may be millions: strings are made when they are asked for
+        if fields[0].type == "string":
+            return string_groups(parts, fields[0], rows)
         found = value_counts(parts, fields[0], rows)
         proper = sorted(value for value in found if value is not None and value == value)
         late = sorted((value for value in found if value is None or value != value), key=lambda v: v is None)
@@ -231,6 +260,154 @@ def combination_counts(
         ValueCount(values, counted[values], tuple(totals.get(values, ())))
         for values in sorted(counted, key=_place)
     ]
+
+
+@dataclass(frozen=True)
+class StringGroups(Sequence[ValueCount]):
+    """The groups of rows by their string, by value and nulls last, or as `sorted` says; each is made when asked for.
+
+    String i is ``data[ends[i] : ends[i + 1]]`` and has ``rows[i]`` rows; the last of ``rows`` are the nulls, if any.
+    """
+
+    data: bytes
+    ends: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    by_rows: int = 0  # 1: the fewest rows first; −1: the most
+    descending: bool = False  # by value
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> ValueCount: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[ValueCount]: ...
+    def __getitem__(self, place: int | slice) -> ValueCount | list[ValueCount]:
+        if isinstance(place, int):
+            at = range(len(self))[place]
+            return self[at : at + 1][0]
+        chosen = range(len(self))[place]
+        order = self._order(max(chosen, default=-1) + 1)[chosen]
+        return self._made(order)
+
+    def __iter__(self) -> Iterator[ValueCount]:
+        order = self._order(len(self))
+        for start in range(0, len(self), _MADE_AT_ONCE):
+            yield from self._made(order[start : start + _MADE_AT_ONCE])
+
+    def sorted(self, by_rows: bool, descending: bool) -> StringGroups:
+        """The same by the number of rows, equal ones as they are here, or by value."""
+        if by_rows:
+            return replace(self, by_rows=-1 if descending else 1)
+        return replace(self, by_rows=0, descending=descending)
+
+    def _order(self, most: int) -> NDArray[np.int64]:
+        """Numbers of the groups in order, at least the first ``most`` of them."""
+        places = np.arange(len(self))
+        keys = self.rows * self.by_rows
+        if 0 < most < len(self):
+            if self.by_rows:
+                places = places[keys <= np.partition(keys, most - 1)[most - 1]]
+            else:
+                places = self._first_by_value(most)
+        strings = Strings(Vector(self.ends), Vector(np.frombuffer(self.data, np.uint8)))
+        texts = TextRanks()
+        texts.add(strings, 0, len(strings), places[: np.searchsorted(places, len(strings))])
+        ranks = np.full(len(places), np.iinfo(np.int64).max)
+        found = texts.ranks()
+        ranks[: len(found)] = -found if self.descending else found
+        return places[np.lexsort((ranks, keys[places]))] if self.by_rows else places[np.argsort(ranks)]
+
+    def _first_by_value(self, most: int) -> NDArray[np.int64]:
+        """All that come before one of some thousand evenly spaced strings, before which there are enough."""
+        texts = len(self.ends) - 1
+        spaced = range(0, texts, max(1, texts // _SPACED))
+        bounds = sorted((self._bytes(place) for place in spaced), reverse=self.descending)
+        at = most * len(spaced) // texts + _BEYOND
+        if at < len(bounds):
+            low, high = (bounds[at], None) if self.descending else (b"", bounds[at])
+            found = np.flatnonzero(match_between(self.ends, np.frombuffer(self.data, np.uint8), low, high))
+            if len(found) >= most:
+                return found
+        return np.arange(len(self))
+
+    def _bytes(self, number: int) -> bytes:
+        return self.data[self.ends[number] : self.ends[number + 1]]
+
+    def _made(self, numbers: NDArray[np.int64]) -> list[ValueCount]:
+        """These groups."""
+        many, data = len(self.ends) - 1, self.data
+        starts = self.ends[np.minimum(numbers, many)].tolist()
+        stops = self.ends[np.minimum(numbers + 1, many)].tolist()
+        texts: list[str | None] = [data[a:b].decode() for a, b in zip(starts, stops, strict=True)]
+        for place in np.flatnonzero(numbers == many).tolist():
+            texts[place] = None
+        return list(map(ValueCount, zip(texts, strict=True), self.rows[numbers].tolist()))
+
+
+def string_groups(parts: PartSet, field: Field, rows: Rows | None = None) -> StringGroups:
+    """The groups of all rows, or of ``rows`` (ascending), by a column of strings."""
+    distinct = DistinctStrings((1 << 32) - 2, (1 << 63) - 1)
+    counts, nulls = np.zeros(1 << 10, np.int64), 0
+    for chunk in chunks(parts, rows):
+        nulls += len(chunk) - int(chunk.valid(field).sum())
+        coded = chunk.codes(field)
+        if coded is None:
+            numbers, times = distinct.add(*chunk.texts(field)), None
+        else:
+            codes, entries = coded
+            if len(codes) and int(codes.max()) >= len(entries):
+                raise _beyond(field)
+            times = np.bincount(codes, minlength=len(entries))
+            packed = _packed(chunk.fields.columns, field, entries, 0, len(entries))
+            numbers = distinct.add(*packed, times > 0)
+        if numbers is None:  # chosen so that finding them again is slow
+            return _groups_one_by_one(parts, field, rows)
+        if len(distinct) > len(counts):
+            counts = np.concatenate([counts, np.zeros(2 * len(distinct) - len(counts), np.int64)])
+        meant = numbers != _NONE
+        np.add.at(counts, numbers[meant], 1 if times is None else times[meant])
+    content, ends = distinct.packed()
+    data = content.tobytes()
+    if not _is_text(data, ends):  # different bytes may stand for the same text
+        return _groups_one_by_one(parts, field, rows)
+    return StringGroups(
+        data, ends, np.append(counts[: len(distinct)], [nulls] if nulls else []).astype(np.int64)
+    )
+
+
+def _groups_one_by_one(parts: PartSet, field: Field, rows: Rows | None) -> StringGroups:
+    found = Counter(value for chunk in chunks(parts, rows) for value in chunk.values(field))
+    nulls = found.pop(None, 0)
+    texts = [text.encode() for text in found]
+    ends = np.cumsum([0, *map(len, texts)])
+    return StringGroups(
+        b"".join(texts),
+        ends,
+        np.array([*found.values(), *([nulls] if nulls else [])], np.int64),
+    )
+
+
+def _is_text(data: bytes, ends: NDArray[np.int64]) -> bool:
+    """Whether each of the strings is UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    firsts = np.frombuffer(data, np.uint8)[ends[:-1][np.diff(ends) > 0]]
+    return not ((firsts & 0xC0) == 0x80).any()
+
+
+def _packed(
+    columns: FlatColumns, field: Field, strings: Strings, start: int, stop: int
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Strings [start, stop) as they lie, and where each begins and the last one ends."""
+    ends = strings.offsets.span(start, stop + 1).astype(np.int64)
+    if not len(ends):  # a dictionary without strings has no offsets either
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    if (np.diff(ends) < 0).any() or ends[-1] > len(strings.data):
+        raise corrupt(columns, field.name, "the offsets of its strings do not ascend, or exceed their bytes")
+    return strings.data.span(*ends[[0, -1]].tolist()), ends - ends[0]
 
 
 def _number_field(parts: PartSet, name: str) -> Field:
@@ -265,15 +442,13 @@ def _place(values: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
 
 def value_counts(parts: PartSet, field: Field, rows: Rows | None = None) -> dict[Any, int]:
     """Rows of each value of one column (None: null), in no order."""
+    if field.type == "string":
+        return {values[0]: count for values, count, _ in string_groups(parts, field, rows)}
     found: Counter[Any] = Counter()
-    plain: Counter[bytes] = Counter()  # strings without a dictionary: only different ones are decoded
     nan = 0
     for chunk in chunks(parts, rows):
         if nulls := len(chunk) - int(chunk.valid(field).sum()):
             found[None] += nulls
-        if field.type == "string":
-            _count_strings(chunk, field, found, plain)
-            continue
         values, counts = _distinct(chunk.numbers(field), _span(chunk, field), field)
         for value, count in zip(values.tolist(), counts.tolist(), strict=True):
             if value == value:
@@ -281,27 +456,8 @@ def value_counts(parts: PartSet, field: Field, rows: Rows | None = None) -> dict
             else:
                 nan += count
     if nan:
-        found[float("nan")] = nan
-    for text, count in plain.items():
-        found[text.decode("utf-8", "replace")] += count
-    return dict(found)
-
-
-def _count_strings(chunk: PartRows, field: Field, found: Counter[Any], plain: Counter[bytes]) -> None:
-    coded = chunk.codes(field)
-    if coded is None:
-        texts = chunk.fields.strings(field, chunk.at)
-        valid = chunk.fields.valid(field, chunk.at)
-        plain.update(texts if valid is None else compress(texts, valid.tolist()))
-        return
-    codes, entries = coded
-    if len(codes) and int(codes.max()) >= len(entries):
-        raise CorruptionError(
-            f"a code of column {field.name!r} has no entry in its dictionary", column=field.name
-        )
-    counts = np.bincount(codes)
-    for code in np.flatnonzero(counts).tolist():
-        found[entries[code].decode("utf-8", "replace")] += int(counts[code])
+        found[_NAN] = nan
+    return found
 
 
 def _span(chunk: PartRows, field: Field) -> tuple[int, int] | None:

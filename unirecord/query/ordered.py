@@ -94,8 +94,9 @@ class TextRanks:
         )
         ranks = np.zeros(len(where), np.int64)
         tied = np.arange(len(where))  # strings that share a rank, and may differ beyond what was compared
-        skip = 0
-        while len(tied) > _FEW and skip < _DEEP * _STEP:
+        skip = self._common()
+        deepest = skip + _DEEP * _STEP
+        while len(tied) > _FEW and skip < deepest:
             keys = np.zeros(len(tied), np.uint64)
             for data, places in self._by_piece(where[tied]):
                 keys[places] = _keys(data, starts[tied[places]] + skip, stops[tied[places]])
@@ -112,6 +113,16 @@ class TextRanks:
         }  # as keys: none has further bytes
         _part(ranks, tied, np.array([order[text] for text in found], np.uint64))
         return ranks
+
+    def _common(self) -> int:
+        """How many first bytes all strings share, as far as it is looked at."""
+        pieces = [piece for piece in self._pieces if len(piece[1])]
+        most = min([_DEEP * _STEP, *(int((stops - starts).min()) for _, starts, stops in pieces)])
+        for byte in range(most if pieces else 0):
+            found = [data[starts + byte] for data, starts, _ in pieces]
+            if any((some != found[0][0]).any() for some in found):
+                return byte
+        return most if pieces else 0
 
     def _by_piece(self, where: _Ints) -> Iterator[tuple[NDArray[np.uint8], Any]]:
         """The bytes of each piece, and the places of its strings among these, of which ``where`` says the pieces."""
