@@ -2639,7 +2639,8 @@ OF_VALUES: Called = {
         ],
     ),
     "a mapping of tables": (
-        lambda at: of_frame(at, {"a": [1, 2]}), "of columns DataFrame makes one, of datasets write each",
+        lambda at: of_frame(at, {"a": [1, 2]}),
+        "of columns DataFrame makes one, of Hugging Face's splits unirecord.hf.write_splits",
         lambda at: of_frame(at, frame(a=[1, 2])),
     ),
     "an array that is bfloat16": (

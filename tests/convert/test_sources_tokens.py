@@ -17,7 +17,7 @@ import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.convert.sources import Options, open_source
 from unirecord.convert.sources import token_files as module
-from unirecord.errors import UniRecordError
+from unirecord.errors import SchemaError, UniRecordError
 
 DOCUMENTS = [[5, 6, 7], [], [8], [9, 10, 11, 12, 13]]
 
@@ -308,3 +308,12 @@ def test_files_of_several_types_become_the_widest(tmp_path: Path) -> None:
     with write_and_open(tmp_path, tmp_path / "out") as ds:
         assert ds.schema["tokens"].type == "int32"
         assert [row["tokens"].tolist() for row in ds] == [[1, 2], [-3]]
+
+
+def test_a_folder_of_bin_files_is_of_tokens_by_its_header_or_by_dtype(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "a.bin").write_bytes(np.arange(4, dtype="<u2").tobytes())
+    with pytest.raises(SchemaError, match="holds no pictures"):
+        write_dataset(bare, tmp_path / "out")
+    assert write_dataset(bare, tmp_path / "out", dtype="uint16", row_tokens=2) == 2

@@ -39,6 +39,7 @@ from ..convert.task import keep_freed_memory
 from ..convert.write_dataset import WritePlan, WriteRequest
 from ..errors import ExistsError
 from ..format.column import Column
+from ..format.logical import shown
 from ..format.schema import Schema
 from ..frameworks.ray_data import engine
 from ..sizes import format_size, many
@@ -366,7 +367,8 @@ def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -
 
 
 def _shown_type(column: Column, index: Sequence[str], tried: Mapping[str, str]) -> str:
-    text = str(column) + (", indexed" if column.name in index else "")
+    text = str(column) if column.logical is None else f"{column}, {shown(column.logical)}"
+    text += ", indexed" if column.name in index else ""
     if column.chunks is not None:
         text += f", in chunks of {list(column.chunks) if column.is_array else column.chunks[0]}"
     if column.codec is not None:

@@ -494,8 +494,15 @@ class FlatTokens(Source):
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
-        """By the names, of a folder of all of them; or by lit-gpt's header."""
-        return source.holds_only(cls.suffixes) or super().recognises(source)
+        """By the name of a file; of a folder, whose ``.bin`` may be anything, by the header of the first one."""
+        if not source.is_folder:
+            return source.holds_only(cls.suffixes) or super().recognises(source)
+        if not source.holds_only(cls.suffixes) or not (files := source.files(cls.suffixes)):
+            return False
+        head = files[0].head(_LLM_C_BYTES)
+        return head.startswith(_PACKED) or (
+            len(head) == _LLM_C_BYTES and _LLM_C.unpack_from(head)[:2] in _LLM_C_TYPES
+        )
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the headers."""
