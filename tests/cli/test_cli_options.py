@@ -44,6 +44,7 @@ OPTIONS: dict[str, list[str]] = {
     "--name": ["--name", "n"],
     "--mean": ["--mean", "n"],
     "--sum": ["--sum", "n"],
+    "--exact": ["--exact"],
     "--cache": ["--cache", "kept", "--cache-bytes", "1MB"],
     "--cache-bytes": ["--cache-bytes", "1MB"],
     "--storage-option": ["--storage-option", "region=here"],
@@ -57,6 +58,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with Writer("a.urec", {"n": "int64", "label": "string", "blob": "bytes"}) as writer:
         for i in range(30):
             writer.write({"n": i, "label": f"={(7 * i) % 5}", "blob": bytes([i])})
+    # Estimates, as of many rows.
+    monkeypatch.setattr("unirecord.inspect.statistics._KEPT", 10)
+    monkeypatch.setattr("unirecord.inspect.describe._distinct", lambda *_: (7, False))
     return tmp_path
 
 

@@ -195,3 +195,85 @@ def test_a_sketch_of_another_width_is_none(tmp_path: Path) -> None:
     other = tmp_path / "other.urec"
     write(other, {"i": "int64"}, {"i": np.arange(ROWS)})
     assert described([str(path), str(other)]) == {"i": (None, True)}
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_different_values_are_counted_exactly_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], deleted: bool
+) -> None:
+    r, path = np.random.default_rng(1), str(tmp_path / "set")
+    kinds = {
+        "f": "float64",
+        "i": "int32?",
+        "s": "string?",
+        "h": "float16",
+        "b": "bool",
+        "few": "int16",
+        "t": "text",
+    }
+    there: dict[str, list[Any]] = {name: [] for name in kinds}
+    for number in range(2):
+        floats = np.where(r.random(ROWS) < 0.01, np.nan, r.integers(-90_000, 90_000, ROWS) * 0.5)
+        floats[:2] = 0.0, -0.0
+        columns = {
+            "f": floats,
+            "i": [None if i % 9 == 0 else int(n) for i, n in enumerate(r.integers(0, 1 << 30, ROWS))],
+            "s": [None if i % 7 == 0 else f"é{n}" for i, n in enumerate(r.integers(0, 1 << 20, ROWS))],
+            "h": r.integers(0, 1500, ROWS).astype(np.float16),
+            "b": r.random(ROWS) < 0.5,
+            "few": r.integers(0, 7, ROWS),
+            "t": ["text"] * ROWS,
+        }
+        with unirecord.Writer(path, kinds) if number == 0 else unirecord.append(path) as writer:
+            writer.write_batch(columns)
+        for name, values in columns.items():
+            there[name] += [
+                v for v, few in zip(list(values), columns["few"], strict=True) if not deleted or few != 3
+            ]
+    if deleted:
+        unirecord.delete(path, where="few == 3")
+    told: list[tuple[int, int]] = []
+    found = unirecord.describe(
+        path, exact=True, progress=lambda done, total: told.append((done, total))
+    ).columns
+    for column in found[:-1]:
+        values = [v for v in there[column.name] if v is not None]
+        numbers = {v for v in values if v == v}
+        nan = 0 if deleted or len(numbers) == len(set(values)) else 1
+        assert (column.distinct, column.distinct_exact) == (len(numbers) + nan, True), column.name
+    if not deleted:
+        assert any(not c.distinct_exact for c in unirecord.describe(path).columns)
+        assert told == sorted(told)
+        assert told[-1][0] == told[-1][1] > 0
+    assert main(["inspect", path, "--exact"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{found[2].distinct:,}" in shown
+    assert not any(f"~{c.distinct:,}" in shown for c in found[:-1] if (c.distinct or 0) > 1000)
+
+
+def test_statistics_of_all_values_on_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a.urec")
+    write(
+        Path(path),
+        {"n": "int32", "t": "text"},
+        {"n": np.arange(9000) * 7919 % 8000, "t": ["é" * (i % 50) for i in range(9000)]},
+    )
+    assert main(["inspect", path, "--stats"]) == 0
+    wanted = capsys.readouterr().out
+    monkeypatch.setattr("unirecord.inspect.statistics._KEPT", 1000)
+    assert main(["inspect", path, "--stats"]) == 0
+    about = capsys.readouterr().out
+    assert "~" in about
+    assert "--exact for all" in about
+    assert main(["inspect", path, "--stats", "--exact"]) == 0
+    assert capsys.readouterr().out == wanted
+    for others in (
+        ["--count"],
+        ["--where", "n == 3"],
+        ["--html", str(tmp_path / "x.html")],
+        ["--group-by", "n"],
+    ):
+        assert main(["inspect", path, "--exact", *others]) == 2
+        assert "--" in capsys.readouterr().err

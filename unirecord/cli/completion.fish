@@ -84,6 +84,7 @@ complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l r
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l key -r -d 'the one row whose column A has the value, in full'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l extract -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'write this column\'s blobs to files in --out'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l explain -d 'how --where finds its rows'
+complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l exact -d 'count all different values, where hashes only tell about how many'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l mean -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'with --group-by: the means of these columns'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l sum -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'with --group-by: the sums of these columns'
 complete -c unirecord -n '__fish_seen_subcommand_from inspect info head ls' -l out -r -d 'folder for --extract, made if need be'

@@ -29,6 +29,7 @@ from ..inspect.statistics import (
     sorted_rows,
 )
 from ..loading.batch import SampleReader
+from ..progress import Tracker
 from ..query import Query, compile_query
 from ..query.keys import keys_of, only_row
 from ..query.query import live_rows, live_rows_that_meet
@@ -65,7 +66,18 @@ from .arguments import (
     wrong_call,
 )
 from .cells import cell_json, cell_text, extract_cells, print_samples, sample_json
-from .terminal import answer, clipped, fitted_table, print_csv, print_json, say, table, to_json, warn
+from .terminal import (
+    ProgressBar,
+    answer,
+    clipped,
+    fitted_table,
+    print_csv,
+    print_json,
+    say,
+    table,
+    to_json,
+    warn,
+)
 
 __all__ = ["inspect_command", "sparkline"]
 
@@ -93,6 +105,7 @@ _SHOWN_PARTS: Final = 8
     unirecord inspect data --group-by label
     unirecord inspect data --group-by label --mean score --sum bytes
     unirecord inspect data --stats --columns score,width
+    unirecord inspect data --exact
     unirecord inspect data --sample 10 --seed 1
     unirecord inspect data --sort=-score --limit 20 --csv > best.csv
     unirecord inspect data --key path=img_17.jpg
@@ -134,6 +147,13 @@ _SHOWN_PARTS: Final = 8
             Argument("--explain", action="store_true", default=None, help="how --where finds its rows"),
         ),
     ),
+    Argument(
+        "--exact",
+        action="store_true",
+        default=None,
+        help="count all different values, where hashes only tell about how many; with --stats: look at all values, "
+        "beyond 4 million too (8 bytes of memory each)",
+    ),
     Argument("--mean", type=names, metavar="A,B", help="with --group-by: the means of these columns"),
     Argument("--sum", type=names, metavar="A,B", help="with --group-by: the sums of these columns"),
     OUT,
@@ -149,7 +169,8 @@ def inspect_command(args: argparse.Namespace) -> int:
         return _write_page(args)
     if _is_query(args):
         return _run_query(args)
-    found = describe(args.path)
+    with ProgressBar("counting", 0, "{:,} values".format) as bar:
+        found = describe(args.path, exact=args.exact is not None, progress=bar.update)
     shown = min(_SHOWN_ROWS if args.rows is None else args.rows, found.rows)
     if args.json:
         samples = _first_rows(args.path, shown, found)
@@ -172,7 +193,7 @@ def inspect_command(args: argparse.Namespace) -> int:
 
 
 def _write_page(args: argparse.Namespace) -> int:
-    if args.json or args.rows is not None or _is_query(args):
+    if args.json or args.exact or args.rows is not None or _is_query(args):
         raise UsageError("--html FILE is given alone: the page is of the whole dataset")
     size = write_page(dataset_page(args.path), args.html)
     say(f"{args.html}: {format_size(size)}, to be opened in a browser; it needs no network")
@@ -288,7 +309,7 @@ def _print_parts(found: Description) -> None:
 _VIEWS: Final = {
     "count": (),
     "group_by": ("mean", "sum", "limit", "offset", "sort", "csv", "quote_formulas"),
-    "stats": ("columns",),
+    "stats": ("columns", "exact"),
     "row": ("columns",),
     "key": ("columns",),
     "extract": ("limit", "offset", "out", "name"),
@@ -333,6 +354,7 @@ def _check(args: argparse.Namespace) -> None:
             "--quote-formulas goes with --csv": args.quote_formulas and not args.csv,
             "--extract COLUMN and --out DIR go together": (args.extract is None) != (args.out is None),
             "--name goes with --extract": args.name is not None and args.extract is None,
+            "--exact is of a whole dataset, or goes with --stats": args.exact and not args.stats,
             "--mean and --sum go with --group-by": (args.mean or args.sum) and args.group_by is None,
             "--seed goes with --sample": args.seed is not None and args.sample is None,
             "--explain needs --where": args.explain and args.where is None,
@@ -616,10 +638,14 @@ _SHOWN = ("0.05", "0.5", "0.95")
 
 def show_statistics(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     """Prints the statistics of the columns over the rows (None: all)."""
-    found = [
-        column_statistics(parts, column.name, rows).shown(column)
-        for _, column in chosen_columns(parts, args.columns)
-    ]
+    columns = [column for _, column in chosen_columns(parts, args.columns)]
+    with ProgressBar("counting", 0, "{:,} values".format) as bar:
+        counted = Tracker(count_rows(parts, rows) * len(columns), bar.update)
+        exact = args.exact is not None
+        found = [
+            column_statistics(parts, column.name, rows, exact=exact, read=counted.advance).shown(column)
+            for column in columns
+        ]
     answer(args, [cell_json(_plain(column)) for column in found], _statistics(parts, rows, found))
 
 
@@ -633,7 +659,7 @@ def _statistics(parts: PartSet, rows: Any, found: Sequence[ColumnStatistics]) ->
         if column.common:
             listed = ", ".join(f"{cell_text(value, 24)} {count:,}" for value, count in column.common)
             yield f"most frequent {column.name}: {listed}"
-    about = "" if all(column.exact for column in found) else "; ~ from evenly spaced rows"
+    about = "" if all(column.exact for column in found) else "; ~ from evenly spaced rows, --exact for all"
     yield f"{many(parts.rows if rows is None else len(rows), 'row')}{about}"
 
 

@@ -15,11 +15,12 @@ from ..format.column import Column, shown_type
 from ..format.schema import Schema
 from ..format.sketches import MOST, Hashes, Sketch, estimated, hashes_of, hashes_of_numbers
 from ..format.values import PackedStrings
+from ..progress import Progress, Tracker
 from ..query.columns import FlatColumns, Vector, all_strings, all_valid, all_values, columns_of, corrupt
 from ..sizes import many
 from ..snapshot.part_set import Part, PartRef, PartSet, Snapshot, resolve
 from ..storage.schemes import location_of
-from .statistics import column_statistics
+from .statistics import column_statistics, count_rows, distinct_count
 
 __all__ = ["ColumnDescription", "Description", "PartDescription", "describe", "spelled"]
 
@@ -151,11 +152,18 @@ class Description:
         return asdict(self)
 
 
-def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Description:
+def describe(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    exact: bool = False,
+    progress: Progress | None = None,
+) -> Description:
     """What lies at ``path``: kind, rows, bytes, columns with their statistics, and parts, from the indexes alone.
 
     Args:
         path: one part, a directory of parts, a glob, or a list of these.
+        exact: count the different values that the statistics of parts only estimate, by all that are there.
+        progress: then told how many values have been counted, and of how many.
 
     Raises:
         MissingError, FormatError, CorruptionError, StaleError: a file is missing, not ours, damaged, or another
@@ -187,13 +195,15 @@ def describe(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) ->
         _share_pages(snapshot.schema, columns, sum(part.data_bytes for part in described))
         for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
             if opened.live is not None:
-                _add_values_there(found, column, opened)
+                _add_values_there(found, column, opened, None if exact else _TEXTS)
             else:
                 _add_span(found, i, parts)
                 if column.is_ordered:
                     found.distinct, found.distinct_exact = _distinct(column, i, parts, of_parts)
             if column.is_ordered:
                 found.min, found.max = column.shown(found.min), column.shown(found.max)
+        if exact:
+            _count_exactly(opened, columns, progress)
     finally:
         opened.close()
     return Description(
@@ -328,9 +338,21 @@ def _add_span(found: ColumnDescription, i: int, parts: Sequence[Part]) -> None:
         found.min, found.max = min(lows), max(highs)
 
 
-def _add_values_there(found: ColumnDescription, column: Column, parts: PartSet) -> None:
+def _count_exactly(parts: PartSet, columns: Sequence[ColumnDescription], progress: Progress | None) -> None:
+    """Count the different values of columns of which that is not known exactly."""
+    left = [
+        found
+        for column, found in zip(parts.schema, columns, strict=True)
+        if column.is_ordered and (found.distinct is None or not found.distinct_exact)
+    ]
+    counted = Tracker(len(left) * count_rows(parts, None), progress)
+    for found in left:
+        found.distinct, found.distinct_exact = distinct_count(parts, found.name, counted.advance), True
+
+
+def _add_values_there(found: ColumnDescription, column: Column, parts: PartSet, texts: int | None) -> None:
     """The same of the rows that have not been deleted: the statistics of parts are of all rows that are stored."""
-    values = column_statistics(parts, column.name, None, _TEXTS)
+    values = column_statistics(parts, column.name, None, texts)
     found.nulls = values.nulls
     if column.is_ordered:
         found.min, found.max, found.distinct = values.min, values.max, values.distinct

@@ -38,6 +38,7 @@ from ..snapshot.part_set import PartSet
 CHUNK = 1 << 20
 _SCATTERED: Final = 16  # of as many strings fewer than one is wanted: they are read one by one
 Rows = NDArray[np.int64]
+Read = Callable[[int], object]  # is told of rows that have been read
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,20 @@ def scalar_field(schema: Schema, name: str) -> Field:
     return Field(column.name, ordinal, column.type, column.nullable)
 
 
-def chunks(parts: PartSet, rows: Rows | None, size: int = CHUNK) -> Iterator[PartRows]:
-    """All rows that have not been deleted, or these (ascending), in order; no chunk crosses parts."""
+def chunks(
+    parts: PartSet, rows: Rows | None, size: int = CHUNK, read: Read | None = None
+) -> Iterator[PartRows]:
+    """All rows that have not been deleted, or these (ascending), in order; no chunk crosses parts.
+
+    ``read`` is told the number of rows of each chunk once it has been used.
+    """
+    for chunk in _chunks(parts, rows, size):
+        yield chunk
+        if read is not None:
+            read(len(chunk))
+
+
+def _chunks(parts: PartSet, rows: Rows | None, size: int) -> Iterator[PartRows]:
     live, base = parts.live, 0
     for number, columns in enumerate(columns_of(parts)):
         fields = PartFields(columns, number, base)
@@ -345,11 +358,13 @@ class StringGroups(Sequence[ValueCount]):
         return list(map(ValueCount, zip(texts, strict=True), self.rows[numbers].tolist()))
 
 
-def string_groups(parts: PartSet, field: Field, rows: Rows | None = None) -> StringGroups:
-    """The groups of all rows, or of ``rows`` (ascending), by a column of strings."""
+def string_groups(
+    parts: PartSet, field: Field, rows: Rows | None = None, read: Read | None = None
+) -> StringGroups:
+    """The groups of all rows, or of ``rows`` (ascending), by a column of strings; ``read`` as of `chunks`."""
     distinct = DistinctStrings((1 << 32) - 2, (1 << 63) - 1)
     counts, nulls = np.zeros(1 << 10, np.int64), 0
-    for chunk in chunks(parts, rows):
+    for chunk in chunks(parts, rows, read=read):
         nulls += len(chunk) - int(chunk.valid(field).sum())
         coded = chunk.codes(field)
         if coded is None:
@@ -374,6 +389,15 @@ def string_groups(parts: PartSet, field: Field, rows: Rows | None = None) -> Str
     return StringGroups(
         data, ends, np.append(counts[: len(distinct)], [nulls] if nulls else []).astype(np.int64)
     )
+
+
+def distinct_count(parts: PartSet, name: str, read: Read | None = None) -> int:
+    """How many values of a column differ in the rows that have not been deleted: all NaN are one; nulls are none."""
+    field = scalar_field(parts.schema, name)
+    if field.type == "string":
+        return len(string_groups(parts, field, None, read).ends) - 1
+    found = [np.unique(chunk.numbers(field)) for chunk in chunks(parts, None, read=read)]
+    return len(np.unique(np.concatenate(found))) if found else 0
 
 
 def _groups_one_by_one(parts: PartSet, field: Field, rows: Rows | None) -> StringGroups:
@@ -440,13 +464,15 @@ def _place(values: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
     return tuple((2, 0) if v is None else (1, 0) if v != v else (0, v) for v in values)
 
 
-def value_counts(parts: PartSet, field: Field, rows: Rows | None = None) -> dict[Any, int]:
-    """Rows of each value of one column (None: null), in no order."""
+def value_counts(
+    parts: PartSet, field: Field, rows: Rows | None = None, read: Read | None = None
+) -> dict[Any, int]:
+    """Rows of each value of one column (None: null), in no order; ``read`` as of `chunks`."""
     if field.type == "string":
-        return {values[0]: count for values, count, _ in string_groups(parts, field, rows)}
+        return {values[0]: count for values, count, _ in string_groups(parts, field, rows, read)}
     found: Counter[Any] = Counter()
     nan = 0
-    for chunk in chunks(parts, rows):
+    for chunk in chunks(parts, rows, read=read):
         if nulls := len(chunk) - int(chunk.valid(field).sum()):
             found[None] += nulls
         values, counts = _distinct(chunk.numbers(field), _span(chunk, field), field)
@@ -637,24 +663,32 @@ class ColumnStatistics:
 
 
 def column_statistics(
-    parts: PartSet, name: str, rows: Rows | None = None, texts: int | None = None
+    parts: PartSet,
+    name: str,
+    rows: Rows | None = None,
+    texts: int | None = None,
+    exact: bool = False,
+    read: Read | None = None,
 ) -> ColumnStatistics:
     """Statistics of one column over all rows that have not been deleted, or over ``rows`` (ascending).
 
     ``texts``: of strings without a dictionary no more than so many are looked at, in evenly spaced rows of all.
+    ``exact``: all values are sorted, however many they are, in 8 bytes of memory each, and nothing is estimated.
+    ``read`` as of `chunks`.
     """
     column = parts.schema[parts.schema.ordinal(name)]
+    stride = 1 if exact else -(-count_rows(parts, rows) // _KEPT)
     found = ColumnStatistics(column.name, str(column), rows=count_rows(parts, rows))
     if not column.is_ordered:
-        _describe_sizes(found, parts, rows)
+        _describe_sizes(found, parts, rows, stride, read)
         return found
     chosen = scalar_field(parts.schema, name)
     if texts is not None and rows is None and found.rows > texts and _is_plain(parts, chosen):
         _describe_spaced(found, chosen, parts, texts)
     elif chosen.type in ("string", "bool"):
-        _describe_values(found, chosen, value_counts(parts, chosen, rows))
+        _describe_values(found, chosen, value_counts(parts, chosen, rows, read))
     else:
-        _describe_numbers(found, chosen, parts, rows)
+        _describe_numbers(found, chosen, parts, rows, stride, read)
     return found
 
 
@@ -689,11 +723,17 @@ def _describe_values(found: ColumnStatistics, chosen: Field, counts: dict[Any, i
     _spread(found, sizes.astype(np.float64), weights)
 
 
-def _describe_numbers(found: ColumnStatistics, chosen: Field, parts: PartSet, rows: Rows | None) -> None:
-    stride = -(-found.rows // _KEPT)
+def _describe_numbers(
+    found: ColumnStatistics,
+    chosen: Field,
+    parts: PartSet,
+    rows: Rows | None,
+    stride: int,
+    read: Read | None,
+) -> None:
     kept: list[NDArray[Any]] = []
     total, finite = 0.0, 0
-    for chunk in chunks(parts, rows):
+    for chunk in chunks(parts, rows, read=read):
         values = chunk.numbers(chosen)
         found.nulls += len(chunk) - len(values)
         if values.dtype.kind == "f":
@@ -750,14 +790,19 @@ def _spread(
     found.bins, found.counts = edges.tolist(), counts.astype(np.int64).tolist()
 
 
-def _describe_sizes(found: ColumnStatistics, parts: PartSet, rows: Rows | None) -> None:
+def _describe_sizes(
+    found: ColumnStatistics,
+    parts: PartSet,
+    rows: Rows | None,
+    stride: int,
+    read: Read | None,
+) -> None:
     """Sizes of blobs that are not null, from the lengths in the index."""
     ordinal = parts.schema.ordinal(found.name)
     column = parts.schema[ordinal]
     fixed, asked = column.fixed_bytes, Field(column.name, ordinal, column.type, column.nullable)
-    stride = -(-found.rows // _KEPT)
     kept, total, low, high = [], 0, None, None
-    for chunk in chunks(parts, rows):
+    for chunk in chunks(parts, rows, read=read):
         if fixed:
             sizes = np.full(len(chunk), fixed, np.uint64)
         else:
