@@ -109,9 +109,11 @@ def declared() -> Counter[str]:
 
 
 def test_each_option_is_declared_once() -> None:
-    """`--keep` is two: versions that `gc` keeps, and values that `add-columns` keeps."""
+    """`--keep` is two: versions that `gc` keeps, and values that `add-columns` keeps; and so is `--from`: what a source
+    is, and the table that `update` takes values from.
+    """
     found = declared()
-    assert {option for option, times in found.items() if times > 1} == {"--keep"}
+    assert {option for option, times in found.items() if times > 1} == {"--keep", "--from"}
     asked = {one.name: one for source in SOURCES for one in source.options}
     assert all(asked[one.name] == one for source in SOURCES for one in source.options)
     of_sources = {f"--{name.replace('_', '-')}" for name in asked}
