@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import unirecord
-from unirecord.convert.sources import npy_files, text_files, tfrecord, webdataset
+from unirecord.convert.sources import jsonl, npy_files, text_files, tfrecord, webdataset
 from unirecord.writing import index_file, target
 
 BLOB = bytes(range(256)) * 40
@@ -52,6 +52,7 @@ def test_ten_times_the_rows_take_no_more_memory(
     small = 100_000
     for module, name in (
         (target, "TARGET_BYTES"), (index_file, "_KEEP_BYTES"), (text_files, "BLOCK_BYTES"),
+        (jsonl, "_KEPT_BYTES"),
         (webdataset, "_UNIT_BYTES"), (webdataset, "_BATCH_BYTES"), (npy_files, "_UNIT_BYTES"),
         (tfrecord, "_UNIT_BYTES"), (tfrecord, "_BATCH_BYTES"), (tfrecord, "_SAMPLE_BYTES"),
     ):  # fmt: skip
