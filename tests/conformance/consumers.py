@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from conformance.canonical import Sample, digested, freeze, frozen
-from conformance.records import ELEMENTS, KINDS, Field
+from conformance.records import ELEMENTS, KINDS, SCALARS, Field
 from conformance.unpack import gathered, marked, samples_of, split_arrays
 from unirecord import UniRecordDataset
 
-SCALARS = frozenset({"number", "bool", "string"})
 EVERY = frozenset(KINDS)
 ANY_TYPE = frozenset(ELEMENTS) | EVERY
 
@@ -61,7 +60,8 @@ class Consumer:
     ``late_states``: also once it is made. ``skips_ended``: after a state of a pass that has ended comes the next
     epoch, not an empty pass; ``skips_last``: so it does where the pass was left at its last batch. ``ends_ahead``: a
     state of a pass that has ended stands at the front of the next epoch. ``ordered``: False when only the set of
-    samples is promised. ``whole``: all selected rows, in their own order.
+    samples is promised. ``stored_times``: times come as the integers that are stored. ``whole``: all selected rows,
+    in their own order.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Consumer:
     carries: frozenset[str] = EVERY
     types: frozenset[str] = ANY_TYPE
     nullable: bool = True
+    stored_times: bool = False
     batched: bool = True
     advances: bool = True
     saves: bool = False
@@ -234,10 +235,10 @@ def _once(ds: UniRecordDataset, columns: dict[str, list[Any]]) -> Reading:
     return Reading(lambda: iter([rows]), ds)
 
 
-SCALAR = {"carries": SCALARS, "whole": True, "batched": False, "advances": False, "weight": 5}
+SCALAR = {"carries": SCALARS - {"time"}, "whole": True, "batched": False, "advances": False, "weight": 5}
 
 
-@consumer("scalars", "UniRecordDataset.scalars", **SCALAR)
+@consumer("scalars", "UniRecordDataset.scalars", **{**SCALAR, "carries": SCALARS})
 def by_scalars(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     found = ds.scalars([column.name for column in fields])
     columns = {}

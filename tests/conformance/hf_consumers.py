@@ -88,7 +88,7 @@ def by_rows(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> 
 @consumer(
     "hf.table",
     "unirecord.hf.table",
-    carries=SCALARS,
+    carries=SCALARS - {"time"},
     batched=False,
     weight=5,
     **TYPED,

@@ -46,6 +46,7 @@ def _back(value: Any) -> Any:
     takes=BATCHES | {"num_workers", "transform", "collate"},
     saves=True,
     loads=True,
+    stored_times=True,
     weight=20,
 )
 def by_loader(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:

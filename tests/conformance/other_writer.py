@@ -13,6 +13,8 @@ from msgpack_encodings import packed_otherwise
 from partgen import MadePart, write
 from partgen_bytes import DTYPES, Col, Spec
 
+from unirecord import Schema
+
 CODECS = {"zstd": 1, "shuffle+zstd": 2}
 
 
@@ -62,7 +64,10 @@ def _column(name: str, spec: Any, pick: random.Random, alone: bool) -> Col:
     codec = CODECS[given["codec"].split(":")[0]] if "codec" in given else 0
     dictionary = b"xyz\0zzzz" * 9 if codec and pick.random() < 0.5 else b""
     said: dict[str, Any] = {"unit": "ms"} if pick.random() < 0.2 else {}
-    if pick.random() < 0.2 and alone:
+    if base.startswith(("timestamp", "duration", "date")):
+        column = Schema.parse({name: base})[name]
+        base, said["logical"] = column.type, column.logical
+    elif pick.random() < 0.2 and alone:
         said["logical"] = {"type": "of a later version", "how": [1.5, None]}
     shape = given.get("shape")
     chunks = None
@@ -72,7 +77,7 @@ def _column(name: str, spec: Any, pick: random.Random, alone: bool) -> Col:
         chunks = [pick.choice([1, 3, 100])]
     if pick.random() < 0.5:
         chunks = None
-    return Col(name, base, shape, given["type"] != base, said, codec, dictionary, chunks)
+    return Col(name, base, shape, given["type"].endswith("?"), said, codec, dictionary, chunks)
 
 
 def _stored(column: Col, value: Any, pick: random.Random) -> bytes | None:
@@ -86,5 +91,7 @@ def _stored(column: Col, value: Any, pick: random.Random) -> bytes | None:
     if isinstance(value, bytes):
         return value
     array = np.asarray(value)
+    if array.dtype.kind in "mM":
+        array = array.astype(DTYPES[column.base])
     free = [length for length, given in zip(array.shape, column.shape or (), strict=True) if given < 0]
     return array.tobytes() + (struct.pack(f"<{len(free)}Q", *free) if len(free) > 1 else b"")

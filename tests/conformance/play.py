@@ -8,7 +8,7 @@ import pickle
 from collections import Counter
 from typing import Any
 
-from conformance.canonical import Sample, digested, frozen
+from conformance.canonical import Sample, digested, frozen, stored
 from conformance.case import Case, Resume
 from conformance.consumers import Consumer, Options, Reading, opened_transform
 from conformance.oracle import batched
@@ -45,8 +45,10 @@ def _expected(
     rows = view.rows if consumer.whole else view.delivered(epoch, start)
     samples = [frozen({name: view.written.records[row][name] for name in view.names}) for row in rows]
     if options.dataset_transform or options.transform:
-        stored = [{name: view.written.records[row][name] for name in view.names} for row in rows]
-        samples = [frozen(digested(sample)) for sample in stored]
+        written = [{name: view.written.records[row][name] for name in view.names} for row in rows]
+        samples = [frozen(digested(sample)) for sample in written]
+    elif consumer.stored_times and not options.collate:  # which gets samples, as ds[i] gives them
+        samples = [{name: stored(value) for name, value in sample.items()} for sample in samples]
     if not consumer.batched:
         return [[sample] for sample in samples]
     return batched(samples, options.batch_size, options.drop_last)

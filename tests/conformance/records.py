@@ -21,9 +21,17 @@ NUMBERS = [
     "float64",
 ]
 ELEMENTS = [*NUMBERS, "bool", "bfloat16", "complex64", "complex128"]
+# What a column of times is declared as, and what NumPy has for it.
+TIMES = {
+    "timestamp[us, UTC]": "M8[us]",
+    "timestamp[ns]": "M8[ns]",
+    "duration[ms]": "m8[ms]",
+    "date": "M8[D]",
+}
 TEXTS = ["", "a", "ab", "b", "é", "日本", "\U0001f600x", "a\x00b", "z" * 300]
 KINDS = {
     "number": 5,
+    "time": 2,
     "bool": 1,
     "string": 2,
     "bytes": 2,
@@ -36,6 +44,7 @@ KINDS = {
 }
 
 
+SCALARS = frozenset({"number", "time", "bool", "string"})
 SIZES = {
     "bulk": 2000,
     "large": 6000,
@@ -53,8 +62,15 @@ class Field:
 
     @property
     def type(self) -> str:
-        """The type without shape and without ``?``."""
+        """The stored type without shape and without ``?``."""
+        if self.kind == "time":
+            return "int32" if self.time == "M8[D]" else "int64"
         return str(self.spec["type"] if isinstance(self.spec, dict) else self.spec).removesuffix("?")
+
+    @property
+    def time(self) -> str:
+        """What NumPy has for a column of times."""
+        return TIMES[self.spec.removesuffix("?")]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,6 +165,8 @@ def _field(name: str, kind: str, pick: random.Random) -> Field:
     if kind in ("number", "bool", "string"):
         base = pick.choice(NUMBERS) if kind == "number" else kind
         return Field(name, kind, base + null, nullable)
+    if kind == "time":
+        return Field(name, kind, pick.choice([*TIMES]) + null, nullable)
     shapes = {"fixed": [[3], [2, 2], [1]], "free": [[-1], [-1, 2]], "inner": [[2, -1]], "free2": [[-1, -1]]}
     if kind in shapes:
         spec = {"type": pick.choice(ELEMENTS) + null, "shape": pick.choice(shapes[kind])}
@@ -163,6 +181,9 @@ def _value(field: Field, pick: random.Random, row: int) -> Any:
         return None
     if field.kind == "number":
         return _numbers(field.type, (), pick)[()]
+    if field.kind == "time":
+        most = int(np.iinfo(field.type).max)
+        return np.array([pick.choice([0, 1, -7, most, -most])]).astype(field.time)[0]
     if field.kind == "bool":
         return np.bool_(pick.random() < 0.5)
     if field.kind in ("string", "text"):
@@ -193,7 +214,7 @@ def _numbers(type_: str, shape: tuple[int, ...], pick: random.Random) -> Any:
 
 def _stored(field: Field, pick: random.Random) -> Any:
     """What a part declares: blobs compressed or not, in each part anew, which no reader sees."""
-    if field.kind in ("number", "bool", "string") or pick.random() < 0.6:
+    if field.kind in SCALARS or pick.random() < 0.6:
         return field.spec
     elements = isinstance(field.spec, dict) and field.type not in ("int8", "uint8", "bool")
     codec = pick.choice(["zstd", "zstd:1", *["shuffle+zstd"] * elements])
@@ -209,7 +230,7 @@ def _store(
     pick: random.Random,
     codecs: random.Random,
 ) -> Any:
-    scalars = [field.name for field in fields if field.kind in ("number", "bool", "string")]
+    scalars = [field.name for field in fields if field.kind in SCALARS]
     index = pick.sample(scalars, min(len(scalars), pick.randint(0, 2)))
     paths = [directory / f"{part}.urec" for part in range(len(sizes))]
     first = 0

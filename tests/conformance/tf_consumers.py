@@ -19,7 +19,7 @@ from conformance.records import Field
 from conformance.unpack import masked, samples_of
 from unirecord import UniRecordDataset
 
-TENSORS = frozenset({"number", "bool", "string", "bytes", "text", "fixed", "free", "free2"})
+TENSORS = frozenset({"number", "time", "bool", "string", "bytes", "text", "fixed", "free", "free2"})
 
 
 def split_tensors(field: Field, batch: Mapping[str, Any]) -> list[Any]:
@@ -75,6 +75,7 @@ def _reading(data: Any, ds: UniRecordDataset, options: Options, fields: Sequence
 TO_TF: dict[str, Any] = {
     "takes": BATCHES - {"dataset_transform"},
     "carries": TENSORS,
+    "stored_times": True,
     "late_states": False,
 }
 

@@ -18,7 +18,7 @@ from conformance.unpack import gathered, masked, samples_of
 from unirecord import UniRecordDataset
 
 STACKED = frozenset(
-    {"number", "bool", "string", "bytes", "text", "fixed"}
+    {"number", "time", "bool", "string", "bytes", "text", "fixed"}
 )  # what default_collate has a form for
 STOCK = DATASET | {"batch_size", "drop_last", "collate"}
 
@@ -54,7 +54,15 @@ def _reading(
 LOADER = BATCHES | {"num_workers", "transform", "collate"}
 
 
-@consumer("torch.loader", "unirecord.torch.loader", takes=LOADER, saves=True, loads=True, weight=40)
+@consumer(
+    "torch.loader",
+    "unirecord.torch.loader",
+    takes=LOADER,
+    saves=True,
+    loads=True,
+    stored_times=True,
+    weight=40,
+)
 def by_loader(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     return _by_loader(ds, options, fields)
 
@@ -77,12 +85,22 @@ def _by_loader(
     return _reading(loader, loader, options, fields, sized=sized)
 
 
-@consumer("torch.loader(device=)", "unirecord.torch.loader", takes=LOADER, saves=True, loads=True)
+@consumer(
+    "torch.loader(device=)", "unirecord.torch.loader", takes=LOADER, saves=True, loads=True, stored_times=True
+)
 def by_device(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     return _by_loader(ds, options, fields, device="cpu")
 
 
-@consumer("lightning.loader", "unirecord.lightning.loader", takes=LOADER, saves=True, loads=True, weight=1)
+@consumer(
+    "lightning.loader",
+    "unirecord.lightning.loader",
+    takes=LOADER,
+    saves=True,
+    loads=True,
+    stored_times=True,
+    weight=1,
+)
 def by_lightning(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     """Its length is Lightning's matter: that of whole epochs."""
     return _by_loader(ds, options, fields, unirecord.lightning.loader, sized=False)
@@ -95,7 +113,7 @@ def _stock(ds: Any, options: Options, **more: Any) -> DataLoader[Any]:
     return DataLoader(ds, options.batch_size, drop_last=options.drop_last, **collate, **more)
 
 
-TRAITS: dict[str, Any] = {"takes": STOCK, "carries": STACKED, "nullable": False}
+TRAITS: dict[str, Any] = {"takes": STOCK, "carries": STACKED, "nullable": False, "stored_times": True}
 
 
 @consumer("DataLoader", "torch.utils.data.DataLoader", weight=20, **TRAITS)

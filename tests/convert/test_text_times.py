@@ -225,7 +225,11 @@ def test_numbers_of_json_are_the_values_of_decimals_and_what_other_columns_store
     spec = {"p": "decimal[9, 2]", "t": "timestamp[us]", "c": SAID["size"]}
     write_dataset(tmp_path / "x.jsonl", tmp_path / "x.urec", schema=spec)
     with UniRecordDataset(tmp_path / "x.urec") as ds:
-        assert [ds[i] for i in range(2)] == [{"p": 2000, "t": 5, "c": 1}, {"p": 1999, "t": 0, "c": 0}]
+        moments = np.array([5, 0], "M8[us]")
+        assert [ds[i] for i in range(2)] == [
+            {"p": 2000, "t": moments[0], "c": 1},
+            {"p": 1999, "t": moments[1], "c": 0},
+        ]
 
 
 def test_text_and_plain_numbers_may_be_asked_for(tmp_path: Path) -> None:
@@ -251,7 +255,7 @@ def test_appended_text_is_read_by_what_the_values_there_stand_for(tmp_path: Path
             500,
             [7000, 0],
             0,
-            1000,
+            np.timedelta64(1000, "ms"),
         )
         assert ds.schema["wall"].shown(found["wall"]) == "2025-06-02T00:00:00"
     (tmp_path / "bad.csv").write_text((tmp_path / "x.csv").read_text().replace("00:00Z", "noon"))

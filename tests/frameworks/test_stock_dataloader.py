@@ -11,9 +11,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import (
+    ConcatDataset,
     DataLoader,
     DistributedSampler,
     SequentialSampler,
@@ -529,3 +531,52 @@ def test_a_rank_that_reads_everything_unasked_is_told_once(
             ds.set_epoch(epoch)
             list(READS[read](ds))
     assert sum("UniRecordDataset.distributed(path)" in str(one.message) for one in told) == warned
+
+
+def test_times_of_samples_become_tensors_of_the_integers_that_are_stored(tmp_path: Path) -> None:
+    schema: dict[str, Any] = {
+        "t": {"type": "int64", "logical": {"type": "timestamp", "unit": "ms"}},
+        "d": {"type": "int32", "logical": "date"},
+        "s": {"type": "int64", "logical": {"type": "duration", "unit": "s"}},
+    }
+    numbers = {"t": np.arange(20) * 1000, "d": np.arange(20, dtype=np.int32), "s": -np.arange(20)}
+    for half in (0, 1):
+        with Writer(tmp_path / f"{half}.urec", schema) as writer:
+            writer.write_batch({name: values[10 * half : 10 * half + 10] for name, values in numbers.items()})
+    sets = [UniRecordDataset(tmp_path / f"{half}.urec") for half in (0, 1)]
+    assert {name: str(value.dtype) for name, value in sets[0][3].items()} == {
+        "t": "datetime64[ms]", "d": "datetime64[D]", "s": "timedelta64[s]",
+    }  # fmt: skip
+    loaders: list[Any] = [
+        DataLoader(sets[0], 5),
+        DataLoader(sets[0], 5, num_workers=1),
+        DataLoader(ConcatDataset(sets), 5),
+        unirecord.torch.loader(sets[0], 5),
+        unirecord.torch.loader(sets[0], 5, transform=lambda sample: sample),
+    ]
+    for loader in loaders:
+        batches = list(loader)
+        for name, values in numbers.items():
+            found = torch.cat([batch[name] for batch in batches])
+            assert found.tolist() == values[: len(found)].tolist()
+
+
+def test_times_are_masked_where_they_are_null_and_written_so(tmp_path: Path) -> None:
+    times = np.ma.MaskedArray(
+        np.array(["2025-06-01", "1970-01-01", "2025-06-03"], "M8[s]"), [False, True, False]
+    )
+    schema: Any = {"t": {"type": "int64?", "logical": {"type": "timestamp", "unit": "s"}}}
+    with Writer(tmp_path / "x.urec", schema) as writer:
+        writer.write_batch({"t": times})
+        writer.write({"t": None})
+        writer.write({"t": np.iinfo(np.int64).min})
+    ds = UniRecordDataset(tmp_path / "x.urec")
+    (batch,) = ds.batches(5)
+    assert batch["t"].dtype == "M8[s]"
+    assert np.ma.getmaskarray(batch["t"]).tolist() == [False, True, False, True, False]
+    assert batch["t"][0] == np.datetime64("2025-06-01", "s")
+    assert np.isnat(batch["t"].data[4])
+    assert ds[1] == {"t": None}
+    scalars = ds.scalars(["t"])["t"]
+    assert scalars.dtype == "M8[s]"
+    assert np.ma.getmaskarray(scalars).tolist() == [False, True, False, True, False]

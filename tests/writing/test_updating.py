@@ -395,13 +395,12 @@ def test_times_and_decimals_are_set_as_conditions_name_them(tmp_path: Path) -> N
         main(["set", path, "--where", "ts == '2026-05-05 12:00' or n == 2", "ts=2026-05-06", "price=0.25"])
         == 0
     )
-    day = 86_400_000
-    moment = int(np.datetime64("2026-05-06", "D").astype(np.int64)) * day
-    assert [(one["ts"], one["price"]) for one in rows_of(path)] == [
-        (0, 0),
+    moment = np.datetime64("2026-05-06", "ms")
+    assert [(np.datetime64(one["ts"], "ms"), one["price"]) for one in rows_of(path)] == [
+        (np.datetime64(0, "ms"), 0),
         (moment, 25),
         (moment, 25),
-        (3, 3),
+        (np.datetime64(3, "ms"), 3),
     ]
     for wrong in ({"price": "0.255"}, {"ts": "yesterday"}, {"price": "1 or true"}):
         with pytest.raises(SchemaError):

@@ -19,6 +19,7 @@ from ..dataset.cursor import OPTIONAL, ResumeState
 from ..dataset.dataset import UniRecordDataset
 from ..dataset.draws import DrawnBatches, balanced, bucketed, mix, weighted
 from ..errors import MissingError, UniRecordError
+from ..format.meaning import as_stored
 from ..loading.batch import split_batch
 from ..order.spec import REMAINDERS
 from ..sizes import many
@@ -274,7 +275,7 @@ def _values(job: TracedJob, rows: Any, columns: list[str]) -> Iterator[dict[str,
     for start in range(0, len(rows), _BATCH):
         some = rows[start : start + _BATCH]
         batch = chosen.read_rows(some)
-        yield from split_batch({name: batch[name] for name in columns}, len(some))
+        yield from split_batch({name: as_stored(batch[name]) for name in columns}, len(some))
 
 
 def _show_deliveries(job: TracedJob, args: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import MissingError, UniRecordError
+from ..format.meaning import as_times
 from ..format.schema import Schema
 from ..loading.boxes import Crop, part_of_value
 from ..loading.loader import (
@@ -855,7 +856,9 @@ class UniRecordDataset(Generic[Given]):
             selection = Selection(
                 selection.rows, array=plan.order.row_ids(0, None, self.read_cursor.position.epoch)
             )
-        found = scalar_arrays(plan.data.parts, self._column_names(columns), selection)
+        schema = plan.data.snapshot.schema
+        stored = scalar_arrays(plan.data.parts, self._column_names(columns), selection)
+        found = {name: as_times(values, schema[name].time_dtype) for name, values in stored.items()}
         if selection.is_range and (selection.start, selection.step) == (0, 1):
             return found
         return {name: in_own_order(column) for name, column in found.items()}

@@ -214,6 +214,12 @@ class Samples:
         self._read_one = plan.data.reader.one_by_one()
         self._shuffled = plan.order.shuffled
         self._final = len(plan.order) - 1
+        if "torch.utils.data" in sys.modules and any(
+            column.time_dtype is not None for _, column in plan.columns
+        ):
+            from ..frameworks.torch_collate import introduce
+
+            introduce()  # a ConcatDataset asks for samples one by one
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Samples, (self._cursor, self._transform, "skip" if self._skip else "raise")
@@ -261,8 +267,9 @@ class Samples:
         of_epochs = len(indices) > 0 and type(indices[0]) is tuple
         given: Any = indices
         if "torch.utils.data" in sys.modules:
-            from ..frameworks.torch_collate import samples_for_collate
+            from ..frameworks.torch_collate import introduce, samples_for_collate
 
+            introduce()
             if len(indices):
                 see = self._reads.places if of_epochs else self._reads.numbers
                 see(given, self._order, not self._cursor.shared)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..errors import CorruptionError, MissingError, SchemaError
 from ..format.arrow_types import TYPE_KEY, arrow_type, as_arrow
 from ..format.column import ARROW_KEY, LOGICAL_KEY, Column
+from ..format.meaning import as_stored
 from ..format.nested import nested_array
 from ..format.values.objects import base64_text, object_text
 from ..loading.batch import RaggedArray, valid_rows
@@ -116,6 +117,7 @@ def stored_array(column: Column, values: Any) -> pyarrow.Array:
     """The same of the stored type, but for times in arrays."""
     import pyarrow
 
+    values = as_stored(values)
     if isinstance(values, RaggedArray):
         return _with_nulls(_ragged(column, values), values.valid)
     if column.is_array:

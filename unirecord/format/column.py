@@ -500,6 +500,18 @@ class Column:
             return np.dtype((np.void, later[1]))
         return found
 
+    @cached_property
+    def time_dtype(self) -> np.dtype[np.generic] | None:
+        """Internal: dtype that its values have in samples and batches where they are times that NumPy knows; else None.
+
+        Those are timestamps, dates and durations, one a row; `as_times` and `as_stored` go there and back.
+        """
+        said = None if self.is_array else self.known_logical
+        kinds = {"timestamp": "M8", "date": "M8", "duration": "m8"}
+        if said is None or said["type"] not in kinds:
+            return None
+        return np.dtype(f"{kinds[said['type']]}[{said.get('unit', 'D')}]")
+
     @property
     def free_dims(self) -> int:
         """How many dimensions of the shape are free."""

@@ -16,8 +16,11 @@ from .logical import problem_of
 
 __all__ = [
     "DAY",
+    "DAYS",
     "Meaning",
     "UnknownZone",
+    "as_stored",
+    "as_times",
     "fixed_offset",
     "offset_at",
     "offset_of_clock",
@@ -66,12 +69,13 @@ class Meaning:
         return cls(name) if name in ("date", "uuid") else None
 
     def text(self, value: Any, universal: bool = False) -> str:
-        """A stored value as text: what `read_moment` and the others read as this very value.
+        """A stored value, or what samples have for it, as text: what `read_moment` and the others read as this value.
 
         ``universal``: moments in UTC, whatever the zone, so that the text is the same on any system.
         """
         if isinstance(value, np.ndarray):
             return self._text_of_words(value)
+        value = as_stored(value)
         whole, rest = divmod(int(value), self.per)
         if self.name == "class":
             return self.names[whole] if 0 <= whole < len(self.names) else str(whole)
@@ -323,3 +327,24 @@ def offset_at(name: str, seconds: int) -> int:
 def offset_of_clock(name: str, seconds: int) -> int:
     """The same by what the clock itself shows; where it shows that twice, by the first, and where never, by before."""
     return _offset(name, seconds, of_clock=True)
+
+
+# Times as NumPy has them, and the integers that are stored. Days alone are of another width, and are copied.
+
+
+DAYS: Final = np.dtype("M8[D]")
+
+
+def as_times(values: Any, dtype: np.dtype[Any] | None) -> Any:
+    """Stored integers, an array or one of them, as the ``time_dtype`` of their column; as they are where it is None."""
+    if dtype is None:
+        return values
+    return values.astype(dtype) if dtype == DAYS else values.view(dtype)
+
+
+def as_stored(values: Any) -> Any:
+    """What a batch has for a column, with stored integers in place of times: for what knows no times."""
+    dtype = getattr(values, "dtype", None)
+    if dtype is None or dtype.kind not in "mM":
+        return values
+    return values.astype(np.int32) if dtype == DAYS else values.view(np.int64)

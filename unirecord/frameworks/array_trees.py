@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..format.meaning import as_stored
 from ..loading.batch import valid_rows
 
 __all__ = ["filled_and_valid", "with_arrays"]
@@ -16,7 +17,11 @@ Make = Callable[[NDArray[Any], bool], Any]
 
 
 def filled_and_valid(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """A masked array of a batch as an array with NaN or what lies beneath where it is masked, and bool [n]."""
+    """A masked array of a batch as an array with NaN or what lies beneath where it is masked, and bool [n].
+
+    Times are as they are stored.
+    """
+    values = as_stored(values)
     filled = values.filled(np.nan) if values.dtype.kind == "f" else values.data
     return filled, valid_rows(values)
 
@@ -24,6 +29,7 @@ def filled_and_valid(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 def with_arrays(batch: Any, make: Make, bfloat16: Collection[str] = (), name: str = "") -> Any:
     """A batch with ``make(array, bits)`` in place of its numeric arrays; dicts, tuples and lists are gone into.
 
+    Times are given as they are stored.
     ``bits``: the array holds those of bfloat16, of a column named in ``bfloat16``, as uint16. A masked array ``x`` in a
     dict comes with a mask ``x_valid``, bool [n]; ValueError where there is no name for it.
     """
@@ -46,7 +52,8 @@ def with_arrays(batch: Any, make: Make, bfloat16: Collection[str] = (), name: st
             "a masked array that is not in a dict has no name for its mask: give a dict, or fill it"
         )
     if isinstance(batch, np.ndarray):
-        return make(batch, name in bfloat16 and batch.dtype == np.uint16) if _is_numeric(batch) else batch
+        array = as_stored(batch)
+        return make(array, name in bfloat16 and array.dtype == np.uint16) if _is_numeric(array) else array
     if isinstance(batch, tuple):
         items = [with_arrays(item, make, bfloat16, name) for item in batch]
         return type(batch)(*items) if hasattr(batch, "_fields") else tuple(items)

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..errors import SchemaError
 from ..format.column import Column
-from ..loading.batch import valid_rows
+from ..format.meaning import as_stored
 from .arguments import check_dataset, check_valid_names
+from .array_trees import filled_and_valid
 
 if TYPE_CHECKING:
     import mindspore.dataset
@@ -121,6 +122,5 @@ def _parts(column: Column, values: Any) -> tuple[Any, ...]:
         array = np.array([text or "" for text in texts], np.str_)
         return (array, np.array([text is not None for text in texts])) if column.nullable else (array,)
     if isinstance(values, np.ma.MaskedArray):
-        filled = values.filled(np.nan) if values.dtype.kind == "f" else values.data
-        return filled, valid_rows(values)
-    return (values,)
+        return filled_and_valid(values)
+    return (as_stored(values),)

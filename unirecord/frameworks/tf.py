@@ -10,9 +10,11 @@ import numpy as np
 from ..dataset.batch_loader import BatchLoader, batch_options
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
-from ..loading.batch import RaggedArray, valid_rows
+from ..format.meaning import as_stored
+from ..loading.batch import RaggedArray
 from ..sizes import many
 from .arguments import check_readable, check_valid_names
+from .array_trees import filled_and_valid
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -182,9 +184,8 @@ class _Output:
             parts = _ragged_parts(value, self._free)
             return parts if value.valid is None else [*parts, value.valid]
         if isinstance(value, np.ma.MaskedArray):
-            filled = value.filled(np.nan) if value.dtype.kind == "f" else value.data
-            return [filled, valid_rows(value)]
-        return [value]
+            return [*filled_and_valid(value)]
+        return [as_stored(value)]
 
     def tensors(self, parts: Iterator[Any]) -> dict[str, Any]:
         """The tensors that the flat arrays make; graph operations alone."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..dataset.batch_loader import Batchable, BatchLoader, batch_options
 from ..dataset.cursor import Cursor, SampledCursor
 from ..dataset.dataset import UniRecordDataset
+from ..format.meaning import as_stored
 from ..loading.batch import RaggedArray
 from ..loading.boxes import Crop
 from ..loading.loader import BatchTransform, LoaderOptions, ReadAhead, TrackedBatch
@@ -517,6 +518,9 @@ def _sampled(
 def _default_collate(samples: list[Any]) -> Any:
     from torch.utils.data import default_collate
 
+    from .torch_collate import introduce
+
+    introduce()
     return default_collate(samples)
 
 
@@ -601,6 +605,7 @@ def _tensor(array: NDArray[Any], bits: bool) -> torch.Tensor:
     """
     import torch
 
+    array = as_stored(array)
     if not array.flags.writeable or min(array.strides, default=0) < 0 or not array.dtype.isnative:
         array = np.array(array, array.dtype.newbyteorder("="), order="C")
     tensor = torch.from_numpy(array)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..core import Locked, all_forks
 from ..format.column import Column
+from ..format.meaning import as_stored
 from ..loading.batch import SampleReader, items_of
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ReadMemory",
     "Sample",
     "Use",
+    "introduce",
     "samples_for_collate",
     "take",
 ]
@@ -402,10 +404,6 @@ def samples_for_collate(
     reader: SampleReader, columns: Sequence[Column], rows: NDArray[np.int64]
 ) -> Sequence[dict[str, Any]]:
     """The samples of these rows, which ``default_collate`` need not copy; where PyTorch's loader is in use."""
-    global _known_to_torch
-    if not _known_to_torch:
-        _introduce()
-        _known_to_torch = True
     bfloat16 = frozenset(column.name for column in columns if column.type == "bfloat16")
     listed = frozenset(
         column.name
@@ -416,15 +414,25 @@ def samples_for_collate(
 
     def read() -> Sequence[dict[str, Any]]:
         batch = reader.batch(rows, memory.empty)
-        return memory.samples(batch, items_of(batch), len(rows))
+        stored = {name: as_stored(values) for name, values in batch.items()}
+        return memory.samples(stored, items_of(batch), len(rows))
 
     return reader.placing(rows, read)
 
 
-def _introduce() -> None:
-    """Registers ``Sample`` where default_collate's documentation says, and with torch's tree functions."""
+def introduce() -> None:
+    """Registers ``Sample`` where default_collate's documentation says, and with torch's tree functions.
+
+    And NumPy's times, of which it makes tensors of stored integers.
+    """
+    global _known_to_torch
+    if _known_to_torch:
+        return
+    _known_to_torch = True
     collate = importlib.import_module("torch.utils.data._utils.collate")
     collate.default_collate_fn_map[Sample] = _collate
+    for time in (np.datetime64, np.timedelta64):
+        collate.default_collate_fn_map.setdefault(time, _collate_times)
     trees = importlib.import_module("torch.utils._pytree")
     for kind in (Sample, Collated):
         trees.register_pytree_node(
@@ -432,6 +440,10 @@ def _introduce() -> None:
             lambda d: (list(d.values()), list(d)),
             lambda values, names: dict(zip(names, values, strict=True)),
         )
+
+
+def _collate_times(times: Sequence[Any], *, collate_fn_map: Any = None) -> Any:
+    return sys.modules["torch"].from_numpy(as_stored(np.array(times)))
 
 
 def _collate(samples: Sequence[Any], *, collate_fn_map: Any = None) -> Any:

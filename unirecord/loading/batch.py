@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from ..core import NativeBatch
 from ..errors import CorruptionError
 from ..format.column import Column
+from ..format.meaning import DAYS, as_times
 from ..format.values import array_in_cell, decode_cell
 from ..sizes import many
 from ..snapshot.part_set import Empty, PartSet
@@ -251,7 +253,7 @@ class BatchBuilder:
         self._columns = tuple(columns)
         self._places = places or {}
         self._plain = not self._places and all(
-            column.fixed_bytes > 0 and not column.nullable for column in columns
+            column.fixed_bytes > 0 and not column.nullable and column.time_dtype != DAYS for column in columns
         )
         self._layouts: dict[int, list[tuple[str, tuple[int, ...], np.dtype[Any], int]]] = {}
 
@@ -275,7 +277,12 @@ class BatchBuilder:
         layout = self._layouts.get(rows)
         if layout is None:
             layout = self._layouts[rows] = [
-                (column.name, (rows, *column.item_shape), _dtype(column), native.view(c)[0])
+                (
+                    column.name,
+                    (rows, *column.item_shape),
+                    column.time_dtype or _dtype(column),
+                    native.view(c)[0],
+                )
                 for c, column in enumerate(self._columns)
             ]
         built, memory = {}, native.memory
@@ -289,7 +296,7 @@ class BatchBuilder:
         valid = None if valid_at == _NONE else np.ndarray((rows,), np.bool_, memory, valid_at)
         if column.fixed_bytes > 0:
             values = np.ndarray((rows, *column.item_shape), _dtype(column), memory, data_at)
-            return column_value(column, values, None, valid)
+            return column_value(column, as_times(values, column.time_dtype), None, valid)
         data = np.ndarray((data_bytes,), np.uint8, memory, data_at)
         offsets = np.ndarray((rows + 1,), np.int64, memory, offsets_at)
         return column_value(column, data, offsets, valid)
@@ -445,7 +452,7 @@ class WhereFrom:
 
 
 Told = RowNumbers | WhereFrom
-Decode = Callable[[bytes], Any]
+Decode = Callable[[Any], Any]
 Read = TypeVar("Read")
 
 
@@ -453,13 +460,22 @@ class SampleReader:
     """Reads chosen columns of a set of parts, and adds what is told of a row by its number. Thread-safe."""
 
     def __init__(
-        self, parts: PartSet, columns: Sequence[tuple[int, Column]], told: Sequence[Told] = ()
+        self,
+        parts: PartSet,
+        columns: Sequence[tuple[int, Column]],
+        told: Sequence[Told] = (),
+        times: bool = False,
     ) -> None:
+        """``times``: columns have their `Column.time_dtype`; else all values are as they are stored."""
         self._parts = parts
         self._told = told
         self._reader = parts.reader([ordinal for ordinal, _ in columns])
         self._columns = [column for _, column in columns]
-        decoders = [(column.name, _decoder(column)) for column in self._columns]
+        self._times = [column.time_dtype if times else None for column in self._columns]
+        decoders = [
+            (column.name, _decoder(column) if time is None else partial(as_times, dtype=time))
+            for column, time in zip(self._columns, self._times, strict=True)
+        ]
         self._decoders = [(name, decode) for name, decode in decoders if decode is not None]
 
     def one_by_one(self) -> Callable[[int], dict[str, Any]]:
@@ -506,8 +522,8 @@ class SampleReader:
     def _batch(self, rows: NDArray[np.int64], empty: Empty) -> dict[str, Any]:
         results = self._reader.read(rows, empty)
         batch = {
-            column.name: column_value(column, result.data, result.offsets, result.valid)
-            for column, result in zip(self._columns, results, strict=True)
+            column.name: column_value(column, as_times(result.data, time), result.offsets, result.valid)
+            for column, time, result in zip(self._columns, self._times, results, strict=True)
         }
         for told in self._told:
             told.add(batch, rows)

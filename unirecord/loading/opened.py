@@ -77,7 +77,7 @@ class OpenedData:
         return "row" in columns and "row" not in self.snapshot.schema
 
     def _reader(self) -> SampleReader:
-        return SampleReader(self.parts, self.columns, self.told)
+        return SampleReader(self.parts, self.columns, self.told, times=True)
 
     @classmethod
     def open(

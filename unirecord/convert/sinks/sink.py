@@ -16,6 +16,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import SchemaError
 from ...format.column import Column
 from ...format.layout import file_kind
+from ...format.meaning import as_stored
 from ...format.values.objects import object_text
 from ...loading.batch import items_of
 from ...storage.staged import StagedFile, StagedFolder
@@ -85,9 +86,10 @@ class Sink:
 
 
 def batches(rows: UniRecordDataset) -> Iterator[dict[str, Any]]:
-    """The rows in order as dicts of arrays, about 4 MB each, read ahead by C threads."""
+    """The rows in order as dicts of arrays, about 4 MB each, read ahead by C threads; times as they are stored."""
     fitting = int(_BATCH_BYTES / max(1.0, rows.read_cursor.plan.row_bytes))
-    return iter(rows.batches(max(1, min(_BATCH_ROWS, fitting))))
+    read = rows.batches(max(1, min(_BATCH_ROWS, fitting)))
+    return ({name: as_stored(values) for name, values in batch.items()} for batch in read)
 
 
 def samples(rows: UniRecordDataset) -> Iterator[dict[str, Any]]:

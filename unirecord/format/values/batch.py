@@ -298,14 +298,15 @@ def _encode_each(
 
 def _times(column: Column, values: Array, unit: str, first_row: int) -> Array:
     """Return points in time as whole numbers of a unit, NaT masked."""
-    numbers, exact = counted(values, unit)
+    numbers, exact = counted(np.ma.getdata(values), unit)
+    exact |= np.ma.getmaskarray(values)
     if not exact.all():
         row = int((~exact).argmax())
         raise SchemaError(
             f"row {first_row + row}, column {column.name!r}: {values.dtype} {values.flat[row]} is no whole number of "
             f"{UNITS[unit]} of 64 bits"
         )
-    missing = np.isnat(values)
+    missing = np.isnat(np.ma.getdata(values)) | np.ma.getmaskarray(values)
     return np.ma.MaskedArray(numbers, mask=missing) if missing.any() else numbers
 
 
