@@ -24,6 +24,7 @@ NO_LOADERS = {
     *("view", "select", "take", "skip", "split", "distributed", "refresh", "close", "cache_stats"),
     *("exclude", "excluded_rows"),
     *("head", "sample"),  # look at it: test_notebook.py compares them with ds[i]
+    *("get",),  # a row by a key: test_keys.py compares it with ds[i]
     *("read_part",),  # a part of a value: test_chunks.py compares it with the whole one
 }
 # What the modules of frameworks export and what it is reached through.
@@ -38,7 +39,11 @@ FRAMEWORK_NAMES = {
     "grain.Source": "unirecord.grain.Source",
     "grain.batches": "unirecord.grain.batches",
     "grain.dataset": "unirecord.grain.dataset",
+    "arrow.dataset": "UniRecordDataset.to_batches",  # test_arrow_streams.py compares these two with the rows
+    "polars.scan": "UniRecordDataset.to_batches",
+    "hf.read_splits": "unirecord.hf.dataset",
     "hf.register": "unirecord.hf.dataset",
+    "hf.write_splits": "unirecord.hf.dataset",
     "hf.dataset": "unirecord.hf.dataset",
     "hf.table": "unirecord.hf.table",
     "lightning.loader": "unirecord.lightning.loader",
