@@ -155,7 +155,7 @@ enum {
 
 /* Kinds of sections and pages from here on are checked as bytes and otherwise ignored. */
 #define UR_ANCILLARY 0x8000u
-#define UR_SECTION_SKETCH UR_ANCILLARY
+#define UR_SECTION_SKETCH 0x8000u
 
 enum {
   UR_DOMAIN_DATA_HEADER = 1,

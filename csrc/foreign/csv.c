@@ -128,6 +128,7 @@ static bool take_date(text *t, int *year) {
   int month = take_two(t, 1, 12);
   if (month < 0 || !take_byte(t, '-')) return false;
   bool leap = *year % 4 == 0 && (*year % 100 != 0 || *year % 400 == 0);
+  /* exact: at most 31 */
   return take_two(t, 1, lengths[month - 1] + (month == 2 && leap)) > 0;
 }
 

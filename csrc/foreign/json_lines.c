@@ -150,7 +150,7 @@ static bool take_text(transcoder *t) {
 /* ---- msgpack ----------------------------------------------------------------------------------------------------- */
 
 static void put_big(uint8_t *to, uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; i++) to[i] = (uint8_t)(value >> (8 * (bytes - 1 - i)));
+  for (int i = 0; i < bytes; i++) to[i] = (uint8_t)(value >> (8 * (bytes - 1 - i))); /* exact: at most 8 bytes */
 }
 
 static void put_sized(transcoder *t, uint8_t head, uint64_t value, int bytes) {
@@ -264,6 +264,7 @@ static bool read_double(const uint8_t *at, const uint8_t *end, double *value) {
   memcpy(text, at, size);
   text[size] = '\0';
   *value = strtod(text, &behind);
+  /* exact: within the array */
   return behind == text + size && *value <= 1.7976931348623157e308 && *value >= -1.7976931348623157e308;
 }
 

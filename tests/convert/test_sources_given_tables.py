@@ -153,8 +153,9 @@ def test_what_is_reduced_of_a_column_of_pandas_is_said(
 def test_a_zone_that_the_format_has_no_name_for_is_utc_and_said(tmp_path: Path) -> None:
     given = pa.table({"a": pa.array([NOON], pa.timestamp("s", "UTC+01:00"))})
     with pytest.warns(LeftOutWarning, match="column 'a': of timestamp.*UTC.* the time zone is UTC here"):
-        assert written(given, tmp_path) == [{"a": SECONDS}]
+        written(given, tmp_path)
     with UniRecordDataset(tmp_path / "out.urec") as ds:
+        assert ds.scalars(["a"])["a"].view("int64").tolist() == [SECONDS]
         assert ds.to_arrow().schema.field("a").type == pa.timestamp("s", "UTC")
 
 

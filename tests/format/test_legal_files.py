@@ -15,7 +15,7 @@ import msgpack
 import numpy as np
 import pytest
 import reseal
-from conformance.canonical import frozen
+from conformance.canonical import frozen, stored
 from dirgen import MadeDirectory, generate_directory, publish
 from partgen import MadePart, fill, generate, write
 from partgen_bytes import Col, Spec
@@ -32,7 +32,7 @@ Rows = list[dict[str, Any]]
 
 def rows_of(path: Path) -> Rows:
     with unirecord.UniRecordDataset(path) as ds:
-        return [frozen(sample) for sample in ds]
+        return [{name: stored(value) for name, value in frozen(sample).items()} for sample in ds]
 
 
 def expected(made: MadeDirectory) -> Rows:
