@@ -1,4 +1,4 @@
-"""Writes raw data as a dataset: the source, what is taken of it, and the conversion; and splits datasets."""
+"""Writes raw data as a dataset: what a call or the command asks for, its plan, and the writing; and splits datasets."""
 
 from __future__ import annotations
 
