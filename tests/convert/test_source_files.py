@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from unirecord import StaleError, UniRecordDataset
 from unirecord.convert import conversion
 from unirecord.convert.conversion import Conversion, stamps_of
 from unirecord.convert.row_order import RowOrder, in_order
+from unirecord.convert.sources.given import GivenRecords, GivenTable
 from unirecord.convert.sources.kinds import open_source
 from unirecord.convert.sources.source import Options, Source
 from unirecord.convert.steps import SteppedSource
@@ -150,3 +153,25 @@ def test_any_change_of_any_file_is_seen(
         paths[which % many] = changed.rename(folder / "other")
     assert stamps_of(map(str, paths)) != before
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "opened_again",
+    [
+        lambda: GivenRecords([{"i": i} for i in range(5)], Options()),
+        lambda: GivenTable(pa.table({"i": range(5)}), Options()),
+    ],
+    ids=["records", "a table"],
+)
+def test_rows_in_memory_are_made_of_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened_again: Callable[[], Source]
+) -> None:
+    folder = tmp_path / "where it runs"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert list(opened_again().files()) == []
+    with pytest.raises(Stopped):
+        convert(tmp_path / "data", opened_again(), stopped=True)
+    (folder / "another file").touch()
+    os.utime(folder, ns=(5, 5))
+    assert convert(tmp_path / "data", opened_again(), resume=True) == 5

@@ -234,10 +234,11 @@ class InputPath:
     def files_called(self, marks: Sequence[str]) -> list[str]:
         """The paths of the files it stands for: of a folder those whose names hold one of ``marks``; all, if none does.
 
-        LMDB's file of locks, which readers write to, is never among them; a copy of a pipe has no path.
+        LMDB's file of locks, which readers write to, is never among them; a copy of a pipe, and an object in memory,
+        have no path.
         """
         if not self.is_folder:
-            return [] if self._piped else list(self._members or (self.path,))
+            return [] if self._piped or not self.path else list(self._members or (self.path,))
         below = [path for path in self._below() if os.path.basename(path) != "lock.mdb"]
         called = [path for path in below if any(mark in os.path.basename(path).lower() for mark in marks)]
         return [os.path.join(self.path, path) for path in called or below]
