@@ -7,6 +7,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -134,7 +135,8 @@ def test_inspect_prints_nothing_that_steers_a_terminal(
         out, err = bytes_printed("inspect", path, *question, isatty=on_terminal)
         assert out or err
         assert harmless(out), out
-        assert harmless(err), err
+        # a question that takes a while draws a bar on a terminal, whose own sequences these are
+        assert harmless(re.sub(r"\r([^\r\x1b]*)\x1b\[K", r"\1", err) if on_terminal else err), err
 
 
 @pytest.mark.parametrize("question", [["--csv"], ["--group-by", f"c{BIDI}", "--csv"]])

@@ -236,7 +236,7 @@ def write_command(args: argparse.Namespace) -> int:
         _say_estimate(plan, args, time.monotonic() - started)
         return 0
     with Stages(lines) as stages, wrong_call(WrongSourceError, plain=()):
-        rows, left_out = plan.write(stages)
+        rows, left_out = plan.run(stages)
     seconds = time.monotonic() - started
     if request.choice.split is not None:
         say_shares(args.target, rows, stages, seconds)

@@ -212,7 +212,7 @@ class WritePlan:
             rows, int(found.row_bytes * rows), found.seconds / found.rows * rows / self.request.workers
         )
 
-    def write(self, stage: Stage) -> tuple[dict[str, int], list[LeftOut]]:
+    def run(self, stage: Stage) -> tuple[dict[str, int], list[LeftOut]]:
         """Write and publish; how many rows there are by the names of shares, "" without these, and what was left out.
 
         ``stage`` is given the name of a stage, how many rows it has, and of which share, and gives what is told how
@@ -618,7 +618,7 @@ def write_dataset(
         if dry_run:
             expected = plan.estimate()
             return WrittenRows(expected.rows or 0, plan.chosen.left_out, plan.schema, expected.bytes)
-        rows, left_out = plan.write(lambda _stage, _rows, _share: _told(progress))
+        rows, left_out = plan.run(lambda _stage, _rows, _share: _told(progress))
     if listed is not None:
         write_report(listed, left_out)
     warn_of_left_out(
