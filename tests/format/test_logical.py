@@ -18,7 +18,7 @@ from reference_directory import read_directory
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer
 from unirecord.cli import main
-from unirecord.format.logical import LOGICAL_TYPES
+from unirecord.format.logical import LOGICAL_TYPES, shown
 from unirecord.format.meaning import as_stored
 from unirecord.format.schema import Schema
 from unirecord.inspect.repair import repair
@@ -78,6 +78,8 @@ def logical_of(path: Any) -> dict[str, Any]:
         ("duration[s]", SCHEMA["duration"]),
         ("decimal[18,2]", SCHEMA["price"]),
         ("decimal[38, 0]", SCHEMA["wide"]),
+        ("decimal(18, 2)", SCHEMA["price"]),
+        ("timestamp(us, UTC)?", {"type": "int64?", "logical": TIMESTAMP}),
     ],
 )
 def test_short_texts_stand_for_them(text: str, spec: Any) -> None:
@@ -85,6 +87,18 @@ def test_short_texts_stand_for_them(text: str, spec: Any) -> None:
     assert Schema.parse({"x": text})["x"].logical == Schema.parse({"x": spec})["x"].logical
     said = {"type": text, "annotations": {"description": "d"}}
     assert Schema.parse({"x": said})["x"].annotations == {"description": "d"}
+
+
+def test_what_is_shown_of_times_and_decimals_can_be_given() -> None:
+    short = [
+        said
+        for said in LOGICAL.values()
+        if said["type"] in ("timestamp", "date", "time", "duration", "decimal")
+    ]
+    assert len(short) >= 5
+    for said in short:
+        assert Schema.parse({"x": shown(said)})["x"].logical == said
+    assert shown(LOGICAL["boxes"]).startswith("boxes(form ")
 
 
 def test_short_texts_of_arrays() -> None:
@@ -105,6 +119,8 @@ def test_short_texts_of_arrays() -> None:
         ("decimal[39,2]", "precision is a number of digits from 1 to 38, got 39"),
         ("decimal[x,2]", "precision is a number of digits from 1 to 38, got 'x'"),
         ("decimal[5]", "its parameter 'scale' is missing"),
+        ("decimal(,)", "it is a logical type over a stored one"),
+        ("decimal[5, 2)", "it is a logical type over a stored one"),
         ("decimal[,]", "it is a logical type over a stored one"),
         ("time", "it is a logical type over a stored one"),
         ("decimal", "it is a logical type over a stored one"),
@@ -336,7 +352,7 @@ def test_inspect_and_the_manifest_say_them(tmp_path: Path, capsys: pytest.Captur
     path = grown(tmp_path / "set")
     assert main(["inspect", str(path)]) == 0
     out = capsys.readouterr().out
-    assert "timestamp: logical type timestamp(unit us, zone UTC)" in out
+    assert "timestamp: logical type timestamp[us, UTC]" in out
     assert "class: logical type class(names cat, dög)" in out
     assert main(["inspect", "--json", str(path)]) == 0
     columns = json.loads(capsys.readouterr().out)["columns"]
@@ -405,7 +421,7 @@ def test_append_refuses_another_one(tmp_path: Path, capsys: pytest.CaptureFixtur
         writer.write({"t": 1})
     more = made(tmp_path / "more", schema=MILLISECONDS)
     assert main(["write", "--append", str(more), str(path)]) == 2
-    assert "timestamp(unit us, zone UTC) in the dataset, and timestamp(unit ms" in capsys.readouterr().err
+    assert "timestamp[us, UTC] in the dataset, and timestamp[ms" in capsys.readouterr().err
     assert len(UniRecordDataset(path)) == 6
     with unirecord.append(path, PLAIN) as writer:  # says nothing of it
         writer.write({"t": 1})
@@ -416,7 +432,7 @@ def test_replaced_values_keep_it_where_it_fits_and_say_so_where_not(tmp_path: Pa
     path = made(tmp_path / "set", schema={"n": "int32", **MICROSECONDS})
     unirecord.add_columns(path, PLAIN, lambda b: {"t": b["t"] + 1}, reads=["t"], replace=True)
     assert logical_of(path) == {"t": TIMESTAMP}
-    with pytest.warns(UserWarning, match=r"timestamp\(unit ms.*had timestamp\(unit us"):
+    with pytest.warns(UserWarning, match=r"timestamp\[ms.*had timestamp\[us"):
         unirecord.add_columns(path, MILLISECONDS, lambda b: {"t": b["t"] // 1000}, reads=["t"], replace=True)
     assert logical_of(path) == {"t": MILLISECONDS["t"]["logical"]}
     with pytest.warns(UserWarning, match="logical"):

@@ -125,8 +125,10 @@ CASES: dict[str, list[tuple[str, str, str, list[int]]]] = {
         ("t < interval '12h'", "write (.*)", "{}", [1, 2, 3]),
         ("t == date '2025-06-01'", "write (.*)", "{}", [0]),
     ],
-    "{} has no time zone: it is what a clock shows; write {} {} '{}', without one": [
+    "{} has no time zone: it is what a clock shows; write {} {} '{}', without one, or now() at time zone 'UTC' for "
+    "what the clock of that zone shows": [
         ("wall == '2025-06-01 12:00Z'", "write (.*), without", "{}", [0]),
+        ("wall < now()", "or (now.*) for", "wall < {}", [0, 1, 2, 3]),
     ],
     "'{}': {}; write {} {} {}": [
         ("ts > '1.6.2025'", "write (.*)", "{}", [2]),

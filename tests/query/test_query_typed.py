@@ -371,6 +371,22 @@ def test_now_is_one_moment_that_the_text_of_the_query_keeps(monkeypatch: pytest.
     assert with_moment("path == 'now()'") == "path == 'now()'"
 
 
+def test_now_at_a_time_zone_is_what_its_clock_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unirecord.query.parse.time.time_ns", lambda: seconds("2025-06-01 12:00") * 10**9 + 1)
+    shown = "timestamp '2025-06-01T14:00:00.000000001'"
+    for zone in ("Europe/Paris", "+02:00"):
+        assert with_moment(f"wall > now() AT time zone '{zone}' - interval '1h'") == (
+            f"wall > {shown} - interval '1h'"
+        )
+    query = compile_query("wall > now() at time zone 'UTC' - interval '1h' and ts < now()", SCHEMA)
+    assert compile_query(query.text, SCHEMA) == query
+    with pytest.raises(QueryError, match="does not know the time zone 'Mars'"):
+        compile_query("wall > now() at time zone 'Mars'", SCHEMA)
+    for cut in ("now() at time zone", "now() at time zone wall", "now() at time"):
+        with pytest.raises(QueryError, match="expected"):
+            compile_query(f"wall > {cut}", SCHEMA)
+
+
 def dataset(path: Path, count: int = 40) -> str:
     schema = {name: SPEC[name] for name in ("ts", "price", "label")}
     with Writer(path, schema, index=["ts", "price", "label"]) as writer:

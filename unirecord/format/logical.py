@@ -191,17 +191,18 @@ def canonical(column: str, given: object, stored: str, shape: tuple[int, ...] | 
     return found
 
 
-_TEXT: Final = re.compile(r"(date)|(timestamp|time|duration|decimal)\[([^\[\]]+)\]")
+_TEXT: Final = re.compile(r"(date)|(timestamp|time|duration|decimal)(?:\[([^\[\]]+)\]|\(([^()]+)\))")
 
 
 def from_text(text: str) -> tuple[str, list[int] | None, dict[str, Any]] | None:
     """What a short form stands for: the stored type, the shape of two words, the logical type; None where it is none.
 
     They are ``timestamp[us]``, ``timestamp[us, Europe/Paris]``, ``date``, ``time[ms]``, ``duration[s]`` and
-    ``decimal[12, 2]``; the logical type is not checked.
+    ``decimal[12, 2]``, also as SQL writes it, ``decimal(12, 2)``; the logical type is not checked.
     """
     found = _TEXT.fullmatch(text)
-    given: list[Any] = [piece.strip() for piece in ((found and found[3]) or "").split(",") if piece.strip()]
+    inner = "" if found is None else found[3] or found[4] or ""
+    given: list[Any] = [piece.strip() for piece in inner.split(",") if piece.strip()]
     if found is None or not (found[1] or given):
         return None
     name = found[1] or found[2]
@@ -251,9 +252,13 @@ def _compared(said: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def shown(said: Mapping[str, Any] | None) -> str:
-    """A logical type for people, such as ``timestamp(unit us, zone UTC)``; "none" for none."""
+    """A logical type for people: in short, where a schema takes that, else as ``boxes(form xywh)``; "none" for none."""
     if said is None:
         return "none"
+    values = ", ".join(_clipped(value) for name, value in said.items() if name != "type")
+    in_short = f"{said.get('type')}[{values}]" if values else str(said.get("type"))
+    if (meant := from_text(in_short)) is not None and meant[2] == said:
+        return in_short
     parameters = ", ".join(f"{name} {_clipped(value)}" for name, value in said.items() if name != "type")
     return f"{said.get('type')}({parameters})" if parameters else str(said.get("type"))
 

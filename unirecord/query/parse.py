@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import QueryError
+from ..format.meaning import UnknownZone, offset_at
 from . import syntax
 from .syntax import Node
 
@@ -200,18 +201,39 @@ def _escape(text: str, at: int) -> tuple[str, int]:
 
 
 def with_moment(text: str) -> str:
-    """The text with the moment that it is for each ``now()``, so that it means the same whenever it is read again."""
+    """The text with the moment that it is for each ``now()``, so that it means the same whenever it is read again.
+
+    ``now() at time zone 'Europe/Paris'`` is, as in SQL, what the clock of that zone shows then: a time without a zone.
+    """
     if "now" not in text.lower():
         return text
     tokens, pieces, place = tokenize(text), [], 0
-    seconds, rest = divmod(time.time_ns(), 1_000_000_000)
-    moment = f"timestamp '{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09}Z'"
-    for name, opening, closing in zip(tokens, tokens[1:], tokens[2:], strict=False):
+    now = time.time_ns()
+    for at, (name, opening, closing) in enumerate(zip(tokens, tokens[1:], tokens[2:], strict=False)):
         called = opening.kind == closing.kind == "symbol" and (opening.value, closing.value) == ("(", ")")
         if called and name.kind == "name" and str(name.value).lower() == "now":
-            pieces += [text[place : name.start], moment]
-            place = closing.stop
+            behind = tokens[at + 3 : at + 7]
+            zone = [token.value if token.kind == "name" else token.kind for token in behind]
+            if [str(word).lower() for word in zone] == ["at", "time", "zone", "string"]:
+                moment, place_behind = _clock(text, now, behind[-1]), behind[-1].stop
+            else:
+                moment, place_behind = f"{_written_moment(now)}Z", closing.stop
+            pieces += [text[place : name.start], f"timestamp '{moment}'"]
+            place = place_behind
     return "".join([*pieces, text[place:]])
+
+
+def _written_moment(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09}"
+
+
+def _clock(text: str, now: int, zone: Token) -> str:
+    try:
+        ahead = offset_at(str(zone.value), now // 1_000_000_000)
+    except UnknownZone as error:
+        raise misread(str(error), text, zone.start, zone.stop) from None
+    return _written_moment(now + ahead * 1_000_000_000)
 
 
 # Parses the text of a query into a tree by recursive descent; Python's precedence, Python's and SQL's spellings.

@@ -238,7 +238,7 @@ def _in_units(left: Number, meaning: Meaning, literal: Literal, operator: str = 
             text = Meaning("timestamp", _UNITS[-1]).text(math.floor(clock * _UNITS[-1]))
             raise Mismatch(
                 f"{described(left)} has no time zone: it is what a clock shows; write {left} {operator} '{text}', "
-                "without one"
+                f"without one, or now() at time zone 'UTC' for what the clock of that zone shows"
             )
         return clock * meaning.per
     ahead = literal.ahead

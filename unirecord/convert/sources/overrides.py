@@ -148,7 +148,7 @@ def _split(text: str) -> list[str]:
             behind = quoted.end()
         if i < behind:
             continue
-        depth += (char == "[") - (char == "]")
+        depth += (char in "[(") - (char in "])")
         if char == "," and depth == 0:
             pieces.append(text[start:i])
             start = i + 1
