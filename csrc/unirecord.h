@@ -76,7 +76,8 @@ typedef enum {
   UR_REASON_NEWER = 3,         /* UR_FORMAT: only a newer reader can read the file */
   UR_REASON_UNFINISHED = 4,    /* UR_FORMAT: the file was never finished; its whole row groups can be saved */
   UR_REASON_OTHER_PART = 5,    /* UR_STALE: the file, or its index, is another part's */
-  UR_REASON_OTHER_CONTENT = 6  /* UR_STALE: the index is of this part with other rows */
+  UR_REASON_OTHER_CONTENT = 6, /* UR_STALE: the index is of this part with other rows */
+  UR_REASON_PATCH = 7          /* UR_CORRUPT: the part's patch is none of it */
 } ur_reason;
 
 typedef enum { UR_FILE_NONE = 0, UR_FILE_DATA = 1, UR_FILE_INDEX = 2 } ur_file_kind;
@@ -242,7 +243,10 @@ typedef struct {
   uint64_t data_bytes;     /* with ur_set_options.fetch: how long the two files are */
   uint64_t index_bytes;
   int32_t layout;          /* 0: the part's columns are those of the set; n: they are `layouts` number n - 1 of the options */
-  int32_t reserved;        /* 0 */
+  uint32_t patch_file;     /* which file of its part this is, 0: its data file, as the patch numbers them */
+  const uint8_t *patch;    /* values of some rows in place of those that are stored (docs/spec/format.md, "Patches"), put into this
+                              process's memory of the index when the part is opened */
+  uint64_t patch_bytes;    /* 0: there is none */
 } ur_part_ref;
 
 /* Bytes [offset, offset + bytes) of a file of part number `part`, wanted at `to`. */

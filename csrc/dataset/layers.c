@@ -112,7 +112,9 @@ static ur_status fill_layer(const ur_manifest *m, const char *folder, const ur_j
     memcpy(path, folder, stem);
     memcpy(path + stem, file->name, UR_FILE_NAME);
     l->refs[i] = (ur_part_ref){.data_path = path, .id = file->id, .rows = (int64_t)part->rows, .content_digest = file->content_digest,
-                               .layout = (int32_t)(part->layout != 0 ? part->layout : all ? 0 : m->layouts + 1)};
+                               .layout = (int32_t)(part->layout != 0 ? part->layout : all ? 0 : m->layouts + 1),
+                               .patch = part->patch, .patch_bytes = part->patch_bytes,
+                               .patch_file = file_of(m, part->layout, l->columns[0])};
   }
   return UR_OK;
 }

@@ -126,9 +126,13 @@ static ur_status check_version(const uint8_t *text, ur_error *error) {
   return ur_because(error, UR_REASON_NEWER, status);
 }
 
-/* What a reader must know: of these, whether there are columns elsewhere, and rows that have been deleted. */
-static ur_status check_required(const uint8_t *required, bool *columns, bool *deletions, ur_error *error) {
-  *columns = *deletions = false;
+/* What a reader must know: whether there are columns elsewhere, rows that have been deleted, and values in place of others. */
+typedef struct {
+  bool columns, deletions, patches;
+} required_facts;
+
+static ur_status check_required(const uint8_t *required, required_facts *needed, ur_error *error) {
+  *needed = (required_facts){false, false, false};
   if (required == NULL) return UR_OK;
   if (ur_json_kind_of(required) != UR_JSON_ARRAY || ur_json_count(required) == 0)
     return wrong(error, "\"required\" is not a list of one or more strings");
@@ -138,9 +142,11 @@ static ur_status check_required(const uint8_t *required, bool *columns, bool *de
     ur_json_text text;
     if (!ur_json_string(item, &text)) return wrong(error, "\"required\" is not a list of one or more strings");
     if (ur_json_is(text, "columns")) {
-      *columns = true;
+      needed->columns = true;
     } else if (ur_json_is(text, "deletions")) {
-      *deletions = true;
+      needed->deletions = true;
+    } else if (ur_json_is(text, "patches")) {
+      needed->patches = true;
     } else {
       ur_status status = ur_fail(error, UR_FORMAT, "it needs \"%.*s\", which this version does not have",
                                  text.bytes < SHOWN ? (int)text.bytes : SHOWN, (const char *)text.at);
@@ -317,10 +323,10 @@ static ur_status take_layouts(ur_manifest *m, const uint8_t *value, ur_error *er
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-enum { PART_BYTES, PART_FILES, PART_CONTENT, PART_DELETIONS, PART_ID, PART_INDEX_BYTES, PART_LAYOUT, PART_NAME, PART_ROWS,
-       PART_SCHEMA, PART_KEYS };
+enum { PART_BYTES, PART_FILES, PART_CONTENT, PART_DELETIONS, PART_ID, PART_INDEX_BYTES, PART_LAYOUT, PART_NAME, PART_PATCH,
+       PART_ROWS, PART_SCHEMA, PART_KEYS };
 static const char *const PART[PART_KEYS] = {"bytes", "column_files", "content", "deletions", "id", "index_bytes", "layout",
-                                            "name", "rows", "schema"};
+                                            "name", "patch", "rows", "schema"};
 
 static bool take_file(const uint8_t *const *values, uint64_t next_part, ur_named_file *file) {
   const uint8_t *needed[] = {values[PART_BYTES], values[PART_CONTENT], values[PART_ID], values[PART_INDEX_BYTES], values[PART_NAME]};
@@ -379,6 +385,17 @@ static ur_status take_column_files(ur_manifest *m, const uint8_t *const *values,
   return UR_OK;
 }
 
+static ur_status take_patch(ur_manifest *m, const uint8_t *value, ur_listed_part *part, ur_error *error) {
+  ur_json_text text;
+  if (!ur_json_string(value, &text) || text.bytes < 4 || text.bytes > UR_MAX_PATCH / 3 * 4 + 4 || part->layout == 0)
+    return wrong(error, "the patch of a part is not some base64 beside a layout");
+  part->patch = malloc((size_t)text.bytes);
+  if (part->patch == NULL) return no_memory(error);
+  m->patches++;
+  if (decode_base64(text, part->patch, &part->patch_bytes) && part->patch_bytes <= UR_MAX_PATCH) return UR_OK;
+  return wrong(error, "the patch of a part is not base64 of at most 65536 bytes");
+}
+
 static ur_status take_part(ur_manifest *m, const uint8_t *value, uint64_t next_part, const uint8_t *digest, ur_error *error) {
   const uint8_t *values[PART_KEYS];
   ur_listed_part *part = &m->part[m->parts];
@@ -393,6 +410,7 @@ static ur_status take_part(ur_manifest *m, const uint8_t *value, uint64_t next_p
     status = take_column_files(m, values, next_part, part, schema, error);
   else if (status == UR_OK && memcmp(schema, digest, UR_WIDE_BYTES) != 0)
     status = wrong(error, "a part has another schema than the dataset");
+  if (status == UR_OK && values[PART_PATCH] != NULL) status = take_patch(m, values[PART_PATCH], part, error);
   m->parts++;
   return status;
 }
@@ -497,7 +515,7 @@ static ur_status check_distinct(const ur_manifest *m, ur_error *error) {
   return twice ? wrong(error, "two parts have the same name or id") : UR_OK;
 }
 
-static ur_status check_together(const ur_manifest *m, bool columns, bool deletions, ur_error *error) {
+static ur_status check_together(const ur_manifest *m, const required_facts *needed, ur_error *error) {
   uint64_t rows = 0, bytes = 0;
   for (int64_t i = 0; i < m->parts; i++) {
     if (!ur_add(rows, m->part[i].rows, &rows) || rows > UR_MAX_ROWS) return wrong(error, "its parts have more than 2^62 rows");
@@ -505,8 +523,9 @@ static ur_status check_together(const ur_manifest *m, bool columns, bool deletio
   }
   for (int64_t i = 0; i < m->files; i++)
     if (!ur_add(bytes, m->file[i].bytes, &bytes) || bytes > INT64_MAX) return wrong(error, "its parts have 2^63 bytes or more");
-  if (deletions != (m->deletions > 0)) return wrong(error, "\"required\" and the parts do not agree whether rows have been deleted");
-  if (columns != (m->layouts > 0)) return wrong(error, "\"required\" and \"layouts\" do not agree whether columns are elsewhere");
+  if (needed->deletions != (m->deletions > 0)) return wrong(error, "\"required\" and the parts do not agree whether rows have been deleted");
+  if (needed->patches != (m->patches > 0)) return wrong(error, "\"required\" and the parts do not agree whether they have patches");
+  if (needed->columns != (m->layouts > 0)) return wrong(error, "\"required\" and \"layouts\" do not agree whether columns are elsewhere");
   uint8_t *used = calloc((size_t)m->layouts + 1, 1);
   if (used == NULL) return no_memory(error);
   bool all = true;
@@ -558,10 +577,10 @@ static ur_status take_all(ur_manifest *m, const char *folder, ur_error *error) {
   const uint8_t *values[KEYS];
   uint8_t id[UR_ID_BYTES];
   uint64_t next_part = 0, generation = 0;
-  bool columns = false, deletions = false;
+  required_facts needed;
   ur_json_text text;
   ur_status status = check_version(m->text, error);
-  if (status == UR_OK) status = check_required(field(m->text, "required"), &columns, &deletions, error);
+  if (status == UR_OK) status = check_required(field(m->text, "required"), &needed, error);
   if (status != UR_OK) return status;
   bool whole = take_fields(m->text, TOP, values, KEYS);
   int missing = 0, left_out = 0;
@@ -590,7 +609,7 @@ static ur_status take_all(ur_manifest *m, const char *folder, ur_error *error) {
   if (status == UR_OK) status = read_all_pieces(m, values[PIECES], id, folder, &pieces, error);
   if (status == UR_OK) status = take_parts(m, values[PARTS], &pieces, next_part, digest, error);
   free_pieces(&pieces);
-  if (status == UR_OK) status = check_together(m, columns, deletions, error);
+  if (status == UR_OK) status = check_together(m, &needed, error);
   if (status == UR_OK) status = take_facts(m, values[SAME_ROWS], id, error);
   if (status == UR_OK) ur_schema_pack(values[SCHEMA], true, &m->packed);
   return m->packed.failed ? no_memory(error) : status;
@@ -611,6 +630,7 @@ ur_status ur_manifest_read(uint8_t *text, uint64_t bytes, const char *name, cons
 void ur_manifest_release(ur_manifest *m) {
   for (uint32_t i = 0; i < m->layouts; i++) free(m->layout[i].places);
   free(m->layout);
+  for (int64_t i = 0; i < m->parts; i++) free(m->part[i].patch);
   free(m->part);
   free(m->file);
   free(m->deletion);

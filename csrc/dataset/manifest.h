@@ -6,7 +6,7 @@
 #include "dataset/schema.h"
 #include "unirecord.h"
 
-enum { UR_FILE_NAME = 32 /* part-NUMBER-ID.urec */, UR_DELETION_NAME = 56 /* that, .del- and up to 18 digits */ };
+enum { UR_MAX_PATCH = 65536 /* bytes */, UR_FILE_NAME = 32 /* part-NUMBER-ID.urec */, UR_DELETION_NAME = 56 /* that, .del- and up to 18 digits */ };
 
 /* A part, or a column part. */
 typedef struct {
@@ -29,6 +29,8 @@ typedef struct {
   uint32_t layout;  /* 0: its file has the columns of the schema; n: they are where layout n - 1 says */
   int64_t files;    /* its first column part; one for each file of its layout but the first */
   int64_t deletion; /* -1: nothing has been deleted */
+  uint8_t *patch;   /* values in place of stored ones, memory of the manifest's; NULL: none */
+  uint64_t patch_bytes;
 } ur_listed_part;
 
 /* Where column i of the dataset is: column places[i].column of file places[i].file of a part. */
@@ -48,7 +50,7 @@ typedef struct {
   uint64_t digest;     /* of the file, the digits of its own as zeros */
   ur_schema schema;
   ur_packed packed;    /* the schema, with annotations */
-  int64_t parts, files, deletions;
+  int64_t parts, files, deletions, patches;
   ur_listed_part *part;
   ur_named_file *file; /* column parts */
   ur_named_deletion *deletion;

@@ -11,9 +11,9 @@
 #include "io/io.h"
 #include "unirecord_internal.h"
 
-enum { HEAD_BYTES = 64, AT_VERSION = 8, AT_PARTS = 12, AT_FILES = 16, AT_LAID_OUT = 20, AT_DELETIONS = 24, AT_ZERO = 28,
+enum { HEAD_BYTES = 64, AT_VERSION = 8, AT_PARTS = 12, AT_FILES = 16, AT_LAID_OUT = 20, AT_DELETIONS = 24, AT_PATCHES = 28,
        AT_ROWS = 32, AT_ID = 40, VERSION = 1, MOST_PARTS = 1 << 16, NAME_BYTES = 40 };
-enum { FILE_BYTES = 56 /* of a column part, in all columns */, PART_BYTES = FILE_BYTES + 8, DELETION_BYTES = 44, LAID_OUT_BYTES = 12 };
+enum { FILE_BYTES = 56 /* of a column part, in all columns */, PART_BYTES = FILE_BYTES + 8, DELETION_BYTES = 44, LAID_OUT_BYTES = 12, PATCH_BYTES = 8 };
 
 static const uint8_t MAGIC[8] = {0x89, 'U', 'R', 'P', 'L', 0x0D, 0x0A, 0x1A};
 
@@ -49,9 +49,14 @@ ur_status ur_piece_read(const char *folder, const char *digest, uint64_t parts, 
   piece->files = ur_load32(head + AT_FILES);
   piece->laid_out = ur_load32(head + AT_LAID_OUT);
   piece->deletions = ur_load32(head + AT_DELETIONS);
+  piece->patches = ur_load32(head + AT_PATCHES);
+  uint64_t patch_bytes = 0;
   uint64_t bytes = HEAD_BYTES + (uint64_t)PART_BYTES * piece->parts + (uint64_t)FILE_BYTES * piece->files + /* exact: 32 bits */
-                   (uint64_t)DELETION_BYTES * piece->deletions + (uint64_t)LAID_OUT_BYTES * piece->laid_out; /* exact: likewise */
-  if (bytes != piece->bytes || ur_load32(head + AT_ZERO) != 0) return wrong(digest, "its length does not go with what it says", error);
+                   (uint64_t)DELETION_BYTES * piece->deletions + (uint64_t)LAID_OUT_BYTES * piece->laid_out + /* exact: likewise */
+                   (uint64_t)PATCH_BYTES * piece->patches; /* exact: likewise */
+  for (uint64_t i = 0; i < piece->patches && bytes <= piece->bytes; i++)
+    patch_bytes += ur_load32(head + bytes - 4 * (piece->patches - i)); /* exact: inside the file; 2^32 numbers of 32 bits */
+  if (bytes > piece->bytes || patch_bytes != piece->bytes - bytes) return wrong(digest, "its length does not go with what it says", error);
   if (piece->parts != parts || parts < 1 || parts > MOST_PARTS || ur_load64(head + AT_ROWS) != rows || memcmp(head + AT_ID, id, UR_ID_BYTES) != 0)
     return wrong(digest, "it is of another dataset, or of other numbers of parts and rows, than the manifest says", error);
   return UR_OK;
@@ -117,7 +122,8 @@ ur_status ur_piece_take(const ur_piece *piece, const char *digest, uint64_t next
   const uint8_t *rows = take(&at, piece->deletions, 8), *bytes = take(&at, piece->deletions, 8),
                 *digests = take(&at, piece->deletions, UR_WIDE_BYTES), *numbers = take(&at, piece->deletions, 8),
                 *deleted = take(&at, piece->deletions, 4), *laid_out = take(&at, piece->laid_out, 4),
-                *layouts = take(&at, piece->laid_out, 4), *counts = take(&at, piece->laid_out, 4);
+                *layouts = take(&at, piece->laid_out, 4), *counts = take(&at, piece->laid_out, 4),
+                *patched = take(&at, piece->patches, 4), *sizes = take(&at, piece->patches, 4);
   ur_listed_part *first = m->part + m->parts;
   uint64_t sum = 0, next = 0;
   for (uint64_t i = 0; i < piece->parts; i++, m->parts++) {
@@ -151,5 +157,18 @@ ur_status ur_piece_take(const ur_piece *piece, const char *digest, uint64_t next
     left -= count;
     next = of + 1;
   }
-  return left == 0 ? UR_OK : wrong(digest, "it has column parts of no part", error);
+  if (left != 0) return wrong(digest, "it has column parts of no part", error);
+  next = 0;
+  for (uint64_t i = 0; i < piece->patches; i++) {
+    uint64_t of = ur_load32(patched + 4 * i), size = ur_load32(sizes + 4 * i); /* exact: inside the file */
+    if (of < next || of >= piece->parts || first[of].layout == 0 || size < 1 || size > UR_MAX_PATCH)
+      return wrong(digest, "what it says of patches is not possible", error);
+    first[of].patch = malloc(size);
+    if (first[of].patch == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the patch of a part");
+    memcpy(first[of].patch, take(&at, size, 1), size);
+    first[of].patch_bytes = size;
+    m->patches++;
+    next = of + 1;
+  }
+  return UR_OK;
 }

@@ -8,7 +8,7 @@
 typedef struct {
   uint8_t *content;
   uint64_t bytes;
-  uint32_t parts, files, laid_out, deletions;
+  uint32_t parts, files, laid_out, deletions, patches;
 } ur_piece;
 
 /* Reads the piece of this digest, in 32 hex digits, from the folder, whose path ends with a slash, and has it list so many

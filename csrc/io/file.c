@@ -82,8 +82,9 @@ ur_status ur_file_read(int fd, ur_file_kind file, uint64_t offset, uint64_t byte
   return UR_OK;
 }
 
-ur_status ur_file_map(int fd, ur_file_kind file, uint64_t bytes, const uint8_t **view, ur_error *error) {
-  void *mapped = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+ur_status ur_file_map(int fd, ur_file_kind file, uint64_t bytes, bool own, const uint8_t **view, ur_error *error) {
+  int access = own ? PROT_READ | PROT_WRITE : PROT_READ, kind = own ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
+  void *mapped = mmap(NULL, bytes, access, kind, fd, 0);
   if (mapped == MAP_FAILED) return ur_fail_os(error, file, errno, "the file cannot be mapped (mmap)");
   *view = mapped;
   return UR_OK;

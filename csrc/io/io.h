@@ -84,8 +84,8 @@ ur_status ur_file_open(const char *path, ur_file_kind file, int *fd, uint64_t *b
 /* Reads bytes [offset, offset + bytes): interrupted and short reads go on; the end of the file is UR_STALE. */
 ur_status ur_file_read(int fd, ur_file_kind file, uint64_t offset, uint64_t bytes, uint8_t *to, ur_error *error);
 
-/* Maps a whole file for reading, shared. */
-ur_status ur_file_map(int fd, ur_file_kind file, uint64_t bytes, const uint8_t **view, ur_error *error);
+/* Maps a whole file for reading, shared; `own`: what is written into it only this process sees, and no file. */
+ur_status ur_file_map(int fd, ur_file_kind file, uint64_t bytes, bool own, const uint8_t **view, ur_error *error);
 void ur_file_unmap(const uint8_t *view, uint64_t bytes);
 void ur_file_close(int fd);
 

@@ -105,7 +105,7 @@ static const ur_data_file_ops map_ops = {.read = NULL, .advise = map_advise, .re
 ur_status ur_map_open(ur_data_file *file, ur_error *error) {
   file->ops = &map_ops;
   file->mincore_lies = ur_mincore_lies(file->fd);
-  return ur_file_map(file->fd, UR_FILE_DATA, file->bytes, &file->view, error);
+  return ur_file_map(file->fd, UR_FILE_DATA, file->bytes, false, &file->view, error);
 }
 
 static const ur_data_file_ops memory_ops = {.read = NULL, .advise = NULL, .close = map_close};

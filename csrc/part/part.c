@@ -203,8 +203,9 @@ static ur_status load_index(ur_part *part, const opened_file *file, ur_error *er
   return ur_file_read(file->fd, UR_FILE_INDEX, 0, file->bytes, memory, error);
 }
 
-/* Takes over the index's descriptor where the index is mapped, for the checks at every use. */
-static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const opened_data *data,
+/* Takes over the index's descriptor where the index is mapped, for the checks at every use. `own`: what is written into its
+ * memory, no other process sees. */
+static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const opened_data *data, bool own,
                             ur_error *error) {
   ur_status status = read_head(file, UR_FILE_INDEX, part->header.header_bytes, &part->head, error);
   if (status == UR_OK) status = ur_check_index_head(part->head, &part->header, error);
@@ -213,7 +214,7 @@ static ur_status read_index(ur_part *part, opened_file *file, int32_t io, const 
   if (status != UR_OK || data->heads_only) return status;
   if (file->source->fetch != NULL) return ur_index_prepare(part, file->bytes, error);
   if (file->bytes <= SMALL_INDEX || io == UR_IO_MEMORY) return load_index(part, file, error);
-  status = ur_file_map(file->fd, UR_FILE_INDEX, file->bytes, &part->index, error);
+  status = ur_file_map(file->fd, UR_FILE_INDEX, file->bytes, own, &part->index, error);
   part->index_fd = file->fd;
   part->index_modified = file->modified;
   file->fd = -1;
@@ -276,8 +277,9 @@ static ur_status open_once(const ur_part_ref *ref, int64_t number, const ur_set_
   part->verify = options->verify;
   ur_status status = open_data(ref, part, &data, error);
   if (status == UR_OK) status = open_index(ref, part, &data, &index, error);
-  if (status == UR_OK) status = read_index(part, &index, options->io, &data, error);
+  if (status == UR_OK) status = read_index(part, &index, options->io, &data, ref->patch_bytes > 0, error);
   if (status == UR_OK) status = check_expected(part, ref, error);
+  if (status == UR_OK && part->index != NULL) status = ur_part_patch(part, ref->patch, ref->patch_bytes, ref->patch_file, error);
   if (status == UR_OK && ref->layout > 0) {
     const int32_t *layout = options->layouts + (size_t)(ref->layout - 1) * options->columns;
     status = ur_part_show(part, layout, options->columns, error);

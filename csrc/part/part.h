@@ -89,6 +89,12 @@ ur_status ur_part_was_unchanged(ur_part *part, int64_t now, int64_t trusted, ur_
 ur_status ur_index_read(ur_part *part, ur_error *error);
 void ur_index_free(ur_part *part);
 
+/* ---- part/patch.c -------------------------------------------------------------------------------------------------- */
+
+/* Puts the values that a patch of `bytes` bytes has for file number `file` of its part into the index, whose memory must be
+ * this process's own. Once, before ur_part_show(). UR_CORRUPT where the patch is none for this index. */
+ur_status ur_part_patch(ur_part *part, const uint8_t *patch, uint64_t bytes, uint32_t file, ur_error *error);
+
 /* Shows `count` of its columns, by their numbers in the file, in place of all. Once, before anything is read. */
 ur_status ur_part_show(ur_part *part, const int32_t *columns, uint32_t count, ur_error *error);
 

@@ -14,6 +14,7 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
     if (refs[i].index_path != NULL) bytes += strlen(refs[i].index_path) + 1;
     if (refs[i].id != NULL) bytes += UR_ID_BYTES;               /* exact: likewise */
     if (refs[i].content_digest != NULL) bytes += UR_WIDE_BYTES; /* exact: likewise */
+    bytes += refs[i].patch_bytes;                               /* exact: likewise */
   }
   set->refs = calloc((size_t)set->parts + 1, sizeof *set->refs);
   char *at = set->names = malloc(bytes);
@@ -34,6 +35,12 @@ static bool copy_refs(ur_set *set, const ur_part_ref *refs) {
     if (refs[i].id != NULL) {
       set->refs[i].id = memcpy(at, refs[i].id, UR_ID_BYTES);
       at += UR_ID_BYTES; /* exact: likewise */
+    }
+    if (refs[i].patch_bytes > 0) {
+      set->refs[i].patch = memcpy(at, refs[i].patch, refs[i].patch_bytes);
+      set->refs[i].patch_bytes = refs[i].patch_bytes;
+      set->refs[i].patch_file = refs[i].patch_file;
+      at += refs[i].patch_bytes; /* exact: likewise */
     }
     if (refs[i].content_digest == NULL) continue;
     set->refs[i].content_digest = memcpy(at, refs[i].content_digest, UR_WIDE_BYTES);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import os
@@ -21,6 +22,7 @@ from small_parts import later_part
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
+from unirecord.convert import update
 from unirecord.core import xxh3_64
 from unirecord.core.library import ffi, lib
 from unirecord.errors import UniRecordError
@@ -143,9 +145,21 @@ def with_corrections(path: Path) -> None:
     unirecord.drop_columns(path, ["gone"])
 
 
+def with_patches(path: Path) -> None:
+    """Patches of parts' own files, and of a column part, with nulls and strings; after them columns are dropped."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(update, "_PATCHED_SHARE", 0)
+        found = unirecord.set_values(path, "id in (3, 10, 33)", {"gone": 5, "name": "näme 4"})
+        assert found.parts == 1  # the second part has no such name
+        assert unirecord.set_values(path, "id in (4, 5, 34)", {"gone": 0, "name": None}).parts == 0
+        assert unirecord.set_values(path, "id in (60, 61)", {"gone": 1}).parts == 0
+    unirecord.drop_columns(path, ["text"])
+
+
 CHANGES: dict[str, Callable[[Path], None]] = {
     "as written": lambda path: None,
     "values corrected": with_corrections,
+    "values patched": with_patches,
     "rows deleted": with_deletions,
     "columns added, dropped, renamed": with_columns,
     "all of it": with_all,
@@ -363,6 +377,9 @@ def whole(datasets: dict[str, Path]) -> dict[str, Any]:
     content["rows_dropped"] = ["0" * 16]
     content["given_up"] = {"files": ["part-000000-00000000.urec"], "run": "x"}
     assert "publication" in content
+    twice = struct.pack("<4IQBq", 1, 0, 1, 8, 0, 1, 2)  # row 0 has 2 in column 0 of file 1
+    next(part for part in content["parts"] if "layout" in part)["patch"] = base64.b64encode(twice).decode()
+    content["required"].append("patches")
     return content
 
 
@@ -405,7 +422,7 @@ HOSTILE: list[Any] = [
     "int32", "int32?", "?", "string", "bfloat16", "complex64", "AAAA", "wA==", "wA=", "=", "wMA=", "oYA=",
     "gaGAAQ==", "wP==",
     "AAAA====", "A===", "x" * 255, "x" * 256, "\ud7ff\uffff\U0010ffff", "columns", "deletions",
-    ["columns", "later"], [-1], [0],
+    ["columns", "later"], ["patches", "columns", "deletions"], [-1], [0],
     [3, -1, 4], [1 << 61], [1 << 40, 1 << 40], [1] * 32, [1] * 33, ["deletions", "columns", "columns"],
 ]  # fmt: skip
 

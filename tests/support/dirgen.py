@@ -101,7 +101,9 @@ def _manifest(
             "when": "2026-11-20T08:00:03Z",
             "first": r.randint(1, generation),
         }
-    needed = ["columns"] * bool(layouts) + ["deletions"] * any("deletions" in entry for entry in entries)
+    needed = ["columns"] * bool(layouts)
+    needed += [key for key in ("deletions", "patch") if any(key in entry for entry in entries)]
+    needed = [{"patch": "patches"}.get(key, key) for key in needed]
     return {
         **found,
         **({"optional": optional} if optional else {}),
@@ -152,6 +154,7 @@ def _layered(
     columns = made.spec.columns
     in_file = [r.randrange(3) for _ in columns]
     files, places, values = [], {}, [dict[str, Any]() for _ in range(rows)]
+    patch = b""
     for number in (0, *sorted(set(in_file) - {0})):
         mine = [i for i, file in enumerate(in_file) if file == number]
         r.shuffle(mine)
@@ -169,15 +172,36 @@ def _layered(
             row.update({columns[i].name: value[f"was {i}"] for i in mine})
         index = [c.name for c in stored if not c.is_blob and r.random() < 0.3]
         files.append((_written(r, made.path, part, numbers, index), _wire(part.spec.columns)))
+        for place, i in enumerate(mine):
+            if rows and not stored[place].is_blob and stored[place].name not in index:
+                patch += _table(part, len(files) - 1, place, values, columns[i].name)
     first, *others = (entry for entry, _ in files)
     first["layout"] = len(layouts)
     first["column_files"] = [
         {key: entry[key] for key in ("name", "id", "bytes", "index_bytes", "content")} for entry in others
     ]
+    if patch:
+        first["patch"] = base64.b64encode(patch).decode()
     layouts.append(
         {"files": [wire for _, wire in files], "columns": [places[i] for i in range(len(columns))]}
     )
     return first, [{c.name: row[c.name] for c in columns} for row in values]
+
+
+def _table(part: MadePart, file: int, place: int, values: list[dict[str, Any]], name: str) -> bytes:
+    """Some rows get, by a patch, the value that another one has, for which there is room; also in ``values``."""
+    r, column = random.Random(f"{part.spec.id!r} {place}"), part.spec.columns[place]
+    widths = {len(row[place]) for row in part.raw if row[place] is not None}
+    if column.kind.startswith("string") or not widths or max(widths) > 8 or r.random() < 0.5:
+        return b""
+    width, rows = max(widths), sorted(r.sample(range(len(part.raw)), r.randint(1, len(part.raw))))
+    cells = []
+    for row in rows:
+        other = r.randrange(len(part.raw))
+        cells.append(part.raw[other][place])
+        values[row][name] = part.rows[other][column.name]
+    head = struct.pack("<4I", file, place, len(rows), width) + np.array(rows, "<u8").tobytes()
+    return head + bytes(cell is not None for cell in cells) + b"".join(cell or bytes(width) for cell in cells)
 
 
 def _deletions(r: random.Random, path: Path, entry: dict[str, Any], rows: int) -> set[int]:

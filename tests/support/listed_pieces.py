@@ -39,11 +39,11 @@ def laid_out(number: int, layout: int, files: int) -> PartColumns:
         part_id = manifest.part_id(b"d" * 16, 1_000_000 + 10 * number + i)
         name = f"part-{1_000_000 + 10 * number + i}-{part_id[:4].hex()}.urec"
         made.append(ColumnFile(name, part_id, i, 2 * i, f"{i:032x}"))
-    return PartColumns(layout, tuple(made))
+    return PartColumns(layout, tuple(made), bytes([number % 256]) * (number % 3 * 7))
 
 
 def mixed(seed: int, count: int = 40) -> list[PartEntry]:
-    """Parts of which some have deleted rows, and some a layout."""
+    """Parts of which some have deleted rows, and some a layout, of which most have a patch, which is none."""
     r = random.Random(seed)
     found = []
     for number in range(1, count + 1):
@@ -90,6 +90,6 @@ def hostile_pieces(seed: int) -> Iterator[tuple[bytes, bytes]]:
         made = replace(empty(), parts=(), next_part=10**9)
         said = json.loads(manifest.encode(made))
         said["pieces"] = [{"digest": digest, "parts": 12, "rows": rows}]
-        said["required"] = ["columns", "deletions"]
+        said["required"] = ["columns", "deletions", "patches"]
         said["layouts"] = layouts
         yield content, reseal.sealed(said)

@@ -30,7 +30,8 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
     manifest["parts"] = [*listed_in_pieces(Path(path), manifest), *manifest["parts"]]
     gone = any("deletions" in entry for entry in manifest["parts"])
     layouts = manifest.get("layouts", [])
-    needed = ["columns"] * ("layouts" in manifest) + ["deletions"] * gone
+    patched = any("patch" in entry for entry in manifest["parts"])
+    needed = ["columns"] * ("layouts" in manifest) + ["deletions"] * gone + ["patches"] * patched
     need(manifest.get("required", []) == needed, "what the manifest requires")
     need("required" not in manifest or needed, "what is empty is left out")
     of_parts = [entry["layout"] for entry in manifest["parts"] if "layout" in entry]
@@ -74,7 +75,9 @@ def read_directory(path: str | Path) -> list[ReferencePart]:
         need(entry["content"] == part.content_digest.hex(), "content of a part")
         need(entry["schema"] == wide_digest(types).hex(), "schema of a part")
         if layout is None:
-            need("column_files" not in entry, "column parts of a layout")
+            need(
+                "column_files" not in entry and "patch" not in entry, "column parts, or a patch, of a layout"
+            )
             need(
                 manifest["schema"] == schema and manifest["index"] == part.head.index, "schema of the dataset"
             )
@@ -107,10 +110,12 @@ def parts_of_piece(file: bytes, said: dict[str, Any], manifest: dict[str, Any]) 
     """The parts that one piece lists."""
     magic, version, n, m, gone, *rest = struct.unpack_from("<8s6IQ16s", file)
     laid, gone = gone, rest[0]
-    need(magic == b"\x89URPL\r\n\x1a" and version == 1 and rest[1] == 0, "head of a piece")
+    need(magic == b"\x89URPL\r\n\x1a" and version == 1, "head of a piece")
     need(rest[3].hex() == manifest["id"] and rest[2] == said["rows"], "dataset and rows of a piece")
     need(1 <= n <= 65536 and n == said["parts"], "parts of a piece")
-    need(len(file) == 64 + 64 * n + 56 * m + 44 * gone + 12 * laid, "length of a piece")
+    patched, patches_at = rest[1], 64 + 64 * n + 56 * m + 44 * gone + 12 * laid
+    patch_sizes = np.frombuffer(file[patches_at + 4 * patched :][: 4 * patched], "<u4").tolist()
+    need(len(file) == patches_at + 8 * patched + sum(patch_sizes), "length of a piece")
     at = 64
 
     def column(count: int, kind: str = "<u8") -> list[int]:
@@ -161,6 +166,11 @@ def parts_of_piece(file: bytes, said: dict[str, Any], manifest: dict[str, Any]) 
         types = msgpack.packb([column[:3] for column in manifest["layouts"][layout]["files"][0]])
         parts[i] |= {"layout": layout, "column_files": columns[:count], "schema": wide_digest(types).hex()}
         del columns[:count]
+    of, sizes = column(patched, "<u4"), column(patched, "<u4")
+    need(of == sorted(set(of)) and all("layout" in parts[i] for i in of), "patches of a piece")
+    for i, size in zip(of, sizes, strict=True):
+        parts[i]["patch"] = base64.b64encode(file[at : at + size]).decode()
+        at += size
     return parts
 
 
@@ -211,7 +221,40 @@ def read_columns(
         [files[file_number].raw[row][number] for file_number, number in places]
         for row in range(entry["rows"])
     ]
+    if "patch" in entry:
+        apply_patch(entry["patch"], files, places, raw)
     return ReferencePart(replace(part.head, columns=columns), part.groups, raw, bytes=part.bytes)
+
+
+def apply_patch(
+    text: str, files: list[ReferencePart], places: list[tuple[int, ...]], raw: list[list[bytes | None]]
+) -> None:
+    """Puts the values of a patch in the place of those that the files of the part store."""
+    patch, at, last = base64.b64decode(text, validate=True), 0, (-1, -1)
+    need(1 <= len(patch) <= 65536, "bytes of a patch")
+
+    def take(size: int) -> bytes:
+        nonlocal at
+        at += size
+        need(at <= len(patch), "end of a patch")
+        return patch[at - size : at]
+
+    while at < len(patch):
+        file, number, count, width = struct.unpack("<4I", take(16))
+        need((file, number) in places and (file, number) > last and count > 0, "tables of a patch")
+        last = file, number
+        column = files[file].schema[number]
+        need(not column.is_blob and column.name not in files[file].head.index, "column of a patch")
+        need(width == column.fixed_bytes, "width of a patch")
+        rows = np.frombuffer(take(8 * count), "<u8").tolist()
+        need(rows == sorted(set(rows)) and rows[-1] < len(raw), "rows of a patch")
+        valid = take(count)
+        need(set(valid) <= ({0, 1} if column.nullable else {1}), "nulls of a patch")
+        sizes = [width] * count if width else np.frombuffer(take(4 * count), "<u4").tolist()
+        for row, there, size in zip(rows, valid, sizes, strict=True):
+            value = take(size)
+            need(bool(there) or not any(value), "null of a patch")
+            raw[row][places.index((file, number))] = value if there else None
 
 
 def read_deletions(folder: Path, entry: dict[str, Any], part: ReferencePart) -> list[int]:

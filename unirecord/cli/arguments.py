@@ -347,7 +347,6 @@ SORT: Final = Argument("--sort", metavar="A")
 ROW: Final = Argument("--row")
 ROWS: Final = Argument("--rows")
 KEY: Final = Argument("--key", type=names, metavar="A,B", help="columns that tell all rows apart")
-DUPLICATES_FILE: Final = Argument("--duplicates-file", metavar="FILE")
 BATCH: Final = Argument("--batch", type=count, metavar="N", help="samples in a batch of one rank")
 BY: Final = Argument("--by", metavar="A")
 STRATIFY: Final = Argument(

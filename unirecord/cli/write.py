@@ -36,7 +36,6 @@ from ..convert.sources.source import (
     write_report,
 )
 from ..convert.task import keep_freed_memory
-from ..convert.tokenizer import Tokenization
 from ..convert.write_dataset import WritePlan, WriteRequest
 from ..errors import ExistsError
 from ..format.column import Column
@@ -54,7 +53,6 @@ from .arguments import (
     BY,
     COLUMNS,
     DRY_RUN,
-    DUPLICATES_FILE,
     INDEX,
     LIMIT,
     OVERWRITE,
@@ -129,7 +127,6 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
     unirecord write old.csv new.jsonl 'parts-{000..009}.parquet' all --columns text,label
     unirecord write pictures/ sample.urec --limit 100 --columns image,label
     unirecord write log.jsonl log --codec auto
-    unirecord write text.jsonl tokens --tokenizer gpt2/tokenizer.json --append-eos '<|endoftext|>'
     """,
     Argument(
         "source",
@@ -197,28 +194,6 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
         SORT.but(help="in the order of a scalar column (its new name); --limit counts then"),
         Argument(
             "--shuffle-seed", type=count, metavar="S", help="in a random order, so that reading needs none"
-        ),
-        Argument(
-            "--unique-by",
-            type=names,
-            metavar="A,B",
-            help="of rows with the same values in these columns the first alone, also behind those that --append finds",
-        ),
-        DUPLICATES_FILE.but(help="list the others, with the rows that they are duplicates of, as JSON Lines"),
-        Argument(
-            "--tokenizer",
-            metavar="FILE",
-            help="tokens in the place of text, by this tokenizer.json, or the one in this folder (docs/language.md)",
-        ),
-        Argument(
-            "--text-column", metavar="A", help="the text, if it is not the only one, and not called text"
-        ),
-        Argument("--append-eos", metavar="TOKEN", help="behind each text, such as '<|endoftext|>'"),
-        Argument("--prepend-bos", metavar="TOKEN", help="before each text, such as '<s>'"),
-        Argument(
-            "--add-special-tokens",
-            action="store_true",
-            help="put the tokens there that the tokenizer itself says, in place of these",
         ),
         Argument("--resize", type=count, metavar="N", help="pictures: shorter side of N pixels, if larger"),
         Argument("--max-side", type=count, metavar="N", help="pictures: longer side of N pixels, if larger"),
@@ -288,7 +263,6 @@ def _request(args: argparse.Namespace) -> WriteRequest:
         limit=args.limit,
         classes_from=args.classes_from,
         max_spool_bytes=args.max_spool_bytes,
-        duplicates_file=args.duplicates_file,
     )
 
 
@@ -377,9 +351,6 @@ def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -
         "--sort",
         "--shuffle-seed",
         "--seed",
-        "--tokenizer",
-        "--append-eos",
-        "--prepend-bos",
         "--resize",
         "--max-side",
         "--reencode",
@@ -518,9 +489,6 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
             "--seed says which rows --sample draws or --split parts; there is no --sample and no --split": (
                 args.seed is not None and args.sample is None and args.split is None
             ),
-            "--duplicates-file lists what --unique-by leaves out; there is no --unique-by": (
-                args.duplicates_file is not None and args.unique_by is None
-            ),
             "--stratify says how --split is made; there is no --split": (
                 args.stratify is not None and args.split is None
             ),
@@ -547,14 +515,6 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
             picture_columns=args.picture_columns,
             split=_split_choice(args),
             order=_order(args),
-            unique_by=args.unique_by,
-            tokenization=Tokenization.asked(
-                args.tokenizer,
-                args.text_column,
-                args.append_eos,
-                args.prepend_bos,
-                args.add_special_tokens,
-            ),
         )
 
 

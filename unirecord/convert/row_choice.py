@@ -17,11 +17,8 @@ from ..errors import ExistsError, MissingError, UniRecordError
 from ..format.schema import Schema
 from ..order.split import bounds_of, exact_shares
 from ..pipeline.pictures import pillow
-from ..progress import Progress
 from ..query.parse import with_moment
-from ..sizes import many
 from ..snapshot import manifest
-from ..snapshot.snapshot import Snapshot
 from ..snapshot.versions import read_newest
 from ..storage import local
 from ..storage.schemes import location_of, path_of_dataset
@@ -53,8 +50,6 @@ from .steps import (
     values_of,
     where,
 )
-from .tokenizer import TOKENS, Tokenization
-from .unique_rows import Duplicates, RowsThere, find_duplicates
 
 __all__ = [
     "ON_ERROR",
@@ -351,8 +346,6 @@ class RowChoice:
         picture_columns: the columns with pictures; None: those that are seen to hold some.
         split: the shares that `shares` gives.
         order: the order in which the rows are written, which `in_order` gives.
-        tokenization: what makes tokens of a column of text.
-        unique_by: of rows with the same values in these columns the first alone.
 
     Raises ValueError and TypeError for values that are none of these.
     """
@@ -369,8 +362,6 @@ class RowChoice:
     picture_columns: Sequence[str] | None = None
     split: SplitChoice | None = None
     order: RowOrder | None = None
-    tokenization: Tokenization | None = None
-    unique_by: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
@@ -381,10 +372,6 @@ class RowChoice:
             self.where, str
         ):  # one moment for all rows: a conversion that goes on later has another one
             object.__setattr__(self, "where", with_moment(self.where))
-        if isinstance(self.unique_by, str):
-            raise TypeError(f"unique_by is a list of names, got {self.unique_by!r}")
-        if self.unique_by is not None and not self.unique_by:
-            raise ValueError("unique_by names no column")
         if not isinstance(self.rename, Mapping):
             raise TypeError(f"rename is a dict of old and new names, got {self.rename!r}")
         if self.sample is not None and (type(self.sample) is not int or self.sample < 0):
@@ -414,7 +401,7 @@ class RowChoice:
         given = {
             "columns": self.columns, "rename": self.rename or None, "where": self.where, "sample": self.sample,
             "resize": self.resize, "max-side": self.max_side, "reencode": self.reencode,
-            "picture-columns": self.picture_columns, "unique-by": self.unique_by,
+            "picture-columns": self.picture_columns,
         }  # fmt: skip
         found = {f"--{name}": repr(value) for name, value in given.items() if value is not None}
         if self.split is not None:
@@ -430,8 +417,6 @@ class RowChoice:
         if self._pictures() is not None:
             found["the version of Pillow"] = str(import_module("PIL").__version__)
             found["the filter of pictures"] = RESIZED_BY
-        if self.tokenization is not None:
-            found |= self.tokenization.options()
         return found
 
     @property
@@ -442,46 +427,15 @@ class RowChoice:
         """
         if self.columns is None:
             return None
-        others = [] if self.split is None else [self.split.by, self.split.stratify]
-        others += [] if self.tokenization is None else [self.tokenization.text_column]
-        others += self.unique_by or ()
-        names = frozenset((*self.columns, *self.rename, *(self.picture_columns or ()), *filter(None, others)))
+        split = () if self.split is None else (self.split.by, self.split.stratify)
+        names = frozenset((*self.columns, *self.rename, *(self.picture_columns or ()), *filter(None, split)))
         words = (
             word or quoted.replace("``", "`")
             for quoted, word in re.findall(r"`((?:[^`]|``)+)`|(\w+)", self.where or "")
         )
         return WantedColumns(names, frozenset(words))
 
-    def duplicates(
-        self,
-        source: Source,
-        before: Snapshot | None,
-        target: str,
-        listed: str | None,
-        *,
-        overwrite: bool,
-        tell: Progress | None = None,
-    ) -> Duplicates | None:
-        """The rows that `unique_by` leaves out, for which all are read; None without it.
-
-        ``before``: the dataset at ``target`` to which rows are appended. ``listed``, ``tell``: see `find_duplicates`.
-        """
-        if self.unique_by is None:
-            return None
-        check_columns("unique-by", self.unique_by, source.schema)
-        there = None
-        if before is not None:
-            there = RowsThere(target, before, [self.rename.get(name, name) for name in self.unique_by])
-            there.check(chosen_columns(self.unique_by, source.schema))
-        chosen = self._stepped(source, self._meeting(source, self._names(source))[0], 1.0)
-        found = find_duplicates(chosen, self.unique_by, there, listed, overwrite=overwrite, tell=tell)
-        source.notes.append(
-            f"--unique-by {','.join(self.unique_by)}: {many(found.count, 'row')} of {found.rows:,} left out, as an "
-            "earlier one has the same"
-        )
-        return found
-
-    def of(self, source: Source, duplicates: Duplicates | None = None) -> Source:
+    def of(self, source: Source) -> Source:
         """The source with what is chosen of it; where rows have to be counted first, they are read for that.
 
         Raises `WrongSourceError` and `QueryError` where it does not fit the source, `SchemaError` for what was left out
@@ -490,18 +444,18 @@ class RowChoice:
         names = self._names(source)
         if not self.options():
             return source
-        return self._finished(source, names, duplicates, *self._choosing(source, names, duplicates))
+        return self._finished(source, names, *self._choosing(source, names))
 
-    def shares(self, source: Source, duplicates: Duplicates | None = None) -> dict[str, Source]:
+    def shares(self, source: Source) -> dict[str, Source]:
         """What is chosen of a source, as the shares of ``split`` by name; raises like `of`."""
         assert self.split is not None
         if source.read_once:
             raise WrongSourceError(f"a split: {source.path} is read once, but each share is read by itself")
         names = self._names(source)
-        steps, share = self._choosing(source, names, duplicates)
+        steps, share = self._choosing(source, names)
         chosen = self._stepped(source, steps, 1.0)
         return {
-            name: self._finished(source, names, duplicates, [*steps, step], share * part)
+            name: self._finished(source, names, [*steps, step], share * part)
             for name, step, part in self.split.steps(source, chosen, self.seed)
         }
 
@@ -517,45 +471,28 @@ class RowChoice:
             refuse_left_out(source.left_out)
         return names
 
-    def _finished(
-        self,
-        source: Source,
-        names: list[str],
-        duplicates: Duplicates | None,
-        steps: list[Step],
-        share: float,
-    ) -> Source:
+    def _finished(self, source: Source, names: list[str], steps: list[Step], share: float) -> Source:
         """The source after ``steps``, with its pictures and columns as they are to be."""
         steps, change = list(steps), self._pictures()
         if change is not None:
             refuses = self.on_error == "raise"
             steps.append(picture_step(source, names, change, self.picture_columns, refuses=refuses))
-        new_names = dict(self.rename)
-        if self.tokenization is not None:
-            text = self.tokenization.column_of(source, names)
-            refuses = self.on_error in (None, "raise")
-            steps.append(self.tokenization.step(source, text, refuses=refuses))
-            new_names.setdefault(text, TOKENS)
         if names != list(source.schema.names):
             steps.append(keep(names))
-        if new_names:
-            steps.append(rename(new_names))
-        made = self._stepped(source, steps, share)
-        if duplicates is not None:
-            made.duplicates = duplicates.count
-            made.asked = {**made.asked, "the rows that --unique-by leaves out": duplicates.digest}
-        return made
+        if self.rename:
+            steps.append(rename(self.rename))
+        return self._stepped(source, steps, share)
 
     def _stepped(self, source: Source, steps: Sequence[Step], share: float) -> SteppedSource:
         made = SteppedSource(source, steps, share=share, on_error=self.on_error, columns=self.columns)
         made.metadata = _renamed_classes(source.metadata, self.rename)
         return made
 
-    def _meeting(self, source: Source, names: Sequence[str]) -> tuple[list[Step], float]:
-        """The steps that keep the rows that fit and meet the condition, and how many that are, about."""
+    def _choosing(self, source: Source, names: Sequence[str]) -> tuple[list[Step], float]:
+        """The steps that choose rows, and how many they keep, about."""
         steps: list[Step] = []
         condition = None if self.where is None else condition_of(self.where, source.schema)
-        asked = {*names, *(condition.columns if condition is not None else ()), *(self.unique_by or ())}
+        asked = {*names, *(condition.columns if condition is not None else ())}
         if self.split is not None:
             asked |= {*self.split.columns(source), *((self.split.stratify,) if self.split.stratify else ())}
         needed = [name for name in source.schema.names if name in asked]
@@ -567,16 +504,6 @@ class RowChoice:
         if condition is not None:
             steps.append(where(condition, source.schema))
             share = _share(self._stepped(source, [], 1.0), self._stepped(source, steps, 1.0))
-        return steps, share
-
-    def _choosing(
-        self, source: Source, names: Sequence[str], duplicates: Duplicates | None
-    ) -> tuple[list[Step], float]:
-        """The steps that choose rows, and how many they keep, about."""
-        steps, share = self._meeting(source, names)
-        if duplicates is not None:
-            steps.append(duplicates.step())
-            share *= 1 - duplicates.count / max(duplicates.rows, 1)
         if self.sample is not None:
             counts = _counts(self._stepped(source, steps, 1.0))
             steps.append(even_sample(self.sample, self.seed, counts))

@@ -44,7 +44,6 @@ __all__ = [
     "SteppedSource",
     "add_nulls",
     "cells_of",
-    "cells_of_rows",
     "change_pictures",
     "check_columns",
     "chosen_columns",
@@ -256,7 +255,7 @@ def drawn_evenly(rows: int, every: int, seed: int, start: int, stop: int) -> npt
 # The values of batches as they will be stored, for what tells rows apart by them.
 
 
-def cells_of_rows(schema: Schema, names: Sequence[str]) -> Callable[[RawBatch, int], list[Cells]]:
+def _cells_of_rows(schema: Schema, names: Sequence[str]) -> Callable[[RawBatch, int], list[Cells]]:
     """What encodes these columns of batches; `SchemaError` counts the rows of a batch from the number given with it."""
     encoder = RecordEncoder(chosen_columns(names, schema))
 
@@ -324,8 +323,8 @@ def _hashes(
     division: Division,
 ) -> Callable[[RawBatch, int], tuple[npt.NDArray[np.uint64], Cells | None]]:
     """What gives the hashes of the rows of a batch, and with ``stratify`` the values of that column."""
-    hashed = cells_of_rows(division.schema, division.columns)
-    strata = None if division.stratify is None else cells_of_rows(division.schema, [division.stratify])
+    hashed = _cells_of_rows(division.schema, division.columns)
+    strata = None if division.stratify is None else _cells_of_rows(division.schema, [division.stratify])
 
     def found(batch: RawBatch, first: int) -> tuple[npt.NDArray[np.uint64], Cells | None]:
         hashes = row_hashes(hashed(batch, first), division.seed)
@@ -524,7 +523,6 @@ class SteppedSource(Source):
 
     metadata: dict[str, Any] | None
     asked: Mapping[str, str]
-    duplicates: int
 
     share: float
     path: str
@@ -549,16 +547,13 @@ class SteppedSource(Source):
         self.inner, self.steps, self.share = inner, tuple(steps), share
         self._on_error, self._columns = on_error, columns
         self.path, self.metadata, self.notes = inner.path, inner.metadata, inner.notes
-        self.read_once, self.asked, self.duplicates = inner.read_once, inner.asked, inner.duplicates
+        self.read_once, self.asked = inner.read_once, inner.asked
         self.left_out: list[LeftOut] = list(self._asked_for(inner.left_out))
         self._left_out_at_first = tuple(self.left_out)
         self.units: Sequence[Unit] = [
             Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)
         ]
-        computes = any(step.rows_at_once for step in self.steps)
-        self.computes: bool = inner.computes or computes
-        # Libraries that make pictures and tokens let other threads run: rows are written meanwhile.
-        self.reads_ahead: bool = inner.reads_ahead or computes
+        self.computes: bool = inner.computes or any(step.rows_at_once for step in self.steps)
         self.schema: Schema = inner.schema
         for step in self.steps:
             if step.schema is not None:
@@ -608,18 +603,6 @@ class SteppedSource(Source):
             return [RowPlace(str(batch.columns[column][i]), "") for i in rows]
         assert batch.numbers is not None
         return self.places_of(unit, [int(batch.numbers[i]) for i in rows])
-
-    def places_as_read(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
-        """Where rows of a unit are, by the file that each is made of where it is; the unit is read again for that."""
-        column = self.inner.path_column
-        if column is None or column not in self.inner.schema:
-            return self.places_of(unit, rows)
-        found: dict[int, str] = {}
-        wanted = frozenset(rows)
-        for batch in self.inner.batches_of(self.inner.units[unit.place], self._on_error):
-            numbers = [] if batch.numbers is None else batch.numbers.tolist()
-            found |= {n: str(batch.columns[column][i]) for i, n in enumerate(numbers) if n in wanted}
-        return [RowPlace(found[row], "") for row in rows]
 
     def _asked_for(self, left_out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
         """Those that are not about a column that nobody asked for."""

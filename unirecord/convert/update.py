@@ -6,14 +6,18 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core import CodedArray, PackedArray
 from ..errors import QueryError, SchemaError
+from ..format import layout
 from ..format.column import Column
 from ..format.metadata import pack_user
+from ..format.patch import Patch, PatchTable, can_be_patched, decode_patch, encode_patch, merged
 from ..format.schema import Schema
 from ..format.values import ColumnBatch, ColumnData, PackedStrings, RecordEncoder, joined_strings
 from ..loading.batch import SampleReader
@@ -28,7 +32,8 @@ from ..snapshot import manifest
 from ..snapshot.data_file import DataFile
 from ..snapshot.dataset_path import no_directory
 from ..snapshot.layouts import ColumnFile, column_part_metadata
-from ..snapshot.manifest import Manifest, PartEntry, rearranged, state_of_entry
+from ..snapshot.manifest import Manifest, PartEntry, layout_of, rearranged, state_of_entry
+from ..snapshot.part import Part
 from ..snapshot.part_list import appended
 from ..snapshot.part_set import PartSet
 from ..snapshot.versions import files_of, published_as
@@ -54,6 +59,11 @@ _FEW: Final = 1_000  # keys that a condition finds; more of them are looked for 
 _LOOKUP: Final = 64  # rows that are gone through in the time of looking one key up in the index
 _SHOWN: Final = 5  # keys in an error
 _WHOLE: Final = 1 << 62  # bytes: a column part has all rows of its part
+_PATCHED_SHARE: Final = (
+    256  # rows of a part for each that is patched; where there are fewer, a column part is small
+)
+_PATCH_BYTES: Final = 32_768  # of a part's patch
+_PATCHES_BYTES: Final = 1 << 20  # of all of a dataset's
 
 
 @dataclass(frozen=True)
@@ -66,8 +76,8 @@ class Updated:
         appended: how many rows are new.
         missing: rows of the table whose key is in no row, which were left out.
         columns: the columns that have new values, in the order of the schema.
-        parts: column parts that have been written.
-        bytes: of the files that have been written; of a dry run, about.
+        parts: column parts that have been written; the values of other parts went into their patches.
+        bytes: of the column parts, the parts and the patches that have been written; of a dry run, about.
     """
 
     version: int
@@ -119,8 +129,9 @@ def update(
     """Gives rows of the directory at ``path`` the values of a table, as the next version (docs/growing.md).
 
     A row of the table goes with the row of the dataset that has the same key. All other rows and columns stay as they
-    are, and so do the rows' numbers, every order, and states: a job goes on with the new values. Beside each part that
-    has such a row, a column part is written with the columns that change; all files that are there stay.
+    are, and so do the rows' numbers, every order, and states: a job goes on with the new values. A few values of a part
+    go into the manifest, as a patch, where its index has room for them. Beside each other part that has such a row, a
+    column part is written with the columns that change; all files that are there stay.
 
     Args:
         path: a directory of parts, also in an object store.
@@ -483,7 +494,7 @@ class _Correction:
         self._folder, self._change, self._parts, self._found = folder, change, parts, found
         self._before = change.before
         self._schema = Schema(parts.schema.columns[ordinal] for ordinal in sorted(found.values))
-        self._concerned = [
+        concerned = [
             number
             for number, start in enumerate(parts.starts[:-1].tolist())
             if any(
@@ -491,13 +502,23 @@ class _Correction:
                 for one in found.values.values()
             )
         ]
+        # what goes into patches, by the ids of parts and the ordinals of columns; the others get column parts
+        self._patches: dict[bytes, dict[int, PatchTable]] = {}
+        left = _PATCHES_BYTES - sum(len(part.patch) for part in parts.snapshot.parts) if concerned else 0
+        for number in concerned:
+            tables = self._tables(number)
+            if tables is not None and (left := left - len(encode_patch(_placed(tables)))) >= 0:
+                self._patches[self._before.parts[number].id] = tables
+        self._concerned = [
+            number for number in concerned if self._before.parts[number].id not in self._patches
+        ]
 
     def publish(self, command: str, dry_run: bool, progress: Progress | None) -> Updated:
         """Writes and publishes it; OvertakenError where others have changed what it was found in."""
         before, change, found = self._before, self._change, self._found
         more = 0 if found.more is None else found.more.rows
         counts = found.rows, more, found.missing, self._schema.names, len(self._concerned)
-        if not (self._concerned or more):
+        if not (self._concerned or self._patches or more):
             return Updated(before.generation, *counts)
         if dry_run:
             return Updated(before.generation + 1, *counts, self._about(more))
@@ -524,13 +545,38 @@ class _Correction:
             named = files_of(after) if change.published else ()
             change.clear(name for name in (*columns.named, *rows.named) if name not in named)
         size = sum(entry.bytes + entry.index_bytes for entry in (*columns.entries, *rows.entries))
-        return Updated(after.generation, *counts, size)
+        return Updated(after.generation, *counts, size + self._patch_bytes())
 
     def _about(self, more: int) -> int:
         """Bytes that would be written."""
         rows = sum(self._before.parts[number].rows for number in self._concerned)
         each = self._parts.mean_row_bytes(sorted(self._found.values))
-        return round(rows * each + more * self._parts.mean_row_bytes())
+        return round(rows * each + more * self._parts.mean_row_bytes()) + self._patch_bytes()
+
+    def _patch_bytes(self) -> int:
+        return sum(len(encode_patch(_placed(tables))) for tables in self._patches.values())
+
+    def _tables(self, number: int) -> dict[int, PatchTable] | None:
+        """The new values in the part, by their columns' ordinals; None where a column part is to have them.
+
+        That is: where they are many, or where the index of the part has no room for one.
+        """
+        schema = self._parts.schema
+        first, stop = (int(self._parts.starts[place]) for place in (number, number + 1))
+        found = {o: _table(new, first, stop, schema[o]) for o, new in self._found.values.items()}
+        tables = {ordinal: table for ordinal, table in found.items() if table.cells}
+        rows = set[int]().union(*(table.cells for table in tables.values()))
+        if len(rows) * _PATCHED_SHARE > stop - first or not all(can_be_patched(schema[o]) for o in tables):
+            return None
+        entry = self._before.parts[number]
+        places = layout_of(self._before, entry).columns
+        known = {} if entry.columns is None else decode_patch(entry.columns.patch)
+        size = len(encode_patch(merged(known, {places[ordinal]: table for ordinal, table in tables.items()})))
+        part = self._parts.part(number)
+        fits = size <= _PATCH_BYTES and all(
+            _has_room(part, ordinal, table) for ordinal, table in tables.items()
+        )
+        return tables if fits else None
 
     def _write_columns(self, sequence: PartSequence, progress: Progress | None) -> dict[bytes, ColumnFile]:
         """The column part of each part concerned, by that one's id."""
@@ -592,17 +638,62 @@ class _Correction:
         self, now: Manifest, files: Mapping[bytes, ColumnFile], more: Sequence[PartEntry], command: str
     ) -> Manifest:
         found = now
-        if files:
+        if files or self._patches:
             changed = {
                 ordinal: place for place, ordinal in enumerate(sorted(self._found.values), len(now.schema))
             }
             places = [changed.get(ordinal, ordinal) for ordinal in range(len(now.schema))]
-            found = rearranged(now, now.schema, places, self._schema.plain(), files)
+            found = rearranged(now, now.schema, places, self._schema.plain(), files, self._patches)
         next_part = max(now.next_part, self._before.next_part + len(files) + len(more))
         found = replace(found, parts=appended(found.parts, more), next_part=next_part)
         if more:
             return published_as(found, now, command, self._folder)
         return as_columns_change(found, now, command, self._folder)
+
+
+def _placed(tables: Mapping[int, PatchTable]) -> Patch:
+    return {(0, ordinal): table for ordinal, table in tables.items()}
+
+
+def _table(new: _NewValues, first: int, stop: int, column: Column) -> PatchTable:
+    """The new values of rows [first, stop), which are a part's."""
+    span, values, valid = new.between(first, stop), new.data.values, new.data.valid
+
+    def cell(pick: int) -> bytes | None:
+        if valid is not None and not valid[pick]:
+            return None
+        return values[pick].tobytes() if isinstance(values, np.ndarray) else bytes(values[pick])
+
+    each = zip((new.rows[span] - first).tolist(), new.picks[span].tolist(), strict=True)
+    return PatchTable(0 if column.is_string else column.fixed_bytes, {row: cell(pick) for row, pick in each})
+
+
+def _has_room(part: Part, ordinal: int, table: PatchTable) -> bool:
+    """Whether the part's index can have these values where it has others, as it is."""
+    given = {cell for cell in table.cells.values() if cell is not None}
+    if part.vector(layout.SECTION_ORDER, ordinal) is not None:
+        return False
+    if part.schema[ordinal].is_string:
+        return given <= _entries(part, ordinal)
+    found = part.vector(layout.SECTION_VALUES, ordinal)
+    assert found is not None
+    elements, dtype = found[0], part.schema[ordinal].dtype
+    if isinstance(elements, CodedArray):
+        return given <= {entry.tobytes() for entry in elements.entries}
+    return not isinstance(elements, PackedArray) or all(
+        elements.can_have(int(np.frombuffer(cell, dtype)[0])) for cell in given
+    )
+
+
+def _entries(part: Part, ordinal: int) -> set[bytes]:
+    """The strings of a dictionary; none where there is none."""
+    offsets = part.section(layout.SECTION_DICTIONARY_OFFSETS, ordinal)
+    if offsets is None:
+        return set()
+    entries = part.section(layout.SECTION_DICTIONARY_ENTRIES, ordinal)
+    assert entries is not None
+    content = entries.tobytes()
+    return {content[start:stop] for start, stop in pairwise(offsets.tolist())}
 
 
 def _with_values(old: ColumnData, new: _NewValues, first: int) -> ColumnData:

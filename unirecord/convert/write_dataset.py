@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
-from ..format.column import Codec, Column, differing_annotation
+from ..format.column import Codec, Column
 from ..format.logical import other_logical, shown
 from ..format.metadata import pack_user
 from ..format.schema import Schema
@@ -49,8 +49,6 @@ from .sources import (
 from .sources.given import OF_TUPLES, GivenRecords, GivenTable, is_table
 from .sources.overrides import TypesThere
 from .sources.source import OnError, WantedColumns, warn_of_left_out, write_report
-from .tokenizer import Tokenization
-from .unique_rows import Duplicates
 
 __all__ = [
     "Expected",
@@ -100,11 +98,6 @@ class WriteRequest:
     limit: int | None = None
     classes_from: str | os.PathLike[str] | None = None
     max_spool_bytes: int = MAX_SPOOL_BYTES
-    duplicates_file: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.duplicates_file is not None and self.choice.unique_by is None:
-            raise ValueError("duplicates_file lists what unique_by leaves out, which is not given")
 
     def before(self) -> Snapshot | None:
         """The dataset that rows are appended to, if any."""
@@ -129,12 +122,7 @@ class WriteRequest:
         before = self.before()
         source = self._look_through(given, before, schema, names, kind, tell, options)
         _check_classes(source, before, self.target)
-        # A run that goes on finds the list of the one before.
-        again = self.overwrite or self.resume
-        duplicates = self.choice.duplicates(
-            source, before, self.target, self.duplicates_file, overwrite=again, tell=tell
-        )
-        chosen = self.choice.of(source, duplicates)
+        chosen = self.choice.of(source)
         if before is not None:
             chosen = with_nulls(chosen, before.schema)
         if self.choice.order is not None:
@@ -142,11 +130,11 @@ class WriteRequest:
         found = chosen.schema
         if before is not None:
             source.notes += _other_media_types(found, before.schema)
-            _check_meanings(found, before.schema)
+            _check_logical_types(found, before.schema)
             found = found.with_annotations_of(before.schema)
         _check_index(self.index, found)
         found, tried = with_codecs(found, self.codec, chosen, before)
-        return WritePlan(self, source, chosen, found, tried, before, duplicates)
+        return WritePlan(self, source, chosen, found, tried, before)
 
     def _look_through(
         self,
@@ -163,11 +151,7 @@ class WriteRequest:
             old = {new: name for name, new in self.choice.rename.items()}
             # Text is read by what values stand for: 5 is 5.00 in decimals. Others say of themselves what theirs are.
             is_text = bool(inputs) and all(source_type(one, kind).values_are_text for one in inputs or ())
-            known = before.schema if is_text else before.schema.with_annotations_of(Schema(()))
-            # Tokens are made of what the source has under their name.
-            made = {one.name for one in before.schema if "tokenizer" in one.annotations}
-            no_types = made if self.choice.tokenization is not None else set()
-            there = {name: spec for name, spec in known.to_spec().items() if name not in no_types}
+            there = (before.schema if is_text else before.schema.with_annotations_of(Schema(()))).to_spec()
             asked = schema.to_spec() if isinstance(schema, Schema) else schema or {}
             schema = TypesThere({old.get(name, name): spec for name, spec in there.items()}, asked)
         takes_classes = any(source_type(one, kind).takes_classes for one in inputs or ())
@@ -203,7 +187,6 @@ class WritePlan:
         schema: the columns to write.
         tried: what there is to say of columns whose codec a sample has chosen.
         before: the dataset that is appended to, if any.
-        duplicates: the rows that are left out since an earlier one has the same key, where that was asked for.
     """
 
     request: WriteRequest
@@ -212,7 +195,6 @@ class WritePlan:
     schema: Schema
     tried: Mapping[str, str]
     before: Snapshot | None
-    duplicates: Duplicates | None
 
     def estimate(self) -> Expected:
         """What would be written, as a sample of the rows shows."""
@@ -274,7 +256,7 @@ class WritePlan:
             name: self._conversion(
                 share, os.path.join(self.request.target, name), share_id(self.request.id, name)
             )
-            for name, share in self.request.choice.shares(self.source, self.duplicates).items()
+            for name, share in self.request.choice.shares(self.source).items()
         }
         shows: dict[str, Callable[[Standing], None]] = {}
 
@@ -340,22 +322,14 @@ def _check_classes(source: Source, before: Snapshot | None, target: str) -> None
         )
 
 
-def _check_meanings(schema: Schema, before: Schema) -> None:
-    """Refuse values that mean another thing than those that are there; a source that says none is taken at its word."""
+def _check_logical_types(schema: Schema, before: Schema) -> None:
+    """Refuse values of another logical type than those that are there; a source that says none is taken at its word."""
     for column in schema:
-        if column.name not in before:
-            continue
-        there = before[column.name]
-        if column.logical is not None and other_logical(there.logical, column.logical):
+        there = before[column.name].logical if column.name in before else None
+        if column.name in before and column.logical is not None and other_logical(there, column.logical):
             raise WrongSourceError(
-                f"column {column.name!r} has the logical type {shown(there.logical)} in the dataset, and "
+                f"column {column.name!r} has the logical type {shown(there)} in the dataset, and "
                 f"{shown(column.logical)} here: convert it first, or leave it out"
-            )
-        difference = differing_annotation(there, column)
-        if difference is not None:
-            raise WrongSourceError(
-                f"column {column.name!r} means another thing here than in the dataset: {difference}; write it to "
-                "another DST"
             )
 
 
@@ -555,13 +529,6 @@ def write_dataset(
     stratify: str | None = None,
     sort: str | None = None,
     shuffle_seed: int | None = None,
-    unique_by: Sequence[str] | None = None,
-    duplicates_file: str | os.PathLike[str] | None = None,
-    tokenizer: str | os.PathLike[str] | None = None,
-    text_column: str | None = None,
-    append_eos: str | None = None,
-    prepend_bos: str | None = None,
-    add_special_tokens: bool = False,
     on_error: Literal["raise", "skip", "report"] | None = None,
     report: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -601,13 +568,6 @@ def write_dataset(
             by a hash of the row or of one column, or in these shares of each value of a column; ``split_by`` alone
             makes a dataset of each value of the column (docs/converting.md).
         sort, shuffle_seed: the order of the rows: by a scalar column (its new name), or random; ``limit`` counts then.
-        unique_by: of rows with the same values in these columns the first alone, in the order of the source, and behind
-            those that are there with ``append``; all is read once before.
-        duplicates_file: where the others are listed, JSON Lines, each with the row that it is a duplicate of.
-        tokenizer: a file ``tokenizer.json``, or a folder with one: the column ``tokens`` takes the place of the text
-            (docs/language.md).
-        text_column, append_eos, prepend_bos, add_special_tokens: which column is text, if not the only one or
-            ``text``; the tokens behind and before each text, or those that the tokenizer itself says.
         on_error: whether what cannot be read or does not fit ends it (``"raise"``), is left out (``"skip"``), or is
             left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
             all else ends it.
@@ -627,8 +587,6 @@ def write_dataset(
         reencode=reencode, picture_columns=picture_columns, on_error=on_error,
         split=_split(split, split_by, stratify),
         order=None if sort is None and shuffle_seed is None else RowOrder(sort, shuffle_seed),
-        unique_by=unique_by,
-        tokenization=Tokenization.asked(tokenizer, text_column, append_eos, prepend_bos, add_special_tokens),
     )  # fmt: skip
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")
@@ -650,7 +608,6 @@ def write_dataset(
         max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id, place),
         workers=workers, engine=engine, resume=resume, limit=limit, classes_from=classes_from,
         max_spool_bytes=MAX_SPOOL_BYTES if max_spool_bytes is None else parse_size(max_spool_bytes),
-        duplicates_file=None if duplicates_file is None else os.fspath(duplicates_file),
     )  # fmt: skip
     with use_storage(storage or current_storage()):
         if choice.split is not None:
@@ -660,17 +617,14 @@ def write_dataset(
         plan = asked.plan(source, schema=schema, names=names, kind=kind, **options)
         if dry_run:
             expected = plan.estimate()
-            left_out = plan.chosen.left_out
-            return WrittenRows(
-                expected.rows or 0, left_out, plan.schema, plan.chosen.duplicates, expected.bytes
-            )
+            return WrittenRows(expected.rows or 0, plan.chosen.left_out, plan.schema, expected.bytes)
         rows, left_out = plan.run(lambda _stage, _rows, _share: _told(progress))
     if listed is not None:
         write_report(listed, left_out)
     warn_of_left_out(
         left_out, plan.source.path, plan.source.item, 2, broken=listed is None and on_error is None
     )
-    return WrittenRows(sum(rows.values()), left_out, plan.schema, plan.chosen.duplicates)
+    return WrittenRows(sum(rows.values()), left_out, plan.schema)
 
 
 class WrittenRows(int):
@@ -679,27 +633,19 @@ class WrittenRows(int):
     Attributes:
         left_out: what of the source is not there, as `LeftOutWarning` has it.
         schema: the columns.
-        duplicates: how many rows ``unique_by`` has left out.
         bytes: of a dry run, about how many bytes of values it would be; None where that is not known.
     """
 
     left_out: tuple[LeftOut, ...]
     schema: Schema
-    duplicates: int
     bytes: int | None
 
     def __new__(
-        cls,
-        rows: int,
-        left_out: Iterable[LeftOut],
-        schema: Schema,
-        duplicates: int = 0,
-        bytes: int | None = None,
+        cls, rows: int, left_out: Iterable[LeftOut], schema: Schema, bytes: int | None = None
     ) -> WrittenRows:
         """``rows`` as any other number."""
         made = super().__new__(cls, rows)
-        made.left_out, made.schema = tuple(left_out), schema
-        made.duplicates, made.bytes = duplicates, bytes
+        made.left_out, made.schema, made.bytes = tuple(left_out), schema, bytes
         return made
 
 

@@ -96,7 +96,7 @@ def raise_failure(failure: Failure, paths: Sequence[str], names: Sequence[str] =
         raise ColumnError(f"{text}; the other columns can be read without it")
     if status == lib.UR_CORRUPT:
         raise CorruptionError(
-            f"{text}; {_corrupt_advice(data, failure.in_index)}",
+            f"{text}; {_corrupt_advice(failure.reason, data, failure.in_index)}",
             path=path,
             row=failure.row,
             column=column,
@@ -142,7 +142,9 @@ def _format_advice(reason: int, data: str) -> str:
     )
 
 
-def _corrupt_advice(data: str, in_index: bool) -> str:
+def _corrupt_advice(reason: int, data: str, in_index: bool) -> str:
+    if reason == lib.UR_REASON_PATCH:
+        return "go back to a version before the correction: `unirecord restore PATH@N` (`unirecord log` lists them)"
     if in_index:
         return f"run `unirecord repair {quote(data)}` to rebuild the index from the data file"
     return (

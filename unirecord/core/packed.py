@@ -46,6 +46,10 @@ class PackedArray:
     def __len__(self) -> int:
         return self.count
 
+    def can_have(self, number: int) -> bool:
+        """Whether its bits have room for this number, of its type."""
+        return (number - self.base) & 0xFFFF_FFFF_FFFF_FFFF < 1 << self.bits
+
     def span(self, start: int, stop: int) -> Array:
         """Numbers [start, stop), cut at the ends as a slice of an array is."""
         first, last, _ = slice(start, stop).indices(self.count)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from shlex import quote
+from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -102,11 +103,22 @@ class NativePart:
         return place[0], place[1]
 
 
-_REF_FIELDS = ["data_path", "id", "rows", "content_digest", "layout", "data_bytes", "index_bytes"]
+_REF_FIELDS: dict[str, type[np.generic]] = {
+    "data_path": np.uintp,
+    "id": np.uintp,
+    "rows": np.int64,
+    "content_digest": np.uintp,
+    "layout": np.int32,
+    "data_bytes": np.int64,
+    "index_bytes": np.int64,
+    "patch": np.uintp,
+    "patch_bytes": np.int64,
+    "patch_file": np.uint32,
+}
 _REF = np.dtype(
     {
-        "names": _REF_FIELDS,
-        "formats": [np.uintp, np.uintp, np.int64, np.uintp, np.int32, np.int64, np.int64],
+        "names": list(_REF_FIELDS),
+        "formats": list(_REF_FIELDS.values()),
         "offsets": [ffi.offsetof("ur_part_ref", name) for name in _REF_FIELDS],
         "itemsize": ffi.sizeof("ur_part_ref"),
     }
@@ -117,7 +129,8 @@ class PartRefs(NamedTuple):
     """What a set is told of its parts, as columns: there may be a hundred thousand.
 
     ``ids``, ``contents``: 16 bytes of each, the id and the content digest; ``known``, ``sealed``: of which parts these
-    are known, None: of all. ``rows``: -1 where they are not known.
+    are known, None: of all. ``rows``: -1 where they are not known. ``patches``: of parts that have one, the number of
+    the file, and the bytes.
     """
 
     paths: Sequence[str]
@@ -126,6 +139,7 @@ class PartRefs(NamedTuple):
     rows: npt.NDArray[np.int64]
     contents: bytes
     sealed: npt.NDArray[np.bool_] | None
+    patches: Mapping[int, tuple[int, bytes]] = MappingProxyType({})
 
     @classmethod
     def of(cls, parts: Sequence[tuple[str, bytes | None, int, bytes | None]]) -> PartRefs:
@@ -158,7 +172,11 @@ def _refs(parts: PartRefs, of_parts: Sequence[int], sizes: npt.NDArray[np.int64]
         fields["layout"] = of_parts
     if sizes is not None:
         fields["data_bytes"], fields["index_bytes"] = sizes.T
-    kept = []
+    kept: list[Any] = []
+    for i, (file, patch) in parts.patches.items():
+        kept.append(content := np.frombuffer(patch, np.uint8))
+        fields["patch"][i], fields["patch_bytes"][i] = content.ctypes.data, len(patch)
+        fields["patch_file"][i] = file
     for name, packed, known in (
         ("id", parts.ids, parts.known),
         ("content_digest", parts.contents, parts.sealed),

@@ -194,7 +194,7 @@ def describe(
                 _add_sizes(found, part.stored_schema[i], i, part, one)
         _share_pages(snapshot.schema, columns, sum(part.data_bytes for part in described))
         for i, (column, found) in enumerate(zip(snapshot.schema, columns, strict=True)):
-            if opened.live is not None:
+            if opened.live is not None or i in opened.patched:
                 _add_values_there(found, column, opened, None if exact else _TEXTS)
             else:
                 _add_span(found, i, parts)
@@ -351,7 +351,7 @@ def _count_exactly(parts: PartSet, columns: Sequence[ColumnDescription], progres
 
 
 def _add_values_there(found: ColumnDescription, column: Column, parts: PartSet, texts: int | None) -> None:
-    """The same of the rows that have not been deleted: the statistics of parts are of all rows that are stored."""
+    """The same of the rows that are there, by their values: the statistics of parts are of all that are stored."""
     values = column_statistics(parts, column.name, None, texts)
     found.nulls = values.nulls
     if column.is_ordered:

@@ -16,12 +16,14 @@ import numpy as np
 
 from ..core import NativeSet
 from ..errors import CorruptionError, FormatError, MissingError, StaleError, UniRecordError
+from ..format.patch import check_patch, decode_patch
 from ..format.values import unpack_object
 from ..storage.location import Location
 from ..storage.schemes import location_of
 from ..storage.storage_options import current_storage, use_storage
 from . import manifest
 from .deletions import Deletion
+from .layouts import Layout
 from .manifest import Manifest, PartEntry
 from .part import decode_metadata
 from .part_list import PartList
@@ -382,7 +384,7 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
     if isinstance(found.parts, PartList) and found.parts.is_plain:
         parts = ListedRefs(folder, found.parts.fields)
     else:
-        parts = tuple(_ref_of(folder, path, part) for part in found.parts)
+        parts = tuple(_ref_of(folder, path, part, found.layouts) for part in found.parts)
     user = None if found.metadata is None else unpack_object(found.metadata)
     named = os.path.join(path, manifest.NAME)
     return Snapshot(
@@ -399,9 +401,13 @@ def _resolve_directory(path: str, version: int | None = None) -> Snapshot:
     )
 
 
-def _ref_of(folder: str, path: str, part: PartEntry) -> PartRef:
+def _ref_of(folder: str, path: str, part: PartEntry, layouts: Sequence[Layout]) -> PartRef:
     columns = part.columns
-    layout, files = (0, ()) if columns is None else (columns.layout + 1, columns.files)
+    layout, files, patch = (
+        (0, (), b"") if columns is None else (columns.layout + 1, columns.files, columns.patch)
+    )
+    if patch:
+        _check_patch(os.path.join(path, manifest.NAME), part, layouts[layout - 1])
     return PartRef(
         folder + part.name,
         part.id,
@@ -419,10 +425,21 @@ def _ref_of(folder: str, path: str, part: PartEntry) -> PartRef:
                 file.bytes,
                 bytes.fromhex(file.content),
                 file.index_bytes,
+                patch=patch,
+                file=number,
             )
-            for file in files
+            for number, file in enumerate(files, 1)
         ),
+        patch=patch,
     )
+
+
+def _check_patch(name: str, part: PartEntry, layout: Layout) -> None:
+    assert part.columns is not None
+    try:
+        check_patch(decode_patch(part.columns.patch), layout.files, layout.columns, part.rows)
+    except FormatError as error:
+        raise FormatError(f"{name}: part {part.name}: {error}") from None
 
 
 def deletion_of(folder: str, part: PartEntry) -> Deletion | None:

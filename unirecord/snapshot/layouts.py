@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -9,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from ..core import xxh3_128
 from ..format.column import Column
 from ..format.metadata import packed_types
+from ..format.patch import MOST_BYTES
 from ..format.schema import Schema
 from ..sizes import many
 from .manifest_fields import checked_hex, checked_number, checked_part
@@ -17,6 +20,7 @@ __all__ = [
     "COLUMN_FILES",
     "ColumnFile",
     "LAYOUT",
+    "PATCH",
     "Layout",
     "PartColumns",
     "column_part_metadata",
@@ -32,10 +36,12 @@ __all__ = [
 
 LAYOUT: Final = "layout"
 COLUMN_FILES: Final = "column_files"
+PATCH: Final = "patch"
 
 _LAYOUT_KEYS: Final = {"files", "columns"}
 _FILE_KEYS: Final = {"name", "id", "bytes", "index_bytes", "content"}
 _MOST_FILES: Final = 1_000  # of one part
+_BASE64: Final = re.compile("[A-Za-z0-9+/]*={0,2}")
 _MARK: Final = "unirecord:column_part"
 
 
@@ -77,10 +83,11 @@ class ColumnFile(NamedTuple):
 
 @dataclass(frozen=True)
 class PartColumns:
-    """Which layout a part has, and its column parts."""
+    """Which layout a part has, its column parts, and the values that a patch has for its rows (`format.patch`)."""
 
     layout: int
     files: tuple[ColumnFile, ...]
+    patch: bytes = b""
 
 
 def schema_digest(schema: Schema) -> str:
@@ -153,14 +160,17 @@ def _decode_place(found: Any, number: int, files: Sequence[Schema]) -> tuple[int
 def encode_part_columns(columns: PartColumns) -> dict[str, Any]:
     """What the manifest says of a part beside what it says of all."""
     files = [{**file._asdict(), "id": file.id.hex()} for file in columns.files]
-    return {LAYOUT: columns.layout, COLUMN_FILES: files}
+    said: dict[str, Any] = {LAYOUT: columns.layout, COLUMN_FILES: files}
+    if columns.patch:
+        said[PATCH] = base64.b64encode(columns.patch).decode()
+    return said
 
 
 def decode_part_columns(
     part: dict[str, Any], layouts: Sequence[Layout], next_part: int
 ) -> PartColumns | None:
     """Which layout a part of a manifest has, and its column parts; None where it has the dataset's own columns."""
-    if LAYOUT not in part and COLUMN_FILES not in part:
+    if not {LAYOUT, COLUMN_FILES, PATCH} & set(part):
         return None
     number, files = checked_number(part.get(LAYOUT), "layout of a part"), part.get(COLUMN_FILES)
     if number >= len(layouts):
@@ -170,7 +180,23 @@ def decode_part_columns(
         raise ValueError(f"part {part['name']} does not have the {expected} column parts of layout {number}")
     if part["schema"] != schema_digest(layouts[number].files[0]):
         raise ValueError(f"part {part['name']} has another schema ({part['schema']}) than its layout")
-    return PartColumns(number, tuple(_decode_file(file, next_part) for file in files))
+    return PartColumns(number, tuple(_decode_file(file, next_part) for file in files), _decode_patch(part))
+
+
+def _decode_patch(part: dict[str, Any]) -> bytes:
+    if PATCH not in part:
+        return b""
+    try:
+        if not _BASE64.fullmatch(part[PATCH]):
+            raise ValueError("other characters")
+        content = base64.b64decode(part[PATCH], validate=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"the patch of part {part['name']} is not base64 ({error})") from None
+    if not 1 <= len(content) <= MOST_BYTES:
+        raise ValueError(
+            f"the patch of part {part['name']} has {many(len(content), 'byte')}; it has 1 to {MOST_BYTES:,}"
+        )
+    return content
 
 
 def _decode_file(found: Any, next_part: int) -> ColumnFile:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from ..core import xxh3_64
 from ..errors import CorruptionError, FormatError
 from ..format.metadata import CREATED_BY, checked_index
+from ..format.patch import Patch, PatchTable, decode_patch, encode_patch, merged
 from ..format.schema import Schema
 from ..format.values import unpack_canonical
 from ..sizes import many
@@ -24,6 +25,7 @@ from ..storage.schemes import location_of, read_file
 from .layouts import (
     COLUMN_FILES,
     LAYOUT,
+    PATCH,
     ColumnFile,
     Layout,
     PartColumns,
@@ -85,6 +87,7 @@ __all__ = [
 
 DELETIONS: Final = "deletions"
 COLUMNS: Final = "columns"
+PATCHES: Final = "patches"
 
 
 def _check_parts(
@@ -96,6 +99,8 @@ def _check_parts(
     used |= {entry.columns.layout for entry in parts.tail if entry.columns is not None}
     has_deletions = any(piece.deleted for piece in parts.pieces)
     has_deletions = has_deletions or any(entry.deleted is not None for entry in parts.tail)
+    if parts.patched != (PATCHES in needed):
+        raise ValueError('"required" and the parts do not agree whether they have patches')
     _check_needed(needed, layouts, has_deletions, used)
     for entry in parts.tail:
         if entry.columns is None and entry.schema != digest:
@@ -140,7 +145,7 @@ _PIECE_KEYS = {"digest", "parts", "rows"}
 # What is said of a version beside its rows: looked at by who needs it, and kept by who changes the dataset.
 _SAID = {"publication": dict, "same_rows": dict, "rows_dropped": list, "given_up": dict}
 _MAY_BE = {"optional", "required", _LAYOUTS, _PIECES, *_SAID}  # left out when empty
-_KNOWN = frozenset({COLUMNS, DELETIONS})  # what "required" may name
+_KNOWN = frozenset({COLUMNS, DELETIONS, PATCHES})  # what "required" may name
 _DELETION_KEYS = {"name", "rows", "bytes", "digest"}
 _PART_KEYS = {"name", "id", "rows", "bytes", "index_bytes", "schema", "content"}
 _MOST_LEVELS = 64  # of objects and arrays, the whole one too
@@ -220,6 +225,7 @@ def encode(manifest: Manifest) -> bytes:
         content[_LAYOUTS] = encode_layouts(manifest.layouts)
     needed = [COLUMNS] if manifest.layouts else []
     needed += [DELETIONS] if manifest.deleted else []
+    needed += [PATCHES] if listed.patched else []
     if needed:
         content["required"] = needed
     ordered = {key: content[key] for key in sorted(content, key=lambda key: (key != "digest", key))}
@@ -500,7 +506,7 @@ def _decode(content: dict[str, Any], pieces: Sequence[Piece]) -> Manifest:
 
 
 def _decode_part(part: Any, next_part: int, layouts: Sequence[Layout]) -> PartEntry:
-    if not isinstance(part, dict) or set(part) - {DELETIONS, LAYOUT, COLUMN_FILES} != _PART_KEYS:
+    if not isinstance(part, dict) or set(part) - {DELETIONS, LAYOUT, COLUMN_FILES, PATCH} != _PART_KEYS:
         raise ValueError(f"a part needs the keys {sorted(_PART_KEYS)}")
     name, part_id = checked_part(part["name"], part["id"], next_part)
     rows, size, index_size = (checked_number(part[key], key) for key in ("rows", "bytes", "index_bytes"))
@@ -594,15 +600,21 @@ def rearranged(
     places: Sequence[int],
     added: Schema | None = None,
     files: Mapping[bytes, ColumnFile] | None = None,
+    values: Mapping[bytes, Mapping[int, PatchTable]] | None = None,
 ) -> Manifest:
     """The manifest with the columns of ``schema``: column i is what was column ``places[i]``.
 
     From ``len(before.schema)`` on, a place is a column of ``added``: ``files`` has for the id of each part the column
     part that stores those; a part without one stays as it is, where columns that are there are replaced. Column parts
-    that no column is read from any more are not named.
+    that no column is read from any more are not named, and what patches say of those is gone.
+
+    ``values``: for the ids of other parts, by the ordinals of columns, what some rows have: it goes into their patches.
     """
     layouts: dict[Layout, int] = {}
-    parts = tuple(_part(before, part, schema, places, added, files or {}, layouts) for part in before.parts)
+    parts = tuple(
+        _part(before, part, schema, places, added, files or {}, (values or {}).get(part.id, {}), layouts)
+        for part in before.parts
+    )
     return replace(before, schema=schema, parts=parts, layouts=tuple(layouts))
 
 
@@ -613,9 +625,11 @@ def _part(
     places: Sequence[int],
     added: Schema | None,
     files: Mapping[bytes, ColumnFile],
+    values: Mapping[int, PatchTable],
     layouts: dict[Layout, int],
 ) -> PartEntry:
     old, stored = layout_of(before, part), () if part.columns is None else part.columns.files
+    known: Patch = {} if part.columns is None else decode_patch(part.columns.patch)
     if added is not None and part.id not in files:
         added, places = None, range(len(before.schema))
     schemas = [*old.files, *([] if added is None else [added])]
@@ -626,23 +640,29 @@ def _part(
     layout = Layout(
         tuple(schemas[file] for file in used), tuple((used.index(file), place) for file, place in found)
     )
+    patch: Patch = {
+        new: known[place] for place, new in zip(found, layout.columns, strict=True) if place in known
+    }
+    patch = merged(patch, {layout.columns[ordinal]: table for ordinal, table in values.items()})
     plain = tuple((0, column) for column in range(len(schema)))
-    if layout.columns == plain and layout.files[0].says_the_same_as(schema):
+    if layout.columns == plain and layout.files[0].says_the_same_as(schema) and not patch:
         return part._replace(columns=None)
     number = layouts.setdefault(layout, len(layouts))
-    return part._replace(columns=PartColumns(number, tuple(named[file - 1] for file in used[1:])))
+    of_part = tuple(named[file - 1] for file in used[1:])
+    return part._replace(columns=PartColumns(number, of_part, encode_patch(patch)))
 
 
 def state_of_entry(found: Manifest, part: PartEntry) -> str:
     """32 hex digits that tell what the rows of a part hold in its columns: others once any column is replaced."""
     files = () if part.columns is None else part.columns.files
     places = () if part.columns is None else found.layouts[part.columns.layout].columns
-    return state_of(part.id, [file.id for file in files], places)
+    patch = b"" if part.columns is None else part.columns.patch
+    return state_of(part.id, [file.id for file in files], places, patch)
 
 
-def state_of(part_id: bytes, files: Sequence[bytes], places: Sequence[tuple[int, int]]) -> str:
-    """The same, of its id, the ids of its column parts, and its layout; () without one."""
-    content = repr((part_id, list(files), list(places))).encode()
+def state_of(part_id: bytes, files: Sequence[bytes], places: Sequence[tuple[int, int]], patch: bytes) -> str:
+    """The same, of its id, the ids of its column parts, its layout, () without one, and its patch."""
+    content = repr((part_id, list(files), list(places), patch)).encode()
     return "".join(f"{xxh3_64(content, seed):016x}" for seed in (0, 1))
 
 

@@ -6,7 +6,7 @@ import re
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple, overload
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..core import cached_property, xxh3_128
 from ..errors import CorruptionError, FormatError
+from ..format.patch import MOST_BYTES
 from ..sizes import many
 from .layouts import ColumnFile, PartColumns
 from .manifest_fields import MOST, PART_NAME
@@ -188,11 +189,21 @@ class Piece:
 def encode_piece(parts: Sequence[PartEntry], dataset_id: bytes, salt: int) -> bytes:
     """The file that lists these parts; ``salt`` makes its digest, and so its name, that of one writer."""
     laid = [(i, part.columns) for i, part in enumerate(parts) if part.columns is not None]
+    patches = [(i, columns.patch) for i, columns in laid if columns.patch]
     gone = [(i, part.deleted) for i, part in enumerate(parts) if part.deleted is not None]
     files = [file for _, columns in laid for file in columns.files]
     rows = [part.rows for part in parts]
     head = _HEAD.pack(
-        _MAGIC, _VERSION, len(parts), len(files), len(laid), len(gone), 0, sum(rows), dataset_id, salt
+        _MAGIC,
+        _VERSION,
+        len(parts),
+        len(files),
+        len(laid),
+        len(gone),
+        len(patches),
+        sum(rows),
+        dataset_id,
+        salt,
     )
     return b"".join(
         (
@@ -216,6 +227,9 @@ def encode_piece(parts: Sequence[PartEntry], dataset_id: bytes, salt: int) -> by
             np.array([i for i, _ in laid], "<u4").tobytes(),
             np.array([columns.layout for _, columns in laid], "<u4").tobytes(),
             np.array([len(columns.files) for _, columns in laid], "<u4").tobytes(),
+            np.array([i for i, _ in patches], "<u4").tobytes(),
+            np.array([len(patch) for _, patch in patches], "<u4").tobytes(),
+            *(patch for _, patch in patches),
         )
     )
 
@@ -281,12 +295,15 @@ def decode_piece(content: bytes, digest: str, dataset_id: bytes, parts: int, row
 def _decode(content: bytes, digest: str, dataset_id: bytes, parts: int, rows: int) -> Piece:
     if len(content) < _HEAD.size or not content.startswith(_MAGIC):
         raise ValueError("this is no list of parts of a UniRecord dataset")
-    _, version, n, m, laid, gone, zero, said_rows, said_id, _ = _HEAD.unpack_from(content)
+    _, version, n, m, laid, gone, patched, said_rows, said_id, _ = _HEAD.unpack_from(content)
     if version != _VERSION:
         raise ValueError(
             f"it is of version {version}; this reader knows version {_VERSION}: upgrade unirecord"
         )
-    if len(content) != _HEAD.size + 64 * n + 56 * m + 44 * gone + 12 * laid or zero:
+    before_patches = _HEAD.size + 64 * n + 56 * m + 44 * gone + 12 * laid
+    patches_at = before_patches + 8 * patched
+    sizes = np.frombuffer(content[before_patches + 4 * patched : patches_at], "<u4")
+    if len(content) != patches_at + int(sizes.sum(dtype=np.uint64)) or len(sizes) != patched:
         raise ValueError("its length does not go with what it says")
     if (n, said_rows, said_id) != (parts, rows, dataset_id) or not 1 <= n <= _MOST_PARTS:
         raise ValueError(
@@ -298,6 +315,7 @@ def _decode(content: bytes, digest: str, dataset_id: bytes, parts: int, rows: in
         raise ValueError(f"its parts do not have the {many(rows, 'row')} that it says")
     deleted = _deleted(body, gone, fields)
     columns = _columns(body, laid, files, n)
+    _add_patches(body, patched, columns, n)
     return Piece(digest, fields, rows, files, deleted, columns)
 
 
@@ -332,6 +350,15 @@ def _columns(body: _Words, count: int, files: PartFields, parts: int) -> dict[in
         found[i] = PartColumns(layout, tuple(_column_file(files, file) for file in each))
         first += of_part
     return found
+
+
+def _add_patches(body: _Words, count: int, columns: dict[int, PartColumns], parts: int) -> None:
+    at, sizes = body.small(count), body.small(count)
+    _check_ascending(at, parts)
+    if not all(i in columns and 1 <= size <= MOST_BYTES for i, size in zip(at, sizes, strict=True)):
+        raise ValueError("it has a patch of a part without a layout, or one that is too large")
+    for i, size in zip(at, sizes, strict=True):
+        columns[i] = replace(columns[i], patch=body.raw(size))
 
 
 def _column_file(files: PartFields, i: int) -> ColumnFile:
@@ -411,6 +438,14 @@ class PartList(Sequence[PartEntry]):
         """How many of them have been deleted."""
         in_pieces = sum(each.rows for piece in self.pieces for each in piece.deleted.values())
         return in_pieces + sum(part.deleted.rows for part in self.tail if part.deleted is not None)
+
+    @property
+    def patched(self) -> bool:
+        """Whether a part has a patch."""
+        of_pieces = (columns for piece in self.pieces for columns in piece.columns.values())
+        return any(columns.patch for columns in of_pieces) or any(
+            part.columns is not None and part.columns.patch for part in self.tail
+        )
 
     @property
     def is_plain(self) -> bool:

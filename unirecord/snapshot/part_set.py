@@ -30,6 +30,7 @@ from ..core import (
 from ..errors import ClosedError, ColumnError, CorruptionError, UniRecordError
 from ..format.chunks import chunk_sizes
 from ..format.column import Column, impossible_sizes
+from ..format.patch import decode_patch
 from ..format.schema import Schema
 from ..format.value_rules import (
     BROKEN,
@@ -575,6 +576,18 @@ class PartSet:
         with use_storage(self.snapshot.storage):
             of_parts = [(part.deletion, part.id or b"", part.rows) for part in self.snapshot.parts]
             return live_rows(deleted_rows(of_parts, self.rows), self.rows)
+
+    @cached_property
+    def patched(self) -> frozenset[int]:
+        """Columns of which some rows have values of a patch, of which statistics and sketches know nothing."""
+        if isinstance(self.snapshot.parts, ListedRefs):
+            return frozenset()
+        found = set[int]()
+        for part in self.snapshot.parts:
+            if part.patch:
+                places, patch = self.snapshot.layouts[part.layout - 1].columns, decode_patch(part.patch)
+                found |= {ordinal for ordinal, place in enumerate(places) if place in patch}
+        return frozenset(found)
 
     @cached_property
     def _data_bytes(self) -> int:

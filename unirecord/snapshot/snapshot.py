@@ -59,6 +59,7 @@ def class_difference(expected: Sequence[str], found: Sequence[str]) -> str:
 
 
 Digest = bytes  # 16 of them
+PatchBytes = bytes  # as `format.patch` has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class PartRef:
     deletion: Deletion | None = None
     layout: int = 0  # 0: its file has the columns of the dataset; n: they are where layout n - 1 says
     files: tuple[PartRef, ...] = ()  # its column parts
+    patch: PatchBytes = b""  # values of some rows in place of those that the files of its part store
+    file: int = 0  # which of these files it is, as the patch numbers them
 
 
 _ID_BYTES: Final = 16
@@ -141,7 +144,8 @@ def core_refs(refs: Sequence[PartRef]) -> PartRefs:
     if isinstance(refs, ListedRefs):
         fields = refs.fields
         return PartRefs(refs.paths, fields.ids, None, fields.rows, fields.contents, None)
-    return PartRefs.of([(ref.path, ref.id, ref.rows, ref.content) for ref in refs])
+    patches = {i: (ref.file, ref.patch) for i, ref in enumerate(refs) if ref.patch}
+    return PartRefs.of([(ref.path, ref.id, ref.rows, ref.content) for ref in refs])._replace(patches=patches)
 
 
 # What a path named when it was looked up: the parts of one dataset, or of several as one.
@@ -193,7 +197,7 @@ class Snapshot:
 def state_of_part(snapshot: Snapshot, part: PartRef) -> str:
     """What `state_of_entry` says of the part in the manifest that the snapshot was read from."""
     places = snapshot.layouts[part.layout - 1].columns if part.layout else ()
-    return state_of(part.id or b"", [file.id or b"" for file in part.files], places)
+    return state_of(part.id or b"", [file.id or b"" for file in part.files], places, part.patch)
 
 
 def narrowed(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:

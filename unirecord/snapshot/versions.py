@@ -269,7 +269,7 @@ class BlockFacts:
 
 
 def files_identity(found: Manifest) -> str:
-    """32 hex digits that change with every file that comes or goes, and with what columns it is read for."""
+    """32 hex digits that change with every file or patch that comes or goes, and with what columns it is read for."""
     of_parts = parts_identity(found)
     if not found.layouts:
         return of_parts
@@ -278,7 +278,8 @@ def files_identity(found: Manifest) -> str:
     places = json.dumps(
         [found.schema.to_wire(), encode_layouts(found.layouts), [part.layout for part in columns]]
     )
-    return _digest(of_parts.encode() + files + places.encode())
+    patches = b"".join(part.patch for part in columns)
+    return _digest(of_parts.encode() + files + places.encode() + patches)
 
 
 def parts_identity(found: Manifest) -> str:

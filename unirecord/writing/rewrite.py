@@ -377,8 +377,9 @@ def compact(
         rows_per_part: in place of it: parts of so many rows each, the last one of what is left.
         drop_deleted: leave out the bytes of rows that have been deleted: blank rows keep their numbers, deleted. Parts
             that have such rows are written anew whatever their size, their cells without compression dictionaries.
-        join_columns: parts whose columns lie in column parts, or have other names than in their files, are written anew
-            whatever their size, with all columns in one file; without it those that are written anyway are.
+        join_columns: parts whose columns lie in column parts, or have other names than in their files, or which have
+            patches, are written anew whatever their size, with all columns in one file; without it those that are
+            written anyway are.
         dry_run: change nothing, and say what would be done.
         progress: called with (bytes done, bytes in all).
         storage_options: how an object store is reached, as for `UniRecordDataset`.
@@ -1092,7 +1093,7 @@ def _entry(named: Sequence[tuple[PartRef, str]], schema: Schema, layouts: Sequen
             ColumnFile(new, file.id or b"", file.bytes, file.index_bytes, (file.content or b"").hex())
             for file, new in more
         ]
-        columns = PartColumns(ref.layout - 1, tuple(files))
+        columns = PartColumns(ref.layout - 1, tuple(files), ref.patch)
     gone = ref.deletion
     deleted = (
         None if gone is None else DeletedRows(deletion_name(name, 1), gone.rows, gone.bytes, gone.digest)
