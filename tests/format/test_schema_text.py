@@ -17,6 +17,13 @@ from unirecord.errors import SchemaError
         ("a=int32", {"a": "int32"}),
         (" a = int32? , b=string", {"a": "int32?", "b": "string"}),
         ("a=int32[3,-1],b=bool", {"a": {"type": "int32", "shape": [3, -1]}, "b": "bool"}),
+        (
+            "a=decimal(12,2),b=bool",
+            {
+                "a": {"type": "int64", "logical": {"type": "decimal", "precision": 12, "scale": 2}},
+                "b": "bool",
+            },
+        ),
         ('{"a": {"type": "int8", "shape": [2]}}', {"a": {"type": "int8", "shape": [2]}}),
     ],
 )
