@@ -105,6 +105,43 @@ ur_status ur_object_check(const uint8_t *bytes, uint64_t size, ur_error *error);
 /* Whether an object that has been checked is in its one form: heads as short as they can be, floats of 64 bits. */
 int32_t ur_object_is_canonical(const uint8_t *bytes, uint64_t size);
 
+/* What stands at one place of many objects: the whole of them, the items of the lists at a place, or a key of the maps there. */
+typedef enum {
+  UR_SHAPE_NULL = 1,
+  UR_SHAPE_BOOL = 2,
+  UR_SHAPE_INTEGER = 4,
+  UR_SHAPE_REAL = 8,
+  UR_SHAPE_TEXT = 16,
+  UR_SHAPE_BYTES = 32,
+  UR_SHAPE_LIST = 64,
+  UR_SHAPE_MAP = 128,
+  UR_SHAPE_OTHER = 256 /* an extension, or a map whose keys are not all text */
+} ur_shape_kind;
+
+typedef struct {
+  uint64_t most;                    /* the greatest integer; 0 without one that is more */
+  int64_t least;                    /* the least one; 0 without one that is less */
+  uint64_t least_size, most_size;   /* items of lists, and bytes of bytes; UINT64_MAX and 0 without any */
+  double most_real;                 /* the greatest magnitude of finite reals */
+  uint32_t kinds;                   /* ur_shape_kind, one bit each */
+  uint32_t items, fields, next;     /* nodes: the items of lists, the first key of maps, the next key of the same maps; 0: none */
+  uint32_t name, name_bytes;        /* of a key */
+} ur_shape;
+
+typedef struct ur_shapes ur_shapes;
+
+ur_shapes *ur_shapes_new(void); /* NULL: no memory */
+void ur_shapes_release(ur_shapes *shapes); /* NULL is allowed */
+
+/* Takes objects into account, each `sizes[i]` bytes from `starts[i]` of `content`, which the caller vouches for. UR_CORRUPT for
+ * what is no msgpack; UR_NO_MEMORY. */
+ur_status ur_shapes_add(ur_shapes *shapes, const uint8_t *content, const uint64_t *starts, const uint64_t *sizes,
+                        uint64_t count);
+
+/* How many nodes there are, the first of which is the whole, valid until the next call; 0: the objects have too many different
+ * keys, or keys that are no text, so that nothing is known. */
+uint32_t ur_shapes_all(const ur_shapes *shapes, const ur_shape **nodes, const char **names);
+
 /* ---- strings of a column: string i is data[ends[i] .. ends[i + 1]) ------------------------------------------------ */
 
 typedef struct ur_distinct ur_distinct; /* distinct strings, numbered from 0 in the order in which they were met */

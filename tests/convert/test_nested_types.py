@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unirecord
-from unirecord import SchemaError, UniRecordDataset, Writer
+from unirecord import SchemaError, UniRecordDataset, Writer, cli
 from unirecord.dataset.tables import arrow_array
 from unirecord.format.nested import MAX_DEPTH, MAX_TEXT, nested_of
 from unirecord.format.schema import Schema
@@ -387,3 +388,80 @@ def test_what_a_file_says_that_is_no_type_is_kept_and_means_nothing(tmp_path: Pa
     assert strange.nested is None
     assert "list<os.system>" in str(strange.logical)
     assert strange.wrong_logical is not None
+
+
+# ---- JSON Lines ---------------------------------------------------------------------------------------------
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 1 << 62) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.fixed_dictionaries(
+            {"role": st.text(max_size=3)}, optional={"a b": inner, "n": st.integers(0, 9)}
+        )
+    ),
+    max_leaves=6,
+)
+
+
+def lines(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(JSON, max_size=3) | st.none(), min_size=1, max_size=6), st.booleans())
+def test_nested_json_has_the_type_that_arrow_finds(
+    tmp_path_factory: pytest.TempPathFactory, values: list[Any], odd: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("json")
+    rows = [{"n": n, "x": value} for n, value in enumerate(values)]
+    path = lines(folder / "x.jsonl", rows)
+    if odd:  # half of a surrogate pair is left to Python's parser, with all lines of its block
+        path.write_text(path.read_text() + '{"n": -1, "x": null, "y": "\\ud800"}\n')
+    unirecord.write_dataset(
+        path, folder / "out", workers=1, columns=["n", "x"], on_error="skip" if odd else "raise"
+    )
+    ds = UniRecordDataset(folder / "out", where="n >= 0")
+    assert ds.to_arrow(["n"])["n"].to_pylist() == list(range(len(values)))
+    column = ds.schema["x"]
+    if column.type != "object":
+        return
+    assert [sample["x"] for sample in ds] == values
+    if column.nested is not None:
+        found = pa.table(ds)["x"].combine_chunks()
+        try:
+            wanted = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):  # numbers of both kinds
+            return
+        assert found.type == wanted.type
+        assert found.equals(wanted)
+
+
+def test_rows_that_are_appended_fit_the_type_or_are_refused(tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "hi"}]
+    first, more = lines(tmp_path / "1.jsonl", [{"m": chat}]), lines(tmp_path / "2.jsonl", [{"m": chat * 2}])
+    other = lines(tmp_path / "3.jsonl", [{"m": chat}, {"m": [{**chat[0], "tools": ["f"]}]}])
+    unirecord.write_dataset(first, tmp_path / "out", workers=1)
+    unirecord.write_dataset(more, tmp_path / "out", workers=1, append=True)
+    with pytest.raises(SchemaError, match=r"3\.jsonl, line 2.*m\[0\] has 'tools', which is no field"):
+        unirecord.write_dataset(other, tmp_path / "out", workers=1, append=True)
+    unirecord.write_dataset([first, other], tmp_path / "both", workers=1)
+    ds = UniRecordDataset(tmp_path / "both")
+    assert ds.schema["m"].logical == {"type": "nested", "of": CHAT}
+    assert [sample["m"] for sample in ds] == [chat, chat, [{**chat[0], "tools": ["f"]}]]
+    unirecord.write_dataset(first, tmp_path / "free", workers=1, schema={"m": "object"})
+    assert UniRecordDataset(tmp_path / "free").schema["m"].logical is None
+    unirecord.write_dataset(other, tmp_path / "free", workers=1, append=True)
+
+
+def test_why_json_has_no_type_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mixed = lines(tmp_path / "x.jsonl", [{"m": [{"content": "hi"}]}, {"m": [{"content": [1]}]}])
+    assert cli.main(["write", str(mixed), str(tmp_path / "out")]) == 0
+    assert "m has no nested type: m[].content is text and a list" in capsys.readouterr().out
+    text = lines(tmp_path / "1.jsonl", [{"m": [{"content": "hi"}]}])
+    parts = lines(tmp_path / "2.jsonl", [{"m": [{"content": [1]}]}])
+    assert cli.main(["write", str(text), str(parts), str(tmp_path / "both")]) == 0
+    assert "m has no nested type: none takes the values of all sources" in capsys.readouterr().out
+    assert UniRecordDataset(tmp_path / "both").schema["m"].logical is None

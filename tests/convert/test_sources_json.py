@@ -18,6 +18,10 @@ def lines(*records: Any) -> str:
     return "".join(json.dumps(r) + "\n" for r in records)
 
 
+def nested(of: str) -> dict[str, Any]:
+    return {"type": "object", "logical": {"type": "nested", "of": of}}
+
+
 @pytest.mark.parametrize(
     ("values", "spec"),
     [
@@ -27,8 +31,19 @@ def lines(*records: Any) -> str:
         (["a", None], "string?"),
         (["a" * 5000], "text"),
         ([None], "string?"),
-        ([{"k": [1]}, None], "object"),
+        ([{"k": [1]}, None], nested("struct<k: list<int64>>")),
+        ([{"k": 1}, {"k": 2.5, "b c": None}], nested('struct<k: float64, "b c": null>')),
         ([["a"], [1]], "object"),
+        ([{"k": [1]}, {"k": {}}], "object"),
+        ([{"k": -1}, {"k": 1 << 63}], "object"),
+        ([{"k": 1 << 63}], nested("struct<k: uint64>")),
+        ([{"k": {}}], "object"),
+        ([{"k": None}, {"k": []}], "object"),
+        (
+            [{f"k{i}": i} for i in range(256)],
+            nested(f"struct<{', '.join(f'k{i}: int64' for i in range(256))}>"),
+        ),
+        ([{f"k{i}": i} for i in range(257)], "object"),
         ([[1, 2], [3, 4]], {"type": "int64", "shape": [2]}),
         ([[1, 2], [3]], {"type": "int64", "shape": [-1]}),
         ([[1, 2], []], {"type": "int64", "shape": [-1]}),
@@ -36,7 +51,8 @@ def lines(*records: Any) -> str:
         ([[[1, 2]], [[3, 4], [5, 6]]], {"type": "int64", "shape": [-1, 2]}),
         ([[True, False]], {"type": "bool", "shape": [2]}),
         ([[1], [[2]]], "object"),
-        ([[[1], [2, 3]]], "object"),
+        ([[[1], [2, 3]]], nested("list<list<int64>>")),
+        ([[1, None]], nested("list<int64>")),
         ([[1, True]], "object"),
         ([[1], None], {"type": "int64?", "shape": [1]}),
         ([[]], "object"),

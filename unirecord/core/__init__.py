@@ -110,6 +110,9 @@ from .scan import match_between as match_between
 from .scan import match_pattern as match_pattern
 from .scan import take_marked as take_marked
 from .strings import DistinctStrings as DistinctStrings
+from .strings import ObjectShape as ObjectShape
+from .strings import ObjectShapes as ObjectShapes
+from .strings import ShapeKind as ShapeKind
 from .strings import check_object as check_object
 from .strings import extreme_strings as extreme_strings
 from .strings import is_canonical as is_canonical

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import IntFlag
 from itertools import pairwise
 from typing import Any
 
@@ -31,6 +33,88 @@ def check_object(raw: bytes) -> None:
 def is_canonical(raw: bytes) -> bool:
     """Whether an object that `check_object` has found good is in its one form: short heads, floats of 64 bits."""
     return bool(lib.ur_object_is_canonical(raw, len(raw)))
+
+
+# What objects are made of: csrc/base/shapes.c.
+
+
+class ShapeKind(IntFlag):
+    """Which values stand at a place, as ``ur_shape_kind`` has it."""
+
+    NULL = lib.UR_SHAPE_NULL
+    BOOL = lib.UR_SHAPE_BOOL
+    INTEGER = lib.UR_SHAPE_INTEGER
+    REAL = lib.UR_SHAPE_REAL
+    TEXT = lib.UR_SHAPE_TEXT
+    BYTES = lib.UR_SHAPE_BYTES
+    LIST = lib.UR_SHAPE_LIST
+    MAP = lib.UR_SHAPE_MAP
+    OTHER = lib.UR_SHAPE_OTHER
+
+
+@dataclass(frozen=True)
+class ObjectShape:
+    """Which values stand at one place of many objects.
+
+    Attributes:
+        kinds: which there are.
+        integers: the least and the greatest of them; with 0 where all are on one side of it.
+        most_real: the greatest magnitude of finite reals.
+        sizes: the least and the greatest number of items of lists, or of bytes.
+        items: what stands in the lists; None where all are empty.
+        fields: what stands under each key of the maps.
+    """
+
+    kinds: ShapeKind
+    integers: tuple[int, int] = (0, 0)
+    most_real: float = 0.0
+    sizes: tuple[int, int] = (0, 0)
+    items: ObjectShape | None = None
+    fields: tuple[tuple[str, ObjectShape], ...] = ()
+
+
+class ObjectShapes:
+    """What many objects are made of, all of them taken together."""
+
+    def __init__(self) -> None:
+        made = lib.ur_shapes_new()
+        if made == ffi.NULL:
+            raise MemoryError("no memory for the shapes of objects")
+        self._handle = Handle(made, lib.ur_shapes_release)
+
+    def add(self, content: bytes, starts: npt.NDArray[np.uint64], sizes: npt.NDArray[np.uint64]) -> None:
+        """Take objects into account, each so many bytes of ``content``, as msgpack; their strings are UTF-8."""
+        if len(starts) and int((starts + sizes).max()) > len(content):
+            raise ValueError("an object ends behind the content")
+        status = lib.ur_shapes_add(
+            self._handle.pointer, ffi.from_buffer("uint8_t[]", content), ffi.from_buffer("uint64_t[]", starts),
+            ffi.from_buffer("uint64_t[]", sizes), len(starts),
+        )  # fmt: skip
+        if status == lib.UR_NO_MEMORY:
+            raise MemoryError("no memory for the shapes of objects")
+        if status != lib.UR_OK:
+            raise ValueError("an object is no well-formed msgpack")
+
+    def whole(self) -> ObjectShape | None:
+        """What the objects are; None where they have too many different keys, or keys that are no text."""
+        nodes, names = ffi.new("ur_shape **"), ffi.new("char **")
+        if not lib.ur_shapes_all(self._handle.pointer, nodes, names):
+            return None
+
+        def shape(number: int) -> ObjectShape:
+            node = nodes[0][number]
+            fields, field = [], node.fields
+            while field:
+                one = nodes[0][field]
+                name = ffi.buffer(names[0] + one.name, one.name_bytes)[:].decode()
+                fields.append((name, shape(field)))
+                field = one.next
+            return ObjectShape(
+                ShapeKind(node.kinds), (node.least, node.most), node.most_real, (node.least_size, node.most_size),
+                shape(node.items) if node.items else None, tuple(fields),
+            )  # fmt: skip
+
+        return shape(0)
 
 
 # Strings of a column one after the other in memory: the distinct ones, and the least and greatest:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..core import cached_property
+from ..core import ObjectShape, ShapeKind, cached_property
 from ..errors import SchemaError
 from ..sizes import many
 
@@ -27,6 +27,7 @@ __all__ = [
     "nested_array",
     "nested_from",
     "nested_of",
+    "nested_of_shape",
     "nested_type",
     "stored_type",
 ]
@@ -64,6 +65,14 @@ _PARAMETERS: Final = {
     "timestamp": re.compile(r"\[(s|ms|us|ns)(?:, ([A-Za-z0-9_+:/-]{1,64}))?\]"),
     **{name: re.compile(r"\(([1-9][0-9]?), (0|[1-9][0-9]?)\)") for name in _DECIMALS},
 }
+_SHAPES: Final = {
+    ShapeKind.BOOL: "true or false", ShapeKind.INTEGER: "a whole number", ShapeKind.REAL: "a number",
+    ShapeKind.TEXT: "text", ShapeKind.BYTES: "bytes", ShapeKind.LIST: "a list", ShapeKind.MAP: "an object",
+    ShapeKind.OTHER: "something else",
+}  # fmt: skip
+_PLAIN_SHAPES: Final = {
+    ShapeKind(0): "null", ShapeKind.TEXT: "string", ShapeKind.BOOL: "bool", ShapeKind.BYTES: "binary"
+}  # fmt: skip
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _FIELD: Final = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)|"((?:[^"\\]|\\["\\])*)"')
 _SIZE: Final = re.compile(r"\[([1-9][0-9]{0,9})\]")
@@ -180,6 +189,58 @@ class Nested:
         usual = frozenset(types)
         return lambda value: type(value) in usual
 
+    def joined(self, other: Nested) -> Nested | None:
+        """The type that takes the values of both; None where there is none. Fields that one lacks are null in it."""
+        nullable = self.nullable or other.nullable
+        for one, rest in ((self, other), (other, self)):
+            if one.kind == "null":
+                return replace(rest, nullable=True)
+        if self.kind != other.kind and {self.kind, other.kind} <= {*_INTEGERS, *_FLOATS}:
+            # values keep what they are: each is compared with the type
+            wider = str(np.result_type(self.kind, other.kind))
+            return Nested(wider, nullable=nullable) if wider in _INTEGERS or wider in _FLOATS else None
+        if (self.kind, self.parameters) != (other.kind, other.parameters):
+            return None
+        if self.kind != "struct":
+            pairs = zip(self.fields, other.fields, strict=True)
+            inner = [(name, one.joined(two)) for (name, one), (_, two) in pairs]
+        else:
+            mine, theirs = dict(self.fields), dict(other.fields)
+            inner = [(name, one.joined(theirs.get(name, _NULL))) for name, one in self.fields]
+            inner += [(name, one.joined(_NULL)) for name, one in other.fields if name not in mine]
+        fields = tuple((name, one) for name, one in inner if one is not None)
+        return replace(self, fields=fields, nullable=nullable) if len(fields) == len(inner) else None
+
+    def takes(self, shape: ObjectShape) -> bool:
+        """Whether all values of a shape are of this type, as far as the shape tells; else each must be asked."""
+        kinds = shape.kinds & ~ShapeKind.NULL
+        if kinds != shape.kinds and not self.nullable:
+            return False
+        if not kinds:
+            return True
+        if kinds == ShapeKind.MAP and self.kind == "struct":
+            of_field = dict(self.fields)
+            return all(field.nullable for field in of_field.values()) and all(
+                name in of_field and of_field[name].takes(one) for name, one in shape.fields
+            )
+        if kinds == ShapeKind.LIST and self.kind in _LISTS:
+            size = int(self.parameters[0]) if self.parameters else None
+            fits = shape.items is None or self.fields[0][1].takes(shape.items)
+            return fits and (size is None or shape.sizes == (size, size))
+        if kinds == ShapeKind.INTEGER and (self.kind in _INTEGERS or self.kind in _TIMES):
+            bounds = _INTEGERS[_TIMES.get(self.kind, self.kind)]
+            return shape.integers[0] in bounds and shape.integers[1] in bounds
+        if kinds in ShapeKind.REAL | ShapeKind.INTEGER and self.kind in _FLOATS:
+            exact = 1 << np.finfo(self.kind).nmant + 1
+            return (
+                max(-shape.integers[0], shape.integers[1]) <= exact and shape.most_real < _FLOATS[self.kind]
+            )
+        if kinds == ShapeKind.BYTES and self.kind in _BYTES:
+            return not self.parameters or shape.sizes == (int(self.parameters[0]),) * 2
+        return (kinds == ShapeKind.TEXT and self.kind in _TEXTS) or (
+            kinds == ShapeKind.BOOL and self.kind == "bool"
+        )
+
     def problem(self, value: Any, place: str) -> str | None:
         """Why a value is none of this type, with its place; None where it is one."""
         if self._fits(value):
@@ -276,6 +337,9 @@ def _call(of_field: Callable[[Any], bool], value: Any) -> bool:
     return of_field(value)
 
 
+_NULL: Final = Nested("null")
+
+
 @lru_cache(256)
 def nested_of(text: str) -> Nested:
     """The type that a text says; ValueError, with the place, where it says none.
@@ -293,6 +357,57 @@ def nested_of(text: str) -> Nested:
     if str(found) != text:
         raise ValueError(f"it is written {str(found)!r:.200}")
     return found
+
+
+def nested_of_shape(shape: ObjectShape | None, place: str) -> Nested:
+    """The type that takes all values of a shape; ValueError says why there is none, with the place.
+
+    Integers are int64, or uint64 where they need it, numbers of both kinds float64 where that is exact.
+    """
+    if shape is None:
+        raise ValueError(f"{place} has too many different keys")
+    found = _of_shape(shape, place, 1)
+    if not _says_something(found):
+        raise ValueError(f"{place} has no values but nulls, empty lists and objects of those")
+    try:
+        return nested_of(str(found))
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from None
+
+
+def _says_something(nested: Nested) -> bool:
+    if nested.fields:
+        return any(_says_something(field) for _, field in nested.fields)
+    return nested.kind != "null"
+
+
+def _of_shape(shape: ObjectShape, place: str, depth: int) -> Nested:
+    if depth > MAX_DEPTH:
+        raise ValueError(f"{place} is nested deeper than {MAX_DEPTH} levels")
+    kinds = shape.kinds & ~ShapeKind.NULL
+    if kinds == ShapeKind.MAP:
+        if not shape.fields:
+            raise ValueError(f"{place} is an object without keys wherever it is")
+        return Nested(
+            "struct",
+            (),
+            tuple((name, _of_shape(one, f"{place}.{name}", depth + 1)) for name, one in shape.fields),
+        )
+    if kinds == ShapeKind.LIST:
+        item = Nested("null") if shape.items is None else _of_shape(shape.items, f"{place}[]", depth + 1)
+        return Nested("list", (), (("item", item),))
+    least, most = shape.integers
+    if kinds == ShapeKind.INTEGER and (most < 1 << 63 or least >= 0):
+        return Nested("int64" if most < 1 << 63 else "uint64")
+    if (
+        ShapeKind.REAL in kinds
+        and kinds in ShapeKind.REAL | ShapeKind.INTEGER
+        and max(-least, most) <= 1 << 53
+    ):
+        return Nested("float64")
+    if kinds in _PLAIN_SHAPES:
+        return Nested(_PLAIN_SHAPES[kinds])
+    raise ValueError(f"{place} is {' and '.join(text for kind, text in _SHAPES.items() if kind & kinds)}")
 
 
 def _quoted(name: str) -> str:

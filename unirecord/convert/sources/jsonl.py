@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple
 
 import msgpack
 import numpy as np
 
-from ...core import JsonKind, JsonRows, read_json_lines
+from ...core import JsonKind, JsonRows, ObjectShapes, read_json_lines
 from ...errors import SchemaError
 from ...format.column import Column
+from ...format.nested import Nested, nested_of_shape
 from ...format.schema import Schema
 from ...format.values import PackedStrings, Texts
-from ...format.values.objects import PackedObject
+from ...format.values.objects import PackedObject, pack_object
 from ...progress import Progress
 from ...writing.inference import LONG_TEXT, ColumnEvidence
 from .input_path import InputPath
@@ -105,9 +107,12 @@ def column_values(found: JsonRows, key: str, column: Column) -> Any:
         joined, lengths = found.texts(key)
         return Texts(PackedStrings.of_sizes(joined, lengths), ~absent if has_nulls else None)
     if column.type == "object":
+        nested = column.nested
+        if nested is not None and not _all_are(found, key, nested):
+            return None
         content, starts = found.content, values.tolist()
         pieces = zip(starts, (values + sizes).tolist(), absent.tolist(), strict=True)
-        return [None if null else PackedObject(content[start:end]) for start, end, null in pieces]
+        return [None if null else PackedObject(content[start:end], nested) for start, end, null in pieces]
     numbers: Any
     if column.type == "bool":
         numbers = kinds == JsonKind.TRUE
@@ -123,6 +128,20 @@ def column_values(found: JsonRows, key: str, column: Column) -> Any:
     return (
         np.ma.MaskedArray(np.where(absent, numbers.dtype.type(0), numbers), absent) if has_nulls else numbers
     )
+
+
+def _add_shapes(found: JsonRows, key: str, shapes: ObjectShapes) -> None:
+    cells = found.cells[key]
+    some = cells[cells["kind"] >= JsonKind.NUMBERS]
+    if len(some):
+        shapes.add(found.content, some["value"].astype(np.uint64), some["bytes"].astype(np.uint64))
+
+
+def _all_are(found: JsonRows, key: str, nested: Nested) -> bool:
+    shapes = ObjectShapes()
+    _add_shapes(found, key, shapes)
+    whole = shapes.whole()
+    return whole is not None and nested.takes(whole)
 
 
 def json_values(found: JsonRows, key: str, rows: Any = slice(None)) -> list[Any]:
@@ -217,6 +236,7 @@ class JsonLines(Source):
             column.missing = column.missing or column.seen < row - self._unread
             try:
                 types[name] = fixed[name] if name in fixed else column.spec(path)
+                self.notes.extend(column.untyped if types[name] == "object" and options.wants(name) else ())
             except SchemaError:
                 if options.wants(name):
                     raise
@@ -289,6 +309,7 @@ class JsonLines(Source):
                 there = [(at, record[key]) for at, record in zip(lines, rows, strict=True) if key in record]
                 places, values = [at for at, _ in there], [value for _, value in there]
             column.times.add(value for value in values if isinstance(value, str))
+            column.add_shapes(value for value in values if isinstance(value, dict | list))
             self._add(column, values, places)
 
     def _take_in(
@@ -307,6 +328,7 @@ class JsonLines(Source):
                 continue
             column.missing = column.missing or bool((cells["kind"] == JsonKind.NULL).any())
             self._take_times(found, key, column)
+            _add_shapes(found, key, column.shapes)
             rows = _deciding(found, key)
             lines = [_Line(name, first + line) for line in found.numbers[rows].tolist()]
             self._add(column, json_values(found, key, rows), lines)
@@ -418,6 +440,8 @@ class _KeyEvidence:
         self._element: str | None = None
         self._shape: tuple[int, ...] | None = None
         self._one_rank = True
+        self.shapes = ObjectShapes()  # of lists and objects
+        self.untyped: list[str] = []  # why objects have no type, once `spec` has found none
 
     def add_all(self, values: list[Any], lines: Sequence[_Line]) -> None:
         """Take values into account; of plain ones of one type those that decide."""
@@ -445,6 +469,14 @@ class _KeyEvidence:
         else:
             self.kinds.setdefault("scalar", line)
             self.scalars.add(value, line)
+
+    def add_shapes(self, values: Iterable[Any]) -> None:
+        """Take what lists and objects are made of into account."""
+        for value in values:
+            # a value that no object holds is refused when it is read
+            with suppress(SchemaError):
+                packed = pack_object(value, self.name)
+                self.shapes.add(packed, np.zeros(1, np.uint64), np.full(1, len(packed), np.uint64))
 
     def _add_array(self, array: np.ndarray[Any, Any]) -> None:
         if array.size:
@@ -478,7 +510,12 @@ class _KeyEvidence:
         if kinds == {"array"} and self._one_rank and self._element:
             null = "?" if self.missing else ""
             return {"type": self._element + null, "shape": [d if d > 0 else -1 for d in self._shape or ()]}
-        return "object"
+        try:
+            nested = nested_of_shape(self.shapes.whole(), self.name)
+        except ValueError as error:
+            self.untyped = [f"{self.name} has no nested type: {error}"]
+            return "object"
+        return {"type": "object", "logical": {"type": "nested", "of": str(nested)}}
 
     def _scalar_spec(self, where: str) -> Any:
         try:

@@ -99,6 +99,7 @@ class SeveralSources(Source):
         )
         self.notes += [f"{one.path}: no rows" for one in self._sources if with_rows and one.rows == 0]
         self.notes += _said_of_nulls(self.schema, self._sources)
+        self.notes += _said_of_types(self.schema, self._sources)
         self.left_out = [one for source in self._sources for one in source.left_out]
         self.metadata: dict[str, Any] | None = self._one_metadata()
         self.asked: Mapping[str, str] = {
@@ -268,6 +269,9 @@ def _wider(columns: Sequence[Column]) -> Column | None:
     """The column that takes the values of all, apart from nulls; None where there is none."""
     first = _not_null(columns[0])
     for column in map(_not_null, columns[1:]):
+        if column.type == first.type == "object":
+            first = _joined_objects(first, column)
+            continue
         if other_logical(first.logical, column.logical):
             return None
         if column == first:
@@ -284,6 +288,18 @@ def _wider(columns: Sequence[Column]) -> Column | None:
     return _media_of_all(columns, first)
 
 
+def _joined_objects(first: Column, column: Column) -> Column:
+    """Objects of the nested type that takes the values of both; without one where there is none."""
+    if first.nested == column.nested:
+        return first
+    both = None if first.nested is None or column.nested is None else first.nested.joined(column.nested)
+    logical = {} if both is None else {"logical": {"type": "nested", "of": str(both)}}
+    try:
+        return Schema.parse({first.name: {"type": "object", **logical}})[0]
+    except SchemaError:  # of both together it is too long
+        return Schema.parse({first.name: "object"})[0]
+
+
 def _not_null(column: Column, *, nullable: bool = False) -> Column:
     return replace(column, nullable=nullable)
 
@@ -297,6 +313,15 @@ def _media_of_all(columns: Sequence[Column], joined: Column) -> Column:
     if None in said or len(kinds) != 1:
         return Schema.parse({joined.name: joined.type})[0]
     return Schema.parse({joined.name: file_type(f"{kinds.pop()}/*", joined.type)})[0]
+
+
+def _said_of_types(schema: Schema, sources: Sequence[Source]) -> list[str]:
+    return [
+        f"{column.name} has no nested type: none takes the values of all sources"
+        for column in schema
+        if column.type == "object" and column.nested is None
+        and any(column.name in one.schema and one.schema[column.name].nested is not None for one in sources)
+    ]  # fmt: skip
 
 
 def _said_of_nulls(schema: Schema, sources: Sequence[Source]) -> list[str]:

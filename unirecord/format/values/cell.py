@@ -311,7 +311,7 @@ def _object_encoder(column: Column) -> Encode:
 
     def encode(value: Any) -> bytes:
         if type(value) is PackedObject:
-            if nested is None:
+            if nested is None or value.of == nested:
                 return value.packed
             value = unpack_object(value.packed)
         problem = None if nested is None else nested.problem(value, name)

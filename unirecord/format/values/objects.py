@@ -8,13 +8,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 import numpy as np
 
 from ...core import check_object, is_canonical
 from ...errors import CorruptionError, SchemaError
+
+if TYPE_CHECKING:
+    from ..nested import Nested
 
 __all__ = [
     "Extension",
@@ -99,12 +102,15 @@ def _time_text(time: datetime | msgpack.Timestamp) -> str:
 
 
 class PackedObject:
-    """An object that a source gives as the msgpack that `pack_object` makes of it."""
+    """An object that a source gives as the msgpack that `pack_object` makes of it.
 
-    __slots__ = ("packed",)
+    ``of`` is the nested type that the source has found it to be of.
+    """
 
-    def __init__(self, packed: bytes) -> None:
-        self.packed = packed
+    __slots__ = ("of", "packed")
+
+    def __init__(self, packed: bytes, of: Nested | None = None) -> None:
+        self.packed, self.of = packed, of
 
 
 MAX_DEPTH: Final = 64
