@@ -350,8 +350,9 @@ UR_API void ur_pool_release(ur_pool *pool);          /* NULL is allowed; batches
  * frees it when the pool and every batch from it have been released. UR_ARGUMENT: it is too small or not aligned. */
 UR_API ur_status ur_pool_lend(ur_pool *pool, void *memory, uint64_t bytes, ur_error *error);
 
-typedef struct ur_bitmap ur_bitmap; /* unirecord_internal.h has these two */
+typedef struct ur_bitmap ur_bitmap; /* unirecord_internal.h has these three */
 typedef struct ur_stream ur_stream;
+typedef struct ur_sequence ur_sequence;
 
 /* A crop of each value of a column: a box of one size, whose place is drawn for each sample as docs/spec/order.md says, "Crops". */
 typedef struct {
@@ -390,6 +391,8 @@ typedef struct {
   const ur_drawn_box *crops;     /* NULL, or one for each output; borrowed likewise */
   uint64_t crop_base;       /* what the keys of samples are made of beside row and draw: f(g + (f(g + seed) xor epoch)) */
   const int64_t *crop_draws; /* NULL, or for each of `samples` the draw that its key is made of, -1 for none; borrowed likewise */
+  const ur_sequence *sequence; /* NULL, or each sample is what stands at its steps from a row: outputs have [rows][steps] values.
+                               Without stream and crops; borrowed likewise */
   int64_t crop_period;      /* without `crop_draws`: 0 for no draws, else the draw is the position modulo this */
 } ur_loader_options;
 
@@ -400,6 +403,7 @@ typedef struct {
   uint64_t offsets_at;     /* int64[rows + 1], for columns of variable width */
   uint64_t valid_at;       /* uint8[rows], for nullable columns */
   uint64_t starts_at;      /* int64[rows][rank], for columns of which crops are taken: where each begins */
+  uint64_t missing_at;     /* uint8[rows][steps], of a sequence: 1 where there is no such row */
 } ur_column_view;
 
 typedef struct {

@@ -397,6 +397,34 @@ ur_status ur_stream_read(ur_set *set, const ur_stream *stream, const int64_t *sa
 ur_status ur_pack(const int64_t *lengths, int64_t count, int64_t size, int64_t *places, int64_t *used,
                   ur_error *error);
 
+/* ---- sequences: what stands at offsets from an anchor row, within its group ------------------------------------------- */
+
+typedef struct {
+  const int64_t *offsets; /* of rows, or of times; borrowed, like all arrays here */
+  int64_t count;          /* of them, 1 .. 2^20 */
+  int32_t outputs;        /* how many of a loader's outputs, in their order, have these steps */
+  int32_t timed;          /* 1: what `times` differ by */
+} ur_steps;
+
+/* Rows that offsets step over stand at places, one after the other; a group is a run of places. */
+struct ur_sequence {
+  const int64_t *rows;    /* the row of the set at each place, ascending; NULL: its number */
+  int64_t places;
+  const int64_t *starts;  /* where each of `groups` groups begins, from 0 on, and `places` */
+  int64_t groups;
+  const int64_t *times;   /* NULL, or of each place, not falling within a group */
+  int64_t tolerance;      /* how far a time may be from the one that is wanted */
+  int32_t before;         /* 1: the last row that is not later; 0: the nearest, of two the earlier */
+  int32_t blank;          /* 1: what is missing is not read, and becomes zero, empty and null; 0: the row at the edge, or nearest */
+  const ur_steps *steps;
+  int32_t steps_count;
+};
+
+/* rows[i][k] = the row at offset k of steps `number` from anchors[i], missing[i][k] = 1 where there is none, and the row is the
+ * one at the edge of the group, or nearest in time. UR_ARGUMENT for an anchor that stands at no place. */
+ur_status ur_sequence_find(const ur_sequence *sequence, int32_t number, const int64_t *anchors, int64_t n, int64_t *rows,
+                           uint8_t *missing, ur_error *error);
+
 /* ---- whole numbers of a few bits each -------------------------------------------------------------------------------- */
 
 /* Element i is the bits [i x bits, (i + 1) x bits) of little-endian words, and the base added to them. After the last word

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .dataset.draws import DrawnBatches, balanced, bucketed, mix, packed, weighted, windows
     from .dataset.order_queries import OrderQueries
     from .dataset.samples_cache import SamplesCache, samples_cache
+    from .dataset.sequences import sequences
     from .errors import (
         BusyError,
         ClosedError,
@@ -72,6 +73,7 @@ __all__ = [
     "bucketed",
     "windows",
     "packed",
+    "sequences",
     "samples_cache",
     "SamplesCache",
     "CacheStats",
@@ -181,6 +183,7 @@ _HOMES = {
     "bucketed": "dataset.draws",
     "windows": "dataset.draws",
     "packed": "dataset.draws",
+    "sequences": "dataset.sequences",
     "BatchLoader": "dataset.batch_loader",
     "RaggedArray": "loading.batch",
     "Crop": "loading.boxes",

@@ -66,6 +66,7 @@ OF_DATASETS: Final[Mapping[str, str]] = {
     "batched": "ds.batches(32) gives batches",
     "unbatch": "iterate over ds: samples one by one",
     "enumerate": "enumerate(ds), or ds.order.row_ids() for the numbers of rows",
+    "window": "unirecord.sequences(ds, length=10) has samples that span rows",
     "with_epoch": "an epoch is every row once; ds.set_epoch(n) begins another order",
     "with_length": "len(ds) is the number of rows",
     "set_init_step": "ds.load_state_dict(state) goes on where ds.state_dict() was taken",
@@ -309,6 +310,9 @@ OF_PACKAGES: Final[Mapping[str, str]] = {
     "StreamingDataLoader": "unirecord.torch.loader(ds, 32) gives tensors; ds.batches(32) needs no framework",
     "Features": "a schema is a dict: Writer(path, {'label': 'int32', 'image': 'bytes'})",
     "ClassLabel": "Writer(path, {'kind': {'type': 'int32', 'logical': {'type': 'class', 'names': ['cat', 'dog']}}})",
+    "LeRobotDataset": "unirecord.sequences(ds, at={'a': range(16)}) has samples that span rows",
+    "NGram": "unirecord.sequences(ds, at={'a': [-1, 0]}) has samples that span rows",
+    "BatchGenerator": "unirecord.sequences(ds, length=10) has samples that span rows",
     "interleave_datasets": "unirecord.mix({'web': web, 'code': code}, {'web': 0.7, 'code': 0.3}) draws from several",
 }  # fmt: skip
 

@@ -136,18 +136,42 @@ static void time_parts(ur_read *read, ur_timing *timing) {
   if (timing->count > 0) read->timing = timing;
 }
 
-ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
-                       ur_timing *timing, ur_error *error) {
+/* Opens what `read` has begun with, for rows that are borrowed, and which its repeats are of where there are any. */
+static ur_status open_rows(ur_read *read, const int64_t *rows, int64_t n, ur_timing *timing, ur_error *error) {
+  ur_status status = ur_plan_rows(read->set, rows, n, &read->plan, error);
+  if (status != UR_OK) return status;
+  if (read->repeats.first != NULL) ur_repeats_plan(&read->repeats, &read->plan);
+  time_parts(read, timing);
+  return read->set->layers == NULL ? open_groups(read, error) : read->set->layers->reads->open(read, error);
+}
+
+/* Enters the set; *whole where its rows are found without a plan. */
+static ur_status begin(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
+                       bool *whole, ur_error *error) {
   *read = (ur_read){.rows = n, .groups = &read->one};
+  *whole = false;
   if (n < 0) return ur_fail(error, UR_ARGUMENT, "%" PRId64 " rows are not possible", n);
   if (!ur_set_enter(set, error)) return UR_CLOSED;
   read->set = set;
   ur_status status = ur_set_schema(set, &read->columns, error);
-  if (status == UR_OK && ur_direct_open(read, rows, outputs, count)) return UR_OK;
-  if (status == UR_OK) status = ur_plan_rows(set, rows, n, &read->plan, error);
-  if (status != UR_OK) return status;
-  time_parts(read, timing);
-  return set->layers == NULL ? open_groups(read, error) : set->layers->reads->open(read, error);
+  if (status == UR_OK) *whole = ur_direct_open(read, rows, outputs, count);
+  return status;
+}
+
+ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
+                       ur_timing *timing, ur_error *error) {
+  bool whole = false;
+  ur_status status = begin(read, set, rows, n, outputs, count, &whole, error);
+  return status != UR_OK || whole ? status : open_rows(read, rows, n, timing, error);
+}
+
+ur_status ur_read_open_once(ur_read *read, ur_set *set, const int64_t *rows, const uint8_t *missing, int64_t n,
+                            const ur_output *outputs, int32_t count, ur_timing *timing, ur_error *error) {
+  bool whole = false;
+  ur_status status = begin(read, set, rows, n, outputs, missing == NULL ? count : 0, &whole, error);
+  if (status != UR_OK || whole) return status;
+  status = ur_repeats_find(rows, missing, n, &read->repeats, error);
+  return status != UR_OK ? status : open_rows(read, read->repeats.rows, read->repeats.count, timing, error);
 }
 
 ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_timing *timing,
@@ -165,6 +189,7 @@ void ur_read_close(ur_read *read) {
   for (int64_t i = 0; i < read->opened; i++) ur_part_release(read->groups[i].part);
   if (read->layers != NULL) read->set->layers->reads->close(read);
   if (read->direct != NULL) ur_direct_close(read);
+  ur_repeats_free(&read->repeats);
   if (read->groups != &read->one) free(read->groups);
   ur_plan_free(&read->plan);
   if (read->set != NULL) ur_set_leave(read->set);
@@ -205,7 +230,7 @@ static ur_status prefetch(const ur_read *read, const ur_output *outputs, int32_t
   return status == UR_CORRUPT ? UR_OK : status; /* whoever needs that block says which row it is of */
 }
 
-ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
+static ur_status measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
   ur_status status = check_outputs(read, outputs, output_count, error);
   if (status == UR_OK && read->layers != NULL) return read->set->layers->reads->measure(read, outputs, output_count, error);
   if (status == UR_OK) status = prefetch(read, outputs, output_count, error);
@@ -213,6 +238,20 @@ ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t outpu
   for (int32_t i = 0; i < output_count && status == UR_OK; i++)
     status = measure_column(read, &outputs[i], &outputs[i].used, error);
   return status == UR_OK ? ur_check_total(read->groups, read->opened, outputs, output_count, error) : status;
+}
+
+ur_status ur_read_measure(const ur_read *read, ur_output *outputs, int32_t output_count, ur_error *error) {
+  size_t n = (size_t)read->rows;
+  if (read->repeats.first == NULL) return measure(read, outputs, output_count, error);
+  for (int32_t i = 0; i < output_count; i++)
+    if (outputs[i].offsets != NULL) memset(outputs[i].offsets, 0, (n + 1) * sizeof *outputs[i].offsets); /* exact: they are there */
+  ur_status status = measure(read, outputs, output_count, error);
+  for (int32_t i = 0; i < output_count && status == UR_OK; i++) {
+    if (outputs[i].offsets == NULL) continue;
+    status = ur_repeats_spread(&read->repeats, read->rows, outputs[i].offsets, error);
+    outputs[i].used = (uint64_t)outputs[i].offsets[read->rows];
+  }
+  return status;
 }
 
 /* UR_TOO_SMALL when an output has less room than it needs. What is left over of fixed width is set to zero, so that nothing
@@ -255,7 +294,7 @@ static void share_time(const ur_read *read) {
     ur_part_timer_share(read->groups[g].timer, spent, (uint64_t)read->groups[g].count, (uint64_t)read->rows);
 }
 
-ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error) {
+static ur_status gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error) {
   if (read->layers != NULL) return read->set->layers->reads->gather(read, outputs, output_count, error);
   ur_status status = UR_OK;
   if (read->direct != NULL) {
@@ -274,6 +313,13 @@ ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t 
   for (int32_t i = 0; i < output_count && status == UR_OK; i++)
     if (outputs[i].boxes != NULL) status = ur_gather_boxes(read->groups, read->opened, &outputs[i], read->rows, error);
   if (status == UR_OK) ur_direct_learn(read, outputs, output_count);
+  return status;
+}
+
+ur_status ur_read_gather(const ur_read *read, const ur_output *outputs, int32_t output_count, ur_error *error) {
+  ur_status status = gather(read, outputs, output_count, error);
+  for (int32_t i = 0; i < output_count && status == UR_OK && read->repeats.first != NULL; i++)
+    ur_repeats_copy(&read->repeats, read->rows, &outputs[i], read->columns->info[outputs[i].column].fixed_bytes);
   return status;
 }
 

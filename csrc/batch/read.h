@@ -3,6 +3,7 @@
 #define UR_READER_H
 
 #include "batch/batch.h"
+#include "batch/repeats.h"
 
 /* Rows of a set about to be read: grouped by part, each part open and found to be the file that it was. */
 typedef struct ur_layer_read ur_layer_read;
@@ -18,12 +19,18 @@ typedef struct {
   struct ur_direct_row *direct; /* the rows, when they need no groups (batch/direct.h); else NULL */
   ur_timing *timing; /* where its time is counted part by part, or NULL */
   ur_layer_read *layers; /* of a joined set: the read of each of its layers; else NULL */
+  ur_repeats repeats;    /* of rows that are asked for several times, or not at all; else without `first` */
 } ur_read;
 
 /* Opens, timed by `timing` unless that is NULL; the row ids are borrowed until ur_read_close, which must follow whatever this returns. Of the outputs, which may be
  * none, only the columns matter: those that will be measured and gathered, or no groups would be needed. */
 ur_status ur_read_open(ur_read *read, ur_set *set, const int64_t *rows, int64_t n, const ur_output *outputs, int32_t count,
                        ur_timing *timing, ur_error *error);
+
+/* Likewise where rows may come several times, of which each is read once, and where none is asked for at places with a 1 in
+ * `missing`, unless that is NULL: these become zero, empty and null. */
+ur_status ur_read_open_once(ur_read *read, ur_set *set, const int64_t *rows, const uint8_t *missing, int64_t n,
+                            const ur_output *outputs, int32_t count, ur_timing *timing, ur_error *error);
 
 /* Likewise with rows that have been planned already, for a set whose parts have the same rows; the plan is borrowed, and `timing` has begun. */
 ur_status ur_read_open_planned(ur_read *read, ur_set *set, const ur_plan *plan, int64_t n, ur_timing *timing,

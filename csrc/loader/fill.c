@@ -95,19 +95,37 @@ static ur_status check_crops(const ur_filler *filler, ur_error *error) {
   return UR_OK;
 }
 
+/* How many values each output has of a sample. */
+static ur_status count_steps(ur_filler *filler, ur_error *error) {
+  const ur_sequence *sequence = filler->options.sequence;
+  if (sequence == NULL) return UR_OK;
+  if (filler->options.stream != NULL || filler->options.crops != NULL)
+    return ur_fail(error, UR_ARGUMENT, "sequences are of whole rows");
+  ur_status status = ur_sequence_check(sequence, filler->set, filler->options.output_count, error);
+  if (status != UR_OK) return status;
+  int64_t *steps = filler->steps;
+  for (int32_t i = 0; i < sequence->steps_count; i++)
+    for (int32_t j = 0; j < sequence->steps[i].outputs; j++) *steps++ = sequence->steps[i].count;
+  filler->offsets = ur_sequence_offsets(sequence);
+  return UR_OK;
+}
+
 static ur_status copy_columns(ur_filler *filler, const ur_loader_options *options, ur_error *error) {
   size_t outputs = (size_t)options->output_count;
   filler->columns = calloc(outputs + 1, sizeof *filler->columns);
   filler->infos = calloc(outputs + 1, sizeof *filler->infos);
-  if (!filler->columns || !filler->infos) return ur_fail(error, UR_NO_MEMORY, "no memory for a loader");
+  filler->steps = calloc(outputs + 1, sizeof *filler->steps);
+  if (!filler->columns || !filler->infos || !filler->steps) return ur_fail(error, UR_NO_MEMORY, "no memory for a loader");
   for (size_t c = 0; c < outputs; c++) {
     filler->columns[c] = options->columns[c];
+    filler->steps[c] = 1;
     ur_status status = options->stream == NULL ? ur_set_column(filler->set, options->columns[c], &filler->infos[c], error)
                                                : stream_column(filler, c, error);
     if (status != UR_OK) return status;
   }
   filler->options.columns = filler->columns;
-  return check_crops(filler, error);
+  ur_status status = check_crops(filler, error);
+  return status == UR_OK ? count_steps(filler, error) : status;
 }
 
 ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur_loader_options *options,
@@ -143,6 +161,7 @@ ur_status ur_filler_make(ur_filler *filler, ur_set *set, ur_pool *pool, const ur
 void ur_filler_free(ur_filler *filler) {
   free(filler->columns);
   free(filler->infos);
+  free(filler->steps);
   free(filler->batch_ends);
   ur_times_free(filler->times);
   ur_set_release(filler->set);
@@ -159,17 +178,33 @@ void ur_scratch_free(ur_scratch *s) {
   free(s->offsets);
   free(s->outputs);
   free(s->views);
+  free(s->step_rows);
+  free(s->missing);
+  free(s->reads);
   ur_stretches_free(&s->stretches);
   ur_timing_free(&s->timing);
 }
 
-/* rows + 1 offsets for each output of variable width; NULL without memory. */
+/* An offset for each value, and 1, of each output of variable width; NULL without memory. */
 static int64_t *room_for_offsets(const ur_filler *filler, size_t rows) {
-  size_t variable = 0, count = 0;
-  for (int32_t c = 0; c < filler->options.output_count; c++)
-    if (filler->infos[c].fixed_bytes == 0) variable++;
-  if (__builtin_mul_overflow(rows + 1, variable, &count)) return NULL;
-  return calloc(count + 1, sizeof(int64_t));
+  size_t values = 0, count = 1;
+  for (int32_t c = 0; c < filler->options.output_count; c++) {
+    if (filler->infos[c].fixed_bytes != 0) continue;
+    if (__builtin_mul_overflow(rows, (size_t)filler->steps[c], &values) || __builtin_add_overflow(count, values + 1, &count)) return NULL;
+  }
+  return calloc(count, sizeof(int64_t));
+}
+
+/* Room for what stands at the steps of so many samples of a sequence; false without memory. */
+static bool room_for_steps(const ur_filler *filler, ur_scratch *s, size_t rows) {
+  const ur_sequence *sequence = filler->options.sequence;
+  size_t values = 0;
+  if (sequence == NULL) return true;
+  if (__builtin_mul_overflow(rows, (size_t)filler->offsets, &values) || values > SIZE_MAX / 16) return false;
+  s->step_rows = calloc(values + 1, sizeof *s->step_rows);
+  s->missing = calloc(values + 1, sizeof *s->missing);
+  s->reads = calloc((size_t)sequence->steps_count + 1, sizeof *s->reads);
+  return s->step_rows != NULL && s->missing != NULL && s->reads != NULL;
 }
 
 int ur_scratch_make(const ur_filler *filler, ur_scratch *s) {
@@ -185,7 +220,8 @@ int ur_scratch_make(const ur_filler *filler, ur_scratch *s) {
   s->offsets = room_for_offsets(filler, rows);
   s->outputs = calloc(outputs + 1, sizeof *s->outputs);
   s->views = calloc(outputs + 1, sizeof *s->views);
-  if (s->rows && s->skipped && s->ahead && s->draws && s->boxes && s->offsets && s->outputs && s->views) return 1;
+  bool good = s->rows && s->skipped && s->ahead && s->draws && s->boxes && s->offsets && s->outputs && s->views;
+  if (good && room_for_steps(filler, s, rows)) return 1;
   ur_scratch_free(s);
   memset(s, 0, sizeof *s);
   return 0;
@@ -257,13 +293,15 @@ static bool lay_out(const ur_filler *filler, const ur_scratch *s, int64_t rows, 
               ur_append_array(&at, n, sizeof(int64_t), ALIGNMENT, &head->row_ids_at);
   for (int32_t c = 0; c < filler->options.output_count && good; c++) {
     ur_column_view *view = &s->views[c];
+    uint64_t values = n * (uint64_t)filler->steps[c]; /* exact: the thread has room for as many numbers */
     *view = (ur_column_view){.data_bytes = s->outputs[c].used, .offsets_at = UINT64_MAX, .valid_at = UINT64_MAX,
-                             .starts_at = UINT64_MAX};
+                             .starts_at = UINT64_MAX, .missing_at = UINT64_MAX};
     const ur_drawn_box *crop = crop_of(filler, c);
     if (crop != NULL) good = ur_append_array(&at, n, (uint64_t)crop->rank * sizeof(int64_t), ALIGNMENT, &view->starts_at);
     if (good && filler->infos[c].fixed_bytes == 0 && crop == NULL)
-      good = ur_append_array(&at, n + 1, sizeof(int64_t), ALIGNMENT, &view->offsets_at);
-    if (good && filler->infos[c].nullable) good = ur_append_array(&at, n, 1, ALIGNMENT, &view->valid_at);
+      good = ur_append_array(&at, values + 1, sizeof(int64_t), ALIGNMENT, &view->offsets_at);
+    if (good && filler->infos[c].nullable) good = ur_append_array(&at, values, 1, ALIGNMENT, &view->valid_at);
+    if (good && filler->options.sequence != NULL) good = ur_append_array(&at, values, 1, ALIGNMENT, &view->missing_at);
     good = good && ur_append_array(&at, view->data_bytes, 1, ALIGNMENT, &view->data_at);
   }
   if (!good || !ur_append_array(&at, (uint64_t)skipped, sizeof(int64_t), ALIGNMENT, &head->skipped_at)) return false;
@@ -281,7 +319,7 @@ static void outputs_to_measure(const ur_filler *filler, const ur_scratch *s, int
     if (filler->infos[c].fixed_bytes != 0) continue;
     if (crop != NULL) s->boxes[c].lengths = offsets;
     else s->outputs[c].offsets = offsets;
-    offsets += rows + 1;
+    offsets += rows * filler->steps[c] + 1; /* exact: there is room for them */
   }
 }
 
@@ -337,7 +375,7 @@ static void outputs_to_fill(const ur_filler *filler, const ur_scratch *s, int64_
     output->valid = view->valid_at == UINT64_MAX ? NULL : memory + view->valid_at;
     if (output->offsets == NULL) continue;
     /* exact: lay_out() has checked it */
-    memcpy(memory + view->offsets_at, output->offsets, ((size_t)rows + 1) * sizeof *output->offsets);
+    memcpy(memory + view->offsets_at, output->offsets, ((size_t)(rows * filler->steps[c]) + 1) * sizeof *output->offsets);
     output->offsets = (int64_t *)(void *)(memory + view->offsets_at); /* exact: likewise */
   }
 }
@@ -362,11 +400,12 @@ static ur_status prepare(const ur_filler *filler, const ur_scratch *s, int64_t n
   return UR_OK;
 }
 
-/* Bytes of the values of each part, in a batch that has been timed. */
-static void count_bytes(const ur_filler *filler, const ur_scratch *s, const ur_plan *plan, ur_timing *timing) {
+/* Bytes of the values of each part in outputs [first, end), in a batch that has been timed. */
+static void count_bytes(const ur_filler *filler, const ur_scratch *s, int32_t first, int32_t end, const ur_plan *plan,
+                        ur_timing *timing) {
   for (int64_t g = 0; g < timing->count; g++) {
     const ur_run *run = &plan->runs[g];
-    for (int32_t c = 0; c < filler->options.output_count; c++) {
+    for (int32_t c = first; c < end; c++) {
       const int64_t *offsets = s->outputs[c].offsets;
       /* exact: the batch was measured */
       if (crop_of(filler, c) != NULL) timing->of[g].bytes += s->outputs[c].used / (uint64_t)s->batch_rows * (uint64_t)run->count;
@@ -402,6 +441,77 @@ static ur_status stream_into_batch(const ur_filler *filler, ur_scratch *s, int64
   return status;
 }
 
+/* The rows at all steps of the samples, one of the steps after the other. */
+static ur_status find_steps(const ur_filler *filler, ur_scratch *s, const int64_t *anchors, int64_t rows, ur_error *error) {
+  const ur_sequence *sequence = filler->options.sequence;
+  ur_status status = UR_OK;
+  int64_t at = 0;
+  for (int32_t i = 0; i < sequence->steps_count && status == UR_OK; i++) {
+    status = ur_sequence_find(sequence, i, anchors, rows, s->step_rows + at, s->missing + at, error);
+    at += rows * sequence->steps[i].count; /* exact: there is room for them, here and below */
+  }
+  return status;
+}
+
+/* Opens and measures what stands at each of the steps; *opened of the reads are to be closed. */
+static ur_status open_steps(const ur_filler *filler, ur_scratch *s, int64_t number, int64_t rows, ur_timing *timing,
+                            int32_t *opened, ur_error *error) {
+  const ur_sequence *sequence = filler->options.sequence;
+  ur_status status = find_steps(filler, s, s->rows, rows, error);
+  ur_output *outputs = s->outputs;
+  int64_t at = 0;
+  for (*opened = 0; *opened < sequence->steps_count && status == UR_OK; ++*opened) {
+    const ur_steps *steps = &sequence->steps[*opened];
+    ur_read *read = &s->reads[*opened];
+    status = ur_read_open_once(read, filler->set, s->step_rows + at, sequence->blank ? s->missing + at : NULL,
+                               rows * steps->count, outputs, steps->outputs,
+                               *opened == number % sequence->steps_count ? timing : NULL, error);
+    if (status == UR_OK) status = ur_read_measure(read, outputs, steps->outputs, error);
+    at += rows * steps->count;
+    outputs += steps->outputs;
+  }
+  return status;
+}
+
+/* Reads what has been measured, and says what is missing. Of one of the steps the time is taken, another one in each batch. */
+static ur_status gather_steps(const ur_filler *filler, const ur_scratch *s, int64_t rows, ur_batch *batch, ur_error *error) {
+  const ur_sequence *sequence = filler->options.sequence;
+  const uint8_t *missing = s->missing;
+  int32_t first = 0;
+  ur_status status = UR_OK;
+  for (int32_t i = 0; i < sequence->steps_count && status == UR_OK; i++) {
+    const ur_steps *steps = &sequence->steps[i];
+    const ur_read *read = &s->reads[i];
+    size_t values = (size_t)(rows * steps->count);
+    for (int32_t c = first; c < first + steps->outputs; c++) memcpy((uint8_t *)batch + s->views[c].missing_at, missing, values);
+    status = ur_read_gather(read, s->outputs + first, steps->outputs, error);
+    if (status == UR_OK && read->timing != NULL) {
+      count_bytes(filler, s, first, first + steps->outputs, &read->plan, read->timing);
+      ur_times_add(filler->times, read->timing);
+    }
+    missing += values;
+    first += steps->outputs;
+  }
+  return status;
+}
+
+static ur_status sequence_into_batch(const ur_filler *filler, ur_scratch *s, int64_t number, int64_t rows, int64_t skipped,
+                                     ur_timing *timing, ur_batch **out, ur_error *error) {
+  ur_batch *batch = NULL;
+  int32_t opened = 0;
+  outputs_to_measure(filler, s, rows);
+  ur_status status = open_steps(filler, s, number, rows, timing, &opened, error);
+  if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
+  if (status == UR_OK) status = gather_steps(filler, s, rows, batch, error);
+  for (int32_t i = 0; i < opened; i++) ur_read_close(&s->reads[i]);
+  if (status == UR_OK) {
+    *out = batch;
+  } else {
+    ur_batch_release(batch);
+  }
+  return status;
+}
+
 static ur_status read_into_batch(const ur_filler *filler, ur_scratch *s, int64_t number, int64_t rows,
                                  int64_t skipped, ur_batch **out, ur_error *error) {
   ur_read read;
@@ -409,13 +519,14 @@ static ur_status read_into_batch(const ur_filler *filler, ur_scratch *s, int64_t
   int32_t count = filler->options.output_count;
   ur_timing *timing = UR_TIME_ALL || ur_timing_are_due(&s->timing) ? &s->timing : NULL;
   if (filler->options.stream != NULL) return stream_into_batch(filler, s, number, rows, skipped, timing, out, error);
+  if (filler->options.sequence != NULL) return sequence_into_batch(filler, s, number, rows, skipped, timing, out, error);
   outputs_to_measure(filler, s, rows);
   ur_status status = ur_read_open(&read, filler->set, s->rows, rows, s->outputs, count, timing, error);
   if (status == UR_OK) status = ur_read_measure(&read, s->outputs, count, error);
   if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
   if (status == UR_OK) status = ur_read_gather(&read, s->outputs, count, error);
   if (status == UR_OK && read.timing != NULL) {
-    count_bytes(filler, s, &read.plan, timing);
+    count_bytes(filler, s, 0, count, &read.plan, timing);
     ur_times_add(filler->times, timing);
   }
   ur_read_close(&read);
@@ -433,9 +544,23 @@ static bool is_named(const ur_filler *filler, int64_t row, const ur_error *error
   return ur_set_find(filler->set, row, &part, &row_in_part) == UR_OK && part == error->part && row_in_part == error->row;
 }
 
-/* Whether that row is sample number `i` of the batch, or one of a stream's documents in it. */
+/* Whether that row stands at a step of sample number `i`. */
+static bool is_at_step(const ur_filler *filler, const ur_scratch *s, int64_t i, const ur_error *error) {
+  const ur_sequence *sequence = filler->options.sequence;
+  int64_t at = 0;
+  for (int32_t j = 0; j < sequence->steps_count; j++) {
+    int64_t count = sequence->steps[j].count;
+    for (int64_t k = at + i * count; k < at + (i + 1) * count; k++) /* exact: there are as many, here and below */
+      if (!(sequence->blank && s->missing[k]) && is_named(filler, s->step_rows[k], error)) return true;
+    at += s->batch_rows * count;
+  }
+  return false;
+}
+
+/* Whether that row is sample number `i` of the batch, stands at one of its steps, or is one of a stream's documents in it. */
 static bool is_in(const ur_filler *filler, const ur_scratch *s, int64_t i, const ur_error *error) {
   const ur_stream *stream = filler->options.stream;
+  if (filler->options.sequence != NULL) return is_at_step(filler, s, i, error);
   if (stream == NULL) return is_named(filler, s->rows[i], error);
   for (int64_t k = 0; k < s->stretches.count; k++)
     if (s->stretches.stretches[k].to / stream->length == i && is_named(filler, s->stretches.rows[k], error)) return true;
@@ -482,7 +607,9 @@ int64_t ur_filler_glance(const ur_filler *filler, ur_scratch *s) {
 static void advise_batch(const ur_filler *filler, ur_scratch *s, int64_t number) {
   if (number >= filler->batches || row_ids_of_batch(filler, number, s->ahead) != UR_OK) return;
   int64_t rows = ur_filler_rows(filler, number);
-  if (filler->options.stream == NULL) {
+  if (filler->options.sequence != NULL) {
+    if (find_steps(filler, s, s->ahead, rows, NULL) == UR_OK) ur_set_advise(filler->set, s->step_rows, rows * filler->offsets);
+  } else if (filler->options.stream == NULL) {
     ur_set_advise(filler->set, s->ahead, rows);
   } else if (ur_stream_cut(filler->options.stream, filler->set, s->ahead, rows, &s->stretches, NULL) == UR_OK) {
     ur_set_advise(filler->set, s->stretches.rows, s->stretches.count);

@@ -4,6 +4,8 @@
 
 #include "base/timing.h"
 #include "batch/pool.h"
+#include "batch/read.h"
+#include "loader/sequence.h"
 #include "loader/stream.h"
 #include "unirecord_internal.h"
 
@@ -23,6 +25,8 @@ typedef struct {
   ur_loader_options options;
   int32_t *columns;
   ur_column_info *infos;
+  int64_t *steps;      /* of each output: values of a sample, 1 but of a sequence */
+  int64_t offsets;     /* of all steps of a sequence together */
   int64_t *batch_ends; /* NULL: all batches but the last are of one size */
   int64_t batches;
   ur_times *times;     /* of all parts; the one thing here that changes, by atomic operations */
@@ -41,6 +45,9 @@ typedef struct {
   ur_column_view *views;
   ur_timing timing;           /* how long reading took of each part of its batch */
   ur_stretches stretches; /* of a stream's samples */
+  int64_t *step_rows;     /* of a sequence: what stands at the steps of the batch's samples, one of its steps after the other */
+  uint8_t *missing;       /* likewise */
+  ur_read *reads;         /* likewise, of each of its steps */
   int64_t looked;    /* batches since this thread's page faults were last counted */
   long major_faults;
   int64_t advise_until;

@@ -11,6 +11,7 @@ from .batches import Crops as Crops
 from .batches import JoinedSet as JoinedSet
 from .batches import NativeBatch as NativeBatch
 from .batches import NativeLoader as NativeLoader
+from .batches import NativeSequence as NativeSequence
 from .batches import NativeStream as NativeStream
 from .batches import RowOutput as RowOutput
 from .batches import RowReader as RowReader

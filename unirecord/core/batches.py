@@ -265,6 +265,58 @@ class NativeStream:
             self.parts.fail(error)
 
 
+class NativeSequence:
+    """A ur_sequence and the arrays that it borrows: what stands at offsets from rows, within their groups; immutable.
+
+    ``rows`` (None: their numbers), ``starts`` and ``times`` as the header says. ``steps``: offsets, whether they are of
+    times, and how many outputs have them, of each.
+    """
+
+    pointer: Any
+
+    def __init__(
+        self,
+        places: int,
+        rows: Numbers | None,
+        starts: Numbers,
+        times: Numbers | None,
+        steps: Sequence[tuple[Numbers, bool, int]],
+        *,
+        tolerance: int,
+        before: bool,
+        blank: bool,
+    ) -> None:
+        self.pointer = pointer = ffi.new("ur_sequence *")
+        given = ffi.new("ur_steps[]", max(len(steps), 1))
+        self._kept = [rows, starts, times, given, *(offsets for offsets, _, _ in steps)]
+        self._counts = [len(offsets) for offsets, _, _ in steps]
+        pointer.places, pointer.groups = places, len(starts) - 1
+        pointer.starts = ffi.from_buffer("int64_t[]", starts)
+        if rows is not None:
+            pointer.rows = ffi.from_buffer("int64_t[]", rows)
+        if times is not None:
+            pointer.times = ffi.from_buffer("int64_t[]", times)
+        pointer.tolerance, pointer.before, pointer.blank = tolerance, before, blank
+        for one, (offsets, timed, outputs) in zip(given, steps, strict=False):
+            one.offsets, one.count = ffi.from_buffer("int64_t[]", offsets), len(offsets)
+            one.timed, one.outputs = timed, outputs
+        pointer.steps, pointer.steps_count = given, len(steps)
+
+    def find(self, number: int, anchors: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        """The rows at steps ``number`` from each anchor, and where there is none: [anchors, offsets] both.
+
+        ValueError for an anchor that is no row of the sequences.
+        """
+        anchors = np.ascontiguousarray(anchors, np.int64)
+        shape = len(anchors), self._counts[number]
+        rows, missing, error = np.empty(shape, np.int64), np.empty(shape, np.bool_), ffi.new("ur_error *")
+        given = ffi.from_buffer("int64_t[]", anchors), len(anchors)
+        found = ffi.from_buffer("int64_t[]", rows, True), ffi.from_buffer("uint8_t[]", missing, True)
+        if lib.ur_sequence_find(self.pointer, number, *given, *found, error) != lib.UR_OK:
+            raise ValueError(ffi.string(error.what).decode())
+        return rows, missing
+
+
 def pack(lengths: Numbers, size: int) -> tuple[Numbers, int]:
     """The bin of each length, and how many there are: each goes where the least room is that is enough."""
     given = np.ascontiguousarray(lengths, np.int64)
@@ -375,6 +427,11 @@ class NativeBatch:
         view = ffi.cast("ur_column_view *", self._views)[output]
         return np.ndarray((self.rows, rank), np.int64, self.memory, view.starts_at)
 
+    def missing(self, output: int, steps: int) -> npt.NDArray[np.bool_]:
+        """Where no row stands at a step, bool[rows, steps], of a sequence's output."""
+        view = ffi.cast("ur_column_view *", self._views)[output]
+        return np.ndarray((self.rows, steps), np.bool_, self.memory, view.missing_at)
+
     def row_ids(self) -> npt.NDArray[np.int64]:
         """Row of the set for each row of the batch, int64[rows]."""
         return np.ndarray((self.rows,), np.int64, self.memory, self.row_ids_at)
@@ -446,10 +503,12 @@ class NativeLoader:
         stream: NativeStream | None = None,
         batch_ends: npt.NDArray[np.int64] | None = None,
         crops: Crops | None = None,
+        sequence: NativeSequence | None = None,
     ) -> None:
         """``batch_ends``: for batches of different sizes, ``batch_size`` at most, the sample before which each ends.
 
         ``stream``: of it, and of the set that it is cut from, in place of the rows of ``parts``.
+        ``sequence``: samples are what stands at its steps from these rows.
         ``near``: ``prefetch`` and ``threads`` while no thread waits for what is fetched; 0: the same.
         """
         if stream is not None:
@@ -471,6 +530,8 @@ class NativeLoader:
         options.on_corrupt = skip_corrupt
         if stream is not None:
             options.stream = stream.pointer
+        if sequence is not None:
+            options.sequence = sequence.pointer
         held: list[Any] = []
         if crops is not None:
             held = _give_crops(options, crops)
@@ -485,7 +546,7 @@ class NativeLoader:
         self._pointer = out[0]
         self.paths: Sequence[str] = parts.paths  # by the number of the part
         self.handle: Handle = Handle(
-            out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream, held
+            out[0], lib.ur_loader_release, selection, pool.lent, *parts.fetching, stream, sequence, held
         )
         self._info = ffi.new("ur_batch_info *")
         self._fields = ffi.buffer(self._info)

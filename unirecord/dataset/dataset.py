@@ -446,6 +446,10 @@ class UniRecordDataset(Generic[Given]):
             TypeError, ValueError: ``part`` is no box: a list, a mask, a step.
         """
         plan = self.read_cursor.plan
+        if plan.data.steps is not None:
+            raise ValueError(
+                "read_part is of rows, and these are sequences: ask the dataset that they are made of"
+            )
         ordinal = plan.data.parts.schema.ordinal(column)
         return part_of_value(plan.data.parts, ordinal, self._samples.row(as_integer(index)), part)
 
@@ -871,6 +875,14 @@ class UniRecordDataset(Generic[Given]):
                 'scalars(order="samples") for the samples of this shard in this epoch'
             )
 
+    def _check_has_table(self, asked: str) -> None:
+        self._check_rows_are_samples(asked)
+        if self.read_cursor.plan.data.steps is not None:
+            raise ValueError(
+                f"{asked} is of rows, and these are sequences: ask the dataset that they are made of, with its "
+                "select(…) for the rows that order.row_ids() has, or batches() for the sequences"
+            )
+
     def _column_names(self, columns: Sequence[str] | None) -> list[str]:
         schema = self.read_cursor.plan.data.snapshot.schema
         if columns is None:
@@ -910,7 +922,7 @@ class UniRecordDataset(Generic[Given]):
         Values are as they are stored: a transform is not called. ValueError where rows have been left out by
         ``exclude``, which a table would have again.
         """
-        self._check_rows_are_samples("to_arrow")
+        self._check_has_table("to_arrow")
         self.read_cursor.refuse_exclusions("a table")
         plan = self.read_cursor.plan
         if columns is None and plan.data.are_chosen:
@@ -938,7 +950,7 @@ class UniRecordDataset(Generic[Given]):
         Values are as they are stored: a transform is not called. ValueError where rows have been left out by
         ``exclude``, as of ``to_arrow``.
         """
-        self._check_rows_are_samples("to_batches")
+        self._check_has_table("to_batches")
         self.read_cursor.refuse_exclusions("a table")
         names = self.read_cursor.plan.data.stored_names() if columns is None else self._column_names(columns)
         rows: Any = self.view(columns=names, shuffle=False, shard_id=0, num_shards=1, transform=None)

@@ -15,6 +15,7 @@ from ..loading.batch import WhereFrom
 from ..loading.loader import UNCHANGED, ReadAhead, Unchanged, check_callable
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
+from ..loading.sequences import SequenceData
 from ..loading.streams import StreamData, StreamRule
 from ..migration_hints import OF_DRAWS, no_attribute
 from ..order.mixture import Mixture, MixtureSource, Stop, samples_until, whole_weights
@@ -436,8 +437,10 @@ def _check_sources(sources: Sources) -> None:
             raise TypeError(f"the name of a source is {name!r}; it must be a string")
         if not isinstance(ds, UniRecordDataset):
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
-        if isinstance(ds.read_cursor.plan.data, StreamData):
-            raise ValueError(f"source {name!r} is of windows or packed samples: these cannot be mixed yet")
+        if isinstance(ds.read_cursor.plan.data, (StreamData, SequenceData)):
+            raise ValueError(
+                f"source {name!r} is of windows, packed samples or sequences: these cannot be mixed yet"
+            )
         ds.read_cursor.refuse_exclusions("a mixture")
         rule = _order(ds).rule
         if rule is not None:
@@ -644,9 +647,9 @@ def _streamed(
     plan = _plan_of(ds)
     if plan.order.rule is not None:
         raise ValueError(f"a {plan.order.rule.name} has no stream: make one of each source")
-    if isinstance(plan.data, StreamData):
+    if isinstance(plan.data, (StreamData, SequenceData)):
         raise ValueError(
-            "these are windows or packed samples already: make others of the dataset they come from"
+            "these are windows, packed samples or sequences already: make others of the dataset they come from"
         )
     ds.read_cursor.refuse_exclusions("windows or packed samples")
     names = [

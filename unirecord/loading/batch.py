@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchBuilder",
+    "IS_PAD",
     "RaggedArray",
     "RowNumbers",
     "SampleReader",
+    "StepCounts",
+    "StepsWithNulls",
     "Told",
     "WhereFrom",
     "bytes_of",
     "collate",
     "column_value",
     "items_of",
+    "put_steps",
     "split_batch",
     "valid_rows",
 ]
@@ -236,6 +240,8 @@ class RaggedArray:
 # One batch as a dict of arrays that look into the C loader's memory; batches to samples and back.
 
 
+IS_PAD: Final = ".is_pad"  # behind a column's name: where a sequence has no row at a step
+
 _array = np.ndarray
 _NONE = 0xFFFFFFFFFFFFFFFF
 
@@ -248,12 +254,26 @@ class BatchBuilder:
     piece of memory, which stays as long as any of them; masks are copies.
     """
 
-    def __init__(self, columns: Sequence[Column], places: Mapping[int, Column] | None = None) -> None:
-        """``places``: of columns of which crops are taken, by number: the column of batches with their places."""
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        places: Mapping[int, Column] | None = None,
+        steps: StepCounts | None = None,
+    ) -> None:
+        """``places``: of columns of which crops are taken, by number: the column of batches with their places.
+
+        ``steps``: those of a sequence.
+        """
         self._columns = tuple(columns)
         self._places = places or {}
-        self._plain = not self._places and all(
-            column.fixed_bytes > 0 and not column.nullable and column.time_dtype != DAYS for column in columns
+        self._steps = steps
+        self._plain = (
+            not self._places
+            and steps is None
+            and all(
+                column.fixed_bytes > 0 and not column.nullable and column.time_dtype != DAYS
+                for column in columns
+            )
         )
         self._layouts: dict[int, list[tuple[str, tuple[int, ...], np.dtype[Any], int]]] = {}
 
@@ -266,6 +286,8 @@ class BatchBuilder:
         return self._build_plain if self._plain else self._build_any
 
     def _build_any(self, native: NativeBatch) -> dict[str, Any]:
+        if self._steps is not None:
+            return self._build_steps(native, self._steps)
         built = {column.name: self._value(column, native, c) for c, column in enumerate(self._columns)}
         for c, column in self._places.items():
             built[column.name] = native.starts(c, *column.item_shape)
@@ -290,16 +312,64 @@ class BatchBuilder:
             built[name] = _array(shape, dtype, memory, at)
         return built
 
-    def _value(self, column: Column, native: NativeBatch, c: int) -> Any:
+    def _build_steps(self, native: NativeBatch, steps: StepCounts) -> dict[str, Any]:
+        built: dict[str, Any] = {}
+        for c, (column, count) in enumerate(zip(self._columns, steps.counts, strict=True)):
+            missing = None if count is None else native.missing(c, count)
+            present = ~missing.ravel() if missing is not None and steps.blank else None
+            put_steps(built, column.name, self._value(column, native, c, count or 1, present), missing)
+        return built
+
+    def _value(
+        self,
+        column: Column,
+        native: NativeBatch,
+        c: int,
+        steps: int = 1,
+        present: NDArray[np.bool_] | None = None,
+    ) -> Any:
+        """A column, of ``steps`` values of each row; of variable width, only those ``present`` are values."""
         data_at, data_bytes, offsets_at, valid_at = native.view(c)
-        memory, rows = native.memory, native.rows
+        memory, rows = native.memory, native.rows * steps
         valid = None if valid_at == _NONE else np.ndarray((rows,), np.bool_, memory, valid_at)
         if column.fixed_bytes > 0:
             values = np.ndarray((rows, *column.item_shape), _dtype(column), memory, data_at)
             return column_value(column, as_times(values, column.time_dtype), None, valid)
         data = np.ndarray((data_bytes,), np.uint8, memory, data_at)
         offsets = np.ndarray((rows + 1,), np.int64, memory, offsets_at)
-        return column_value(column, data, offsets, valid)
+        return column_value(column, data, offsets, present if valid is None else valid)
+
+
+class StepCounts(NamedTuple):
+    """How many values a sample of a sequence has of each column, None for the anchor's alone.
+
+    ``blank``: what is missing is zero, or None, and no row's.
+    """
+
+    counts: tuple[int | None, ...]
+    blank: bool
+
+
+class StepsWithNulls(np.ma.MaskedArray[Any, Any]):
+    """The values of a nullable column at the steps of a sequence, [n, steps, …]: each may be null, no row is."""
+
+
+def put_steps(built: dict[str, Any], name: str, values: Any, missing: NDArray[np.bool_] | None) -> None:
+    """Puts values at the steps of a sequence, one row's after the other's, and ``missing`` [n, steps] into a batch.
+
+    Without ``missing`` they are of one step, that of the anchor.
+    """
+    if missing is None:
+        built[name] = values
+        return
+    rows, steps = missing.shape
+    if isinstance(values, np.ndarray):
+        shaped = values.reshape(rows, steps, *values.shape[1:])
+        built[name] = shaped.view(StepsWithNulls) if isinstance(values, np.ma.MaskedArray) else shaped
+    else:
+        items = _items(values)
+        built[name] = [list(items[i : i + steps]) for i in range(0, rows * steps, steps)]
+    built[f"{name}{IS_PAD}"] = missing
 
 
 def column_value(
@@ -321,11 +391,10 @@ def _masked(data: NDArray[Any], valid: NDArray[np.bool_]) -> Any:
 
 
 def valid_rows(values: Any) -> NDArray[np.bool_]:
-    """bool [n]: which rows of a masked array of a batch have a value."""
+    """bool [n]: which rows of a masked array of a batch have a value; at the steps of a sequence bool [n, steps]."""
     mask = np.ma.getmaskarray(values)
-    rows: NDArray[np.bool_] = (
-        ~mask.reshape(len(mask), -1)[:, 0] if mask.size else np.ones(len(mask), np.bool_)
-    )
+    of = mask.shape[: 2 if isinstance(values, StepsWithNulls) else 1]
+    rows: NDArray[np.bool_] = ~mask.reshape(*of, -1)[..., 0] if mask.size else np.ones(of, np.bool_)
     return rows
 
 
@@ -365,6 +434,8 @@ def items_of(batch: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
 def _items(value: Any) -> Sequence[Any]:
     if type(value) is np.ndarray:  # first, as it is the most frequent, and as numpy.ma takes long to import
         return list(value)
+    if isinstance(value, StepsWithNulls):
+        return [value[i] for i in range(len(value))]
     if isinstance(value, np.ma.MaskedArray):
         valid = valid_rows(value).tolist()
         return [item if present else None for item, present in zip(value.data, valid, strict=True)]

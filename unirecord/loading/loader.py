@@ -564,7 +564,7 @@ class BatchReader:
         wanted = options.crops or {}
         shown, places = plan.data.cropped(options.crops, options.return_places)
         self._cropped = bool(wanted)
-        self._builder = BatchBuilder(shown, places)
+        self._builder = BatchBuilder(shown, places, plan.data.steps)
         self._told = plan.data.told
         self._natives: Iterator[tuple[NativeLoader, Batches | None]] = iter(())
         self._windows: WindowsAhead | None = None
@@ -647,7 +647,7 @@ class BatchReader:
                     digest = self._digest(batch, listed)
                 try:
                     built = build(batch)
-                except UnicodeDecodeError as error:
+                except (UnicodeDecodeError, CorruptionError) as error:
                     built, rows, no_text = self._without_no_text(batch, error)
                     if digests:
                         digest = self._digest(batch, listed, no_text)
@@ -684,7 +684,7 @@ class BatchReader:
         return xxh3_64(rows if kept.all() else rows[kept])
 
     def _without_no_text(
-        self, native: NativeBatch, found: UnicodeDecodeError
+        self, native: NativeBatch, found: UnicodeDecodeError | CorruptionError
     ) -> tuple[dict[str, Any], int, tuple[int, ...]]:
         """The batch without rows that cannot be decoded, how many are left, and which are left out.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import BatchPool
+from ..core import BatchPool, NativeLoader
 from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..format.schema import Schema
@@ -19,7 +19,7 @@ from ..snapshot.cache import CacheOptions
 from ..snapshot.layouts import same_values
 from ..snapshot.part_set import Io, PartSet, Snapshot, Verify, resolve, resolve_again
 from ..storage.storage_options import StorageOptions, use_storage
-from .batch import RowNumbers, SampleReader, Told, WhereFrom
+from .batch import RowNumbers, SampleReader, StepCounts, Told, WhereFrom
 from .boxes import Crop, cropped_columns, place_columns
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ class OpenedData:
     columns: tuple[tuple[int, Column], ...]
     reader: SampleReader
     row_bytes: float
+
+    # of sequences alone
+    steps: StepCounts | None = None
 
     def __init__(
         self,
@@ -69,7 +72,7 @@ class OpenedData:
             *([where_from] if where_from else []),
         )
         self.reader = self._reader()
-        self.row_bytes = parts.mean_row_bytes([ordinal for ordinal, _ in self.columns])
+        self.row_bytes = self._mean_bytes()
         self._names = None if columns is None else list(columns)
         self._pool: BatchPool | None = None
 
@@ -78,6 +81,9 @@ class OpenedData:
 
     def _reader(self) -> SampleReader:
         return SampleReader(self.parts, self.columns, self.told, times=True)
+
+    def _mean_bytes(self) -> float:
+        return self.parts.mean_row_bytes([ordinal for ordinal, _ in self.columns])
 
     @classmethod
     def open(
@@ -226,6 +232,10 @@ class OpenedData:
             block_rows if given_rows is None else given_rows,
             window if given_window is None else given_window,
         )
+
+    def open_loader(self, **options: Any) -> NativeLoader:
+        """The C loader of the columns that are read."""
+        return self.parts.open_loader(columns=[ordinal for ordinal, _ in self.columns], **options)
 
     def pool(self, pieces: int) -> BatchPool:
         """Memory for batches that all loaders share, ``pieces`` of it kept when not in use."""

@@ -232,7 +232,7 @@ class Plan:
 
     def _open_listed(self, rows: NDArray[np.int64], **options: Any) -> NativeLoader:
         """The C loader for rows in the order given."""
-        return self.data.parts.open_loader(
+        return self.data.open_loader(
             order=Order(len(rows), OrderSpec()),
             selection=rows,
             selection_start=0,
@@ -240,13 +240,12 @@ class Plan:
             first=0,
             stride=1,
             samples=len(rows),
-            columns=[ordinal for ordinal, _ in self.columns],
             **options,
         )
 
     def _open_loader(self, run: EpochRun, order: Order, **options: Any) -> NativeLoader:
         base, start, step, _ = self.order.selection.as_c()
-        return self.data.parts.open_loader(
+        return self.data.open_loader(
             order=order,
             selection=base,
             selection_start=start,
@@ -254,7 +253,6 @@ class Plan:
             first=run.first,
             stride=run.stride,
             samples=run.samples,
-            columns=[ordinal for ordinal, _ in self.columns],
             **options,
         )
 
