@@ -21,6 +21,7 @@ from written_store import URL, served
 import unirecord
 from unirecord import QueryError, SchemaError, UniRecordDataset, UniRecordError, Writer
 from unirecord.__main__ import main
+from unirecord.convert import update
 from unirecord.snapshot.versions import files_of, read_newest
 from unirecord.writing.directory_change import DirectoryChange
 
@@ -364,6 +365,42 @@ def test_rows_that_meet_a_condition_get_the_values(made: str) -> None:
     assert (found.rows, found.parts) == (5, 2)
     found = unirecord.set_values(made, "n > 99", {"label": 1})
     assert (found.rows, found.version) == (0, 4)
+
+
+def test_rows_are_set_by_their_numbers(made: str, capsys: pytest.CaptureFixture[str]) -> None:
+    unirecord.delete(made, rows=[3])
+    found = unirecord.set_values(made, rows=np.array([25, 4, 25]), values={"note": "x"})
+    assert (found.rows, found.version) == (2, 5)
+    assert unirecord.set_values(made, values={"note": "x"}, rows=5).rows == 1
+    assert [one["n"] for one in rows_of(made) if one["note"] == "x"] == [4, 5, 25]
+    for rows, said in (([3], "row 3 has been deleted already"), ([30], "30"), ([-31], "-31")):
+        with pytest.raises(IndexError, match=said):
+            unirecord.set_values(made, rows=rows, values={"note": "y"})
+    assert read_newest(made).generation == 6
+    for call in ({}, {"where": "n == 1", "rows": [1]}):
+        with pytest.raises(ValueError, match="give either where, a condition, or rows"):
+            unirecord.set_values(made, values={"note": "y"}, **call)
+    assert main(["set", made, "--rows", "6,8-9", "note=z"]) == 0
+    assert "3 rows got new values in note" in capsys.readouterr().out
+    assert [one["n"] for one in rows_of(made) if one["note"] == "z"] == [6, 8, 9]
+    assert main(["set", made, "--rows", "3", "note=z"]) == 2
+    assert "row 3 has been deleted already" in capsys.readouterr().err
+
+
+def test_rows_that_have_other_numbers_meanwhile_are_not_set(
+    made: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once, publish = iter([True]), update._Correction.publish
+
+    def after_another(self: Any, *arguments: Any) -> Any:
+        if next(once, False):
+            unirecord.sort(made, "n", descending=True)
+        return publish(self, *arguments)
+
+    monkeypatch.setattr(update._Correction, "publish", after_another)
+    with pytest.raises(unirecord.StaleError, match="other numbers meanwhile, by version 4"):
+        unirecord.set_values(made, rows=[1], values={"note": "x"})
+    assert not [one for one in rows_of(made) if one["note"] == "x"]
 
 
 def test_what_cannot_be_set_is_refused(made: str) -> None:

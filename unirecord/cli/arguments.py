@@ -28,6 +28,7 @@ __all__ = [
     "command",
     "count",
     "imported",
+    "row_numbers",
     "names",
     "one_of",
     "pairs",
@@ -329,6 +330,27 @@ def size(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+_MOST_ROWS: Final = 1 << 28  # named one by one
+
+
+def row_numbers(text: str) -> list[int]:
+    """The row numbers that ``17,1000-1999`` names, for argparse."""
+    rows: list[int] = []
+    for piece in text.split(","):
+        first, dash, last = piece.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise argparse.ArgumentTypeError(
+                f"{piece!r} is no row; write numbers and ranges, as 17,1000-1999"
+            )
+        begin, end = int(first), int(last) if dash else int(first)
+        if end < begin or len(rows) + end - begin >= _MOST_ROWS:
+            raise argparse.ArgumentTypeError(
+                f"{piece!r} is an empty range, or names too many rows: use --where"
+            )
+        rows.extend(range(begin, end + 1))
+    return rows
+
+
 # What several commands take.
 
 
@@ -346,6 +368,9 @@ SEED: Final = Argument("--seed", type=int, metavar="S")
 SORT: Final = Argument("--sort", metavar="A")
 ROW: Final = Argument("--row")
 ROWS: Final = Argument("--rows")
+ROW_NUMBERS: Final = ROWS.but(
+    type=row_numbers, metavar="ROWS", help="row numbers and ranges, the last one included"
+)
 KEY: Final = Argument("--key", type=names, metavar="A,B", help="columns that tell all rows apart")
 BATCH: Final = Argument("--batch", type=count, metavar="N", help="samples in a batch of one rank")
 BY: Final = Argument("--by", metavar="A")

@@ -22,6 +22,7 @@ from .arguments import (
     JSON,
     KEY,
     RESUME,
+    ROW_NUMBERS,
     SCHEMA,
     STORAGE,
     WHERE,
@@ -33,6 +34,7 @@ from .arguments import (
     count,
     imported,
     names,
+    one_of,
     pairs,
     wrong_call,
 )
@@ -128,14 +130,15 @@ def _updated(args: argparse.Namespace, work: Callable[..., Updated], **more: Any
 
 
 @command(
-    """Give all rows that meet a condition the same values in some columns, as the next version. All else stays as it
-    is, as do the rows' numbers, orders and states.""",
+    """Give all rows that meet a condition, or have these numbers, the same values in some columns, as the next version.
+    All else stays as it is, as do the rows' numbers, orders and states.""",
     """
     unirecord set pictures --where 'label == 3 and pred == 5' label=5
+    unirecord set pictures --rows 17,1000-1999 label=5
     unirecord set pictures --where 'score < 0' score=null checked=true
     """,
     DIRECTORY,
-    WHERE.but(required=True, help="the rows that meet it"),
+    one_of(WHERE.but(help="the rows that meet it"), ROW_NUMBERS, required=True),
     Argument(
         "values",
         metavar="COLUMN=VALUE",
@@ -155,7 +158,9 @@ def set_command(args: argparse.Namespace) -> int:
     with ProgressBar("writing values", 0, "{:,} rows".format) as bar, wrong_call():
         schema = resolve(args.path).schema
         values = {name: value_of_text(schema, name, text) for name, text in args.values}
-        found = set_values(args.path, args.where, values, dry_run=args.dry_run, progress=bar.update)
+        found = set_values(
+            args.path, args.where, values, rows=args.rows, dry_run=args.dry_run, progress=bar.update
+        )
     return answer(args, found, _said_of_values(args, found))
 
 

@@ -51,7 +51,7 @@ _unirecord() {
     delete) words='-h --help --debug --where --rows --json --storage-option --quiet' ;;
     update) words='-h --help --debug --from --key --columns --kind --nulls --missing --dry-run --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
     upsert) words='-h --help --debug --from --key --columns --kind --nulls --dry-run --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
-    set) words='-h --help --debug --where --dry-run --json --storage-option --quiet' ;;
+    set) words='-h --help --debug --where --rows --dry-run --json --storage-option --quiet' ;;
     add-columns) words='-h --help --debug --function --key --columns --schema --from --reads --batch-size --index --replace --keep --workers --resume --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
     drop-columns) words='-h --help --debug --json --storage-option --quiet' ;;
     rename-columns) words='-h --help --debug --json --storage-option --quiet' ;;

@@ -235,6 +235,7 @@ complete -c unirecord -n __fish_use_subcommand -a set -d 'give rows that meet a 
 complete -c unirecord -n '__fish_seen_subcommand_from set' -s h -l help -d 'show this help message and exit'
 complete -c unirecord -n '__fish_seen_subcommand_from set' -l debug -d 'show the traceback of an error'
 complete -c unirecord -n '__fish_seen_subcommand_from set' -l where -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'the rows that meet it'
+complete -c unirecord -n '__fish_seen_subcommand_from set' -l rows -r -d 'row numbers and ranges, the last one included'
 complete -c unirecord -n '__fish_seen_subcommand_from set' -l dry-run -d 'say what would be done, and change nothing'
 complete -c unirecord -n '__fish_seen_subcommand_from set' -l json -d 'print as JSON'
 complete -c unirecord -n '__fish_seen_subcommand_from set' -l storage-option -r -d 'of an object store, such as endpoint=http://host:9000'

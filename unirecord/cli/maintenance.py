@@ -25,7 +25,7 @@ from .arguments import (
     JSON,
     PATH,
     PATHS,
-    ROWS,
+    ROW_NUMBERS,
     STORAGE,
     TARGET,
     WHERE,
@@ -58,31 +58,7 @@ __all__ = [
 # ``unirecord delete``, ``evict`` and ``purge``: rows that leave a dataset.
 
 
-_MOST_ROWS: Final = 1 << 28  # named one by one
 _SHOWN: Final = 3  # files
-
-
-def row_numbers(text: str) -> list[int]:
-    """The row numbers that ``17,1000-1999`` names, for argparse."""
-    rows: list[int] = []
-    for piece in text.split(","):
-        first, dash, last = piece.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise argparse.ArgumentTypeError(
-                f"{piece!r} is no row; write numbers and ranges, as 17,1000-1999"
-            )
-        begin, end = int(first), int(last) if dash else int(first)
-        if end < begin or len(rows) + end - begin >= _MOST_ROWS:
-            raise argparse.ArgumentTypeError(
-                f"{piece!r} is an empty range, or names too many rows: use --where"
-            )
-        rows.extend(range(begin, end + 1))
-    return rows
-
-
-ROW_NUMBERS: Final = ROWS.but(
-    type=row_numbers, metavar="ROWS", help="row numbers and ranges, the last one included"
-)
 
 
 @command(

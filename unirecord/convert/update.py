@@ -40,6 +40,7 @@ from ..snapshot.versions import files_of, published_as
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from ..writing.change import Change, OvertakenError, changing, opened
+from ..writing.deletion import check_numbers, rows_named
 from ..writing.manifest_changes import as_columns_change
 from ..writing.part_writer import PartContent, PartSequence, ScalarCodec, values_of_part
 from ..writing.rewrite import deleted_rows, new_parts
@@ -197,14 +198,17 @@ def upsert(
 
 def set_values(
     path: str | os.PathLike[str],
-    where: str,
-    values: Mapping[str, Any],
+    where: str | None = None,
+    values: Mapping[str, Any] | None = None,
     *,
+    rows: int | Sequence[int] | NDArray[np.integer[Any]] | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Updated:
-    """Gives all rows that meet a condition the same values in some columns, as the next version (docs/growing.md).
+    """Gives rows the same values in some columns, as the next version (docs/growing.md).
+
+    The rows are those that meet a condition, or have these numbers.
 
     Otherwise it is as `update`.
 
@@ -213,20 +217,24 @@ def set_values(
         where: a condition (docs/query.md): the rows that meet it.
         values: column -> its value in these rows. None is null, in columns that may be null; of a column with classes
             the name of one will do, too.
+        rows: row numbers in the dataset, as ``ds.order.row_ids`` gives them, in place of ``where``.
         dry_run: change nothing, and say what would be done.
         progress: called with (rows done, rows in all), of the parts that get column parts.
         storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Raises:
         QueryError: the condition is wrong.
+        IndexError: there is no row of that number, or no more.
         SchemaError: there is no such column, or a value does not fit.
         MissingError: there is no directory of parts.
-        StaleError: another writer has published another dataset meanwhile.
+        StaleError: another writer has published another dataset meanwhile, or rows have other numbers than they had.
         UniRecordError: the directory is in storage that is only read.
-        ValueError: no value is given, or ``storage_options`` for a disk.
+        ValueError: no value is given, not exactly one of ``where`` and ``rows``, or ``storage_options`` for a disk.
     """
     if not values:
         raise ValueError("values names no column; expected {column: its new value}")
+    if (where is None) == (rows is None):
+        raise ValueError("give either where, a condition, or rows, by their numbers")
 
     def find(parts: PartSet) -> _Found:
         schema, new = parts.schema, {}
@@ -235,11 +243,12 @@ def set_values(
             new[ordinal] = _encoded(
                 schema.columns[ordinal], [_stored(schema, schema.columns[ordinal], value)]
             )
-        rows = live_rows_that_meet(parts, compile_query(where, schema))
-        picks = np.broadcast_to(np.int64(0), len(rows))  # of the one value there is
-        return _Found({o: _NewValues(rows, picks, data) for o, data in new.items() if len(rows)}, len(rows))
+        chosen = rows_named(parts, where, rows)
+        picks = np.broadcast_to(np.int64(0), len(chosen))  # of the one value there is
+        found = {o: _NewValues(chosen, picks, data) for o, data in new.items() if len(chosen)}
+        return _Found(found, len(chosen))
 
-    return _changed(path, find, "set", dry_run, progress, storage_options)
+    return _changed(path, find, "set", dry_run, progress, storage_options, by_numbers=rows is not None)
 
 
 def value_of_text(schema: Schema, name: str, text: str) -> Any:
@@ -473,6 +482,8 @@ def _changed(
     dry_run: bool,
     progress: Progress | None,
     storage_options: Mapping[str, Any] | None,
+    *,
+    by_numbers: bool = False,
 ) -> Updated:
     folder = path_of_dataset(os.fspath(path))
     with use_storage(storage_to_write_to(folder, storage_options)):
@@ -481,8 +492,12 @@ def _changed(
                 folder,
                 ", and only of those can values be changed; write a single part again with the new ones",
             )
+        seen: Manifest | None = None
         while True:
             with suppress(OvertakenError), changing(folder) as change, opened(folder, change) as parts:
+                if by_numbers and seen is not None:
+                    check_numbers(folder, change.before, seen)
+                seen = seen or change.before
                 return _Correction(folder, change, parts, find(parts)).publish(command, dry_run, progress)
 
 

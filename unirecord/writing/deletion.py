@@ -49,12 +49,13 @@ __all__ = [
     "Dictionaries",
     "Evicted",
     "Purged",
+    "check_numbers",
     "delete",
     "dictionaries_of",
     "evict",
     "look_at_rows",
     "purge",
-    "rows_that_go",
+    "rows_named",
 ]
 
 
@@ -124,12 +125,12 @@ def delete(
         while True:
             with suppress(OvertakenError), changing(folder) as change:
                 if rows is not None and seen is not None:
-                    _check_numbers(folder, change.before, seen)
+                    check_numbers(folder, change.before, seen)
                 seen = seen or change.before
                 return _delete(folder, change, where, rows)
 
 
-def _check_numbers(folder: str, now: Manifest | None, seen: Manifest) -> None:
+def check_numbers(folder: str, now: Manifest | None, seen: Manifest) -> None:
     """StaleError where rows may have other numbers than when the manifest was ``seen``."""
     assert now is not None
     for number in range(seen.generation + 1, now.generation + 1):
@@ -138,7 +139,7 @@ def _check_numbers(folder: str, now: Manifest | None, seen: Manifest) -> None:
         if command not in _KEEP_NUMBERS:
             raise StaleError(
                 f"{folder}: rows have got other numbers meanwhile, by version {number} ({command}), so these cannot be "
-                "deleted by the numbers that they had; nothing was deleted"
+                "told by the numbers that they had; nothing was changed"
             )
 
 
@@ -146,7 +147,7 @@ def _delete(folder: str, change: Change, where: str | None, rows: Any) -> Delete
     before = change.before
     assert before is not None
     with opened(folder, change) as parts:
-        found = rows_that_go(parts, where, rows)
+        found = rows_named(parts, where, rows)
     if not len(found):
         return Deleted(0, before.generation)
     after = before
@@ -188,8 +189,8 @@ def _replaced(now: Manifest, changed: Mapping[str, tuple[PartEntry, PartEntry]])
     return tuple(parts)
 
 
-def rows_that_go(parts: PartSet, where: str | None, rows: Any) -> Numbers:
-    """The rows that are there and are to go, ascending."""
+def rows_named(parts: PartSet, where: str | None, rows: Any) -> Numbers:
+    """The rows that are there and meet a condition, or have these numbers, ascending; IndexError where one is not."""
     from ..query import compile_query
     from ..query.query import live_rows, live_rows_that_meet
 
@@ -606,7 +607,7 @@ def _planned(folder: str, newest: Manifest, where: str | None, asked: Any) -> Pu
     if where is not None or asked is not None:
         opened = PartSet(resolve(folder), knows_deletions=True)
         try:
-            more = rows_that_go(opened, where, asked)
+            more = rows_named(opened, where, asked)
         finally:
             opened.close()
     start, parts, known = 0, 0, bare_deletions(newest)
