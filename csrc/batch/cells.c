@@ -50,7 +50,6 @@ typedef struct {
   segment segments[CHUNK_ROWS];
   int64_t count, rows;
   int64_t limit;        /* rows that it may have: as many as a cache holds between digest and copy */
-  int64_t ahead;        /* rows between touching a cell and copying it */
   const uint8_t **from; /* where each cell lies */
   bool *while_copied;   /* whether each cell is checked while it is copied, and not before */
 } chunk;
@@ -118,10 +117,10 @@ static ur_status copy_checking(const ur_group *group, int64_t i, const ur_wanted
 }
 
 /* Makes values of the cells of one output, the rows ahead already on their way into the cache. */
-static ur_status decode_view(const ur_cell_batch *batch, const chunk *located, int32_t j, const segment *rows,
+static ur_status decode_view(const ur_cell_batch *batch, const chunk *located, int32_t j, int64_t ahead, const segment *rows,
                              ur_error *error) {
   ur_codec_context *context = NULL;
-  int64_t end = located->rows * batch->count, lead = located->ahead * batch->count;
+  int64_t end = located->rows * batch->count, lead = ahead * batch->count;
   ur_status status = UR_OK;
   for (int64_t i = 0; i < rows->n && status == UR_OK; i++) {
     int64_t at = (rows->at + i) * batch->count + j;
@@ -134,14 +133,14 @@ static ur_status decode_view(const ur_cell_batch *batch, const chunk *located, i
 }
 
 /* Copies the cells of one output, the rows ahead already on their way into the cache. */
-static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int32_t j, const segment *rows,
+static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int32_t j, int64_t ahead, const segment *rows,
                            ur_error *error) {
   const ur_output *output = batch->wanted[j].output;
   if (!rows->group->part->columns[output->column].is_plain)
-    return decode_view(batch, located, j, rows, error);
+    return decode_view(batch, located, j, ahead, rows, error);
   const ur_extent *cells = batch->cells;
   const uint8_t *const *from = located->from;
-  int64_t end = located->rows * batch->count, lead = located->ahead * batch->count;
+  int64_t end = located->rows * batch->count, lead = ahead * batch->count;
   for (int64_t i = 0; i < rows->n; i++) {
     int64_t at = (rows->at + i) * batch->count + j;
     if (at + lead < end) ur_touch_cell(from[at + lead], cells[at + lead].bytes);
@@ -161,6 +160,16 @@ static ur_status copy_view(const ur_cell_batch *batch, const chunk *located, int
   return UR_OK;
 }
 
+/* Rows between touching a cell of one output and copying it: as many as bring no more than a cache holds, of the cells that this
+ * output has, however long their rows are. */
+static int64_t rows_ahead(const ur_cell_batch *batch, const chunk *located, int32_t j) {
+  uint64_t bytes = 0;
+  for (int64_t i = 0; i < located->rows; i++) bytes += batch->cells[i * batch->count + j].bytes; /* exact: inside files */
+  if (bytes <= AHEAD_BYTES) return AHEAD;
+  int64_t fitting = (int64_t)(AHEAD_BYTES / (bytes / (uint64_t)located->rows + 1));
+  return fitting < 1 ? 1 : fitting > AHEAD ? AHEAD : fitting;
+}
+
 /* Verifies and copies what has been located. */
 static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_error *error) {
   ur_status status = UR_OK;
@@ -174,10 +183,11 @@ static ur_status finish_chunk(const ur_cell_batch *batch, chunk *located, ur_err
       located->from[c] = view + batch->cells[c].offset; /* exact: cells are inside the file */
   }
   for (int32_t j = 0; j < batch->count && status == UR_OK; j++) {
-    for (int64_t i = 0; i < located->rows && i < located->ahead; i++)
+    int64_t ahead = rows_ahead(batch, located, j);
+    for (int64_t i = 0; i < located->rows && i < ahead; i++)
       ur_touch_cell(located->from[i * batch->count + j], batch->cells[i * batch->count + j].bytes);
     for (int64_t s = 0; s < located->count && status == UR_OK; s++) {
-      status = copy_view(batch, located, j, &located->segments[s], error);
+      status = copy_view(batch, located, j, ahead, &located->segments[s], error);
       ur_part_timer_end(located->segments[s].group->timer);
     }
   }
@@ -195,7 +205,6 @@ static int64_t rows_in(const ur_part *part, uint64_t bytes, int64_t most) {
 static void begin_chunk(chunk *located, const ur_part *part) {
   bool digested = part->verify != UR_VERIFY_NEVER && atomic_load_explicit(&part->units_left, memory_order_relaxed) > 0;
   located->limit = digested ? rows_in(part, CHUNK_BYTES, CHUNK_ROWS) : CHUNK_ROWS;
-  located->ahead = rows_in(part, AHEAD_BYTES, AHEAD);
 }
 
 static ur_status gather_viewed(const ur_cell_batch *batch, chunk *located, const ur_group *group, ur_error *error) {

@@ -427,10 +427,9 @@ class NativeBatch:
         view = ffi.cast("ur_column_view *", self._views)[output]
         return np.ndarray((self.rows, rank), np.int64, self.memory, view.starts_at)
 
-    def missing(self, output: int, steps: int) -> npt.NDArray[np.bool_]:
-        """Where no row stands at a step, bool[rows, steps], of a sequence's output."""
-        view = ffi.cast("ur_column_view *", self._views)[output]
-        return np.ndarray((self.rows, steps), np.bool_, self.memory, view.missing_at)
+    def missing_at(self, output: int) -> int:
+        """Place of the array that says where no row stands at a step, bool[rows, steps], of a sequence's output."""
+        return int(ffi.cast("ur_column_view *", self._views)[output].missing_at)
 
     def row_ids(self) -> npt.NDArray[np.int64]:
         """Row of the set for each row of the batch, int64[rows]."""

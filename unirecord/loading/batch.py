@@ -267,13 +267,8 @@ class BatchBuilder:
         self._columns = tuple(columns)
         self._places = places or {}
         self._steps = steps
-        self._plain = (
-            not self._places
-            and steps is None
-            and all(
-                column.fixed_bytes > 0 and not column.nullable and column.time_dtype != DAYS
-                for column in columns
-            )
+        self._plain = not self._places and all(
+            column.fixed_bytes > 0 and not column.nullable and column.time_dtype != DAYS for column in columns
         )
         self._layouts: dict[int, list[tuple[str, tuple[int, ...], np.dtype[Any], int]]] = {}
 
@@ -298,24 +293,33 @@ class BatchBuilder:
         rows = native.rows
         layout = self._layouts.get(rows)
         if layout is None:
-            layout = self._layouts[rows] = [
-                (
-                    column.name,
-                    (rows, *column.item_shape),
-                    column.time_dtype or _dtype(column),
-                    native.view(c)[0],
-                )
-                for c, column in enumerate(self._columns)
-            ]
+            layout = self._layouts[rows] = self._layout(native, rows)
         built, memory = {}, native.memory
         for name, shape, dtype, at in layout:
             built[name] = _array(shape, dtype, memory, at)
         return built
 
+    def _layout(
+        self, native: NativeBatch, rows: int
+    ) -> list[tuple[str, tuple[int, ...], np.dtype[Any], int]]:
+        """Name, shape, dtype and place of each array."""
+        layout: list[tuple[str, tuple[int, ...], np.dtype[Any], int]] = []
+        for c, column in enumerate(self._columns):
+            count = None if self._steps is None else self._steps.counts[c]
+            shape = (rows,) if count is None else (rows, count)
+            dtype = column.time_dtype or _dtype(column)
+            layout.append((column.name, (*shape, *column.item_shape), dtype, native.view(c)[0]))
+            if count is not None:
+                layout.append((f"{column.name}{IS_PAD}", shape, np.dtype(np.bool_), native.missing_at(c)))
+        return layout
+
     def _build_steps(self, native: NativeBatch, steps: StepCounts) -> dict[str, Any]:
         built: dict[str, Any] = {}
         for c, (column, count) in enumerate(zip(self._columns, steps.counts, strict=True)):
-            missing = None if count is None else native.missing(c, count)
+            missing = None
+            if count is not None:
+                shape = native.rows, count
+                missing = np.ndarray(shape, np.bool_, native.memory, native.missing_at(c))
             present = ~missing.ravel() if missing is not None and steps.blank else None
             put_steps(built, column.name, self._value(column, native, c, count or 1, present), missing)
         return built
