@@ -36,6 +36,7 @@ from ..convert.sources.source import (
     write_report,
 )
 from ..convert.task import keep_freed_memory
+from ..convert.tokenizer import Tokenization
 from ..convert.write_dataset import WritePlan, WriteRequest
 from ..errors import ExistsError
 from ..format.column import Column
@@ -127,6 +128,7 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
     unirecord write old.csv new.jsonl 'parts-{000..009}.parquet' all --columns text,label
     unirecord write pictures/ sample.urec --limit 100 --columns image,label
     unirecord write log.jsonl log --codec auto
+    unirecord write text.jsonl tokens --tokenizer gpt2/tokenizer.json --append-eos '<|endoftext|>'
     """,
     Argument(
         "source",
@@ -194,6 +196,21 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
         SORT.but(help="in the order of a scalar column (its new name); --limit counts then"),
         Argument(
             "--shuffle-seed", type=count, metavar="S", help="in a random order, so that reading needs none"
+        ),
+        Argument(
+            "--tokenizer",
+            metavar="FILE",
+            help="tokens in the place of text, by this tokenizer.json, or the one in this folder (docs/language.md)",
+        ),
+        Argument(
+            "--text-column", metavar="A", help="the text, if it is not the only one, and not called text"
+        ),
+        Argument("--append-eos", metavar="TOKEN", help="behind each text, such as '<|endoftext|>'"),
+        Argument("--prepend-bos", metavar="TOKEN", help="before each text, such as '<s>'"),
+        Argument(
+            "--add-special-tokens",
+            action="store_true",
+            help="put the tokens there that the tokenizer itself says, in place of these",
         ),
         Argument("--resize", type=count, metavar="N", help="pictures: shorter side of N pixels, if larger"),
         Argument("--max-side", type=count, metavar="N", help="pictures: longer side of N pixels, if larger"),
@@ -351,6 +368,9 @@ def _chosen_notes(source: Source, choice: RowChoice, args: argparse.Namespace) -
         "--sort",
         "--shuffle-seed",
         "--seed",
+        "--tokenizer",
+        "--append-eos",
+        "--prepend-bos",
         "--resize",
         "--max-side",
         "--reencode",
@@ -515,6 +535,13 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
             picture_columns=args.picture_columns,
             split=_split_choice(args),
             order=_order(args),
+            tokenization=Tokenization.asked(
+                args.tokenizer,
+                args.text_column,
+                args.append_eos,
+                args.prepend_bos,
+                args.add_special_tokens,
+            ),
         )
 
 

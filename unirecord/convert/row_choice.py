@@ -50,6 +50,7 @@ from .steps import (
     values_of,
     where,
 )
+from .tokenizer import TOKENS, Tokenization
 
 __all__ = [
     "ON_ERROR",
@@ -346,6 +347,7 @@ class RowChoice:
         picture_columns: the columns with pictures; None: those that are seen to hold some.
         split: the shares that `shares` gives.
         order: the order in which the rows are written, which `in_order` gives.
+        tokenization: what makes tokens of a column of text.
 
     Raises ValueError and TypeError for values that are none of these.
     """
@@ -362,6 +364,7 @@ class RowChoice:
     picture_columns: Sequence[str] | None = None
     split: SplitChoice | None = None
     order: RowOrder | None = None
+    tokenization: Tokenization | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
@@ -417,6 +420,8 @@ class RowChoice:
         if self._pictures() is not None:
             found["the version of Pillow"] = str(import_module("PIL").__version__)
             found["the filter of pictures"] = RESIZED_BY
+        if self.tokenization is not None:
+            found |= self.tokenization.options()
         return found
 
     @property
@@ -427,8 +432,9 @@ class RowChoice:
         """
         if self.columns is None:
             return None
-        split = () if self.split is None else (self.split.by, self.split.stratify)
-        names = frozenset((*self.columns, *self.rename, *(self.picture_columns or ()), *filter(None, split)))
+        others = [] if self.split is None else [self.split.by, self.split.stratify]
+        others += [] if self.tokenization is None else [self.tokenization.text_column]
+        names = frozenset((*self.columns, *self.rename, *(self.picture_columns or ()), *filter(None, others)))
         words = (
             word or quoted.replace("``", "`")
             for quoted, word in re.findall(r"`((?:[^`]|``)+)`|(\w+)", self.where or "")
@@ -477,10 +483,16 @@ class RowChoice:
         if change is not None:
             refuses = self.on_error == "raise"
             steps.append(picture_step(source, names, change, self.picture_columns, refuses=refuses))
+        new_names = dict(self.rename)
+        if self.tokenization is not None:
+            text = self.tokenization.column_of(source, names)
+            refuses = self.on_error in (None, "raise")
+            steps.append(self.tokenization.step(source, text, refuses=refuses))
+            new_names.setdefault(text, TOKENS)
         if names != list(source.schema.names):
             steps.append(keep(names))
-        if self.rename:
-            steps.append(rename(self.rename))
+        if new_names:
+            steps.append(rename(new_names))
         return self._stepped(source, steps, share)
 
     def _stepped(self, source: Source, steps: Sequence[Step], share: float) -> SteppedSource:

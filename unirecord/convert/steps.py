@@ -44,6 +44,7 @@ __all__ = [
     "SteppedSource",
     "add_nulls",
     "cells_of",
+    "cells_of_rows",
     "change_pictures",
     "check_columns",
     "chosen_columns",
@@ -255,7 +256,7 @@ def drawn_evenly(rows: int, every: int, seed: int, start: int, stop: int) -> npt
 # The values of batches as they will be stored, for what tells rows apart by them.
 
 
-def _cells_of_rows(schema: Schema, names: Sequence[str]) -> Callable[[RawBatch, int], list[Cells]]:
+def cells_of_rows(schema: Schema, names: Sequence[str]) -> Callable[[RawBatch, int], list[Cells]]:
     """What encodes these columns of batches; `SchemaError` counts the rows of a batch from the number given with it."""
     encoder = RecordEncoder(chosen_columns(names, schema))
 
@@ -323,8 +324,8 @@ def _hashes(
     division: Division,
 ) -> Callable[[RawBatch, int], tuple[npt.NDArray[np.uint64], Cells | None]]:
     """What gives the hashes of the rows of a batch, and with ``stratify`` the values of that column."""
-    hashed = _cells_of_rows(division.schema, division.columns)
-    strata = None if division.stratify is None else _cells_of_rows(division.schema, [division.stratify])
+    hashed = cells_of_rows(division.schema, division.columns)
+    strata = None if division.stratify is None else cells_of_rows(division.schema, [division.stratify])
 
     def found(batch: RawBatch, first: int) -> tuple[npt.NDArray[np.uint64], Cells | None]:
         hashes = row_hashes(hashed(batch, first), division.seed)
@@ -553,7 +554,10 @@ class SteppedSource(Source):
         self.units: Sequence[Unit] = [
             Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)
         ]
-        self.computes: bool = inner.computes or any(step.rows_at_once for step in self.steps)
+        computes = any(step.rows_at_once for step in self.steps)
+        self.computes: bool = inner.computes or computes
+        # Libraries that make pictures and tokens let other threads run: rows are written meanwhile.
+        self.reads_ahead: bool = inner.reads_ahead or computes
         self.schema: Schema = inner.schema
         for step in self.steps:
             if step.schema is not None:

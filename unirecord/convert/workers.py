@@ -77,6 +77,8 @@ def main(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     end_with(parent)
     keep_freed_memory()
+    # The user has said how many processes are busy: tokenizers begin no threads on all cores in each.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     source, out = sys.stdin.buffer, io.FileIO(os.dup(1), "w")
     os.dup2(2, 1)  # what a source prints is no message
     try:

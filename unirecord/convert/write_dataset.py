@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from ..core import check_codec
 from ..errors import ExistsError, SchemaError, did_you_mean
-from ..format.column import Codec, Column
+from ..format.column import Codec, Column, differing_annotation
 from ..format.logical import other_logical, shown
 from ..format.metadata import pack_user
 from ..format.schema import Schema
@@ -49,6 +49,7 @@ from .sources import (
 from .sources.given import OF_TUPLES, GivenRecords, GivenTable, is_table
 from .sources.overrides import TypesThere
 from .sources.source import OnError, WantedColumns, warn_of_left_out, write_report
+from .tokenizer import Tokenization
 
 __all__ = [
     "Expected",
@@ -130,7 +131,7 @@ class WriteRequest:
         found = chosen.schema
         if before is not None:
             source.notes += _other_media_types(found, before.schema)
-            _check_logical_types(found, before.schema)
+            _check_meanings(found, before.schema)
             found = found.with_annotations_of(before.schema)
         _check_index(self.index, found)
         found, tried = with_codecs(found, self.codec, chosen, before)
@@ -151,7 +152,11 @@ class WriteRequest:
             old = {new: name for name, new in self.choice.rename.items()}
             # Text is read by what values stand for: 5 is 5.00 in decimals. Others say of themselves what theirs are.
             is_text = bool(inputs) and all(source_type(one, kind).values_are_text for one in inputs or ())
-            there = (before.schema if is_text else before.schema.with_annotations_of(Schema(()))).to_spec()
+            known = before.schema if is_text else before.schema.with_annotations_of(Schema(()))
+            # Tokens are made of what the source has under their name.
+            made = {one.name for one in before.schema if "tokenizer" in one.annotations}
+            no_types = made if self.choice.tokenization is not None else set()
+            there = {name: spec for name, spec in known.to_spec().items() if name not in no_types}
             asked = schema.to_spec() if isinstance(schema, Schema) else schema or {}
             schema = TypesThere({old.get(name, name): spec for name, spec in there.items()}, asked)
         takes_classes = any(source_type(one, kind).takes_classes for one in inputs or ())
@@ -322,14 +327,22 @@ def _check_classes(source: Source, before: Snapshot | None, target: str) -> None
         )
 
 
-def _check_logical_types(schema: Schema, before: Schema) -> None:
-    """Refuse values of another logical type than those that are there; a source that says none is taken at its word."""
+def _check_meanings(schema: Schema, before: Schema) -> None:
+    """Refuse values that mean another thing than those that are there; a source that says none is taken at its word."""
     for column in schema:
-        there = before[column.name].logical if column.name in before else None
-        if column.name in before and column.logical is not None and other_logical(there, column.logical):
+        if column.name not in before:
+            continue
+        there = before[column.name]
+        if column.logical is not None and other_logical(there.logical, column.logical):
             raise WrongSourceError(
-                f"column {column.name!r} has the logical type {shown(there)} in the dataset, and "
+                f"column {column.name!r} has the logical type {shown(there.logical)} in the dataset, and "
                 f"{shown(column.logical)} here: convert it first, or leave it out"
+            )
+        difference = differing_annotation(there, column)
+        if difference is not None:
+            raise WrongSourceError(
+                f"column {column.name!r} means another thing here than in the dataset: {difference}; write it to "
+                "another DST"
             )
 
 
@@ -529,6 +542,11 @@ def write_dataset(
     stratify: str | None = None,
     sort: str | None = None,
     shuffle_seed: int | None = None,
+    tokenizer: str | os.PathLike[str] | None = None,
+    text_column: str | None = None,
+    append_eos: str | None = None,
+    prepend_bos: str | None = None,
+    add_special_tokens: bool = False,
     on_error: Literal["raise", "skip", "report"] | None = None,
     report: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -568,6 +586,10 @@ def write_dataset(
             by a hash of the row or of one column, or in these shares of each value of a column; ``split_by`` alone
             makes a dataset of each value of the column (docs/converting.md).
         sort, shuffle_seed: the order of the rows: by a scalar column (its new name), or random; ``limit`` counts then.
+        tokenizer: a file ``tokenizer.json``, or a folder with one: the column ``tokens`` takes the place of the text
+            (docs/language.md).
+        text_column, append_eos, prepend_bos, add_special_tokens: which column is text, if not the only one or
+            ``text``; the tokens behind and before each text, or those that the tokenizer itself says.
         on_error: whether what cannot be read or does not fit ends it (``"raise"``), is left out (``"skip"``), or is
             left out and listed in a file (``"report"``). By default broken pictures are left out, with a warning, and
             all else ends it.
@@ -587,6 +609,7 @@ def write_dataset(
         reencode=reencode, picture_columns=picture_columns, on_error=on_error,
         split=_split(split, split_by, stratify),
         order=None if sort is None and shuffle_seed is None else RowOrder(sort, shuffle_seed),
+        tokenization=Tokenization.asked(tokenizer, text_column, append_eos, prepend_bos, add_special_tokens),
     )  # fmt: skip
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
         raise ValueError("limit is a number of rows, 0 or more, and excludes sample")

@@ -28,6 +28,7 @@ __all__ = [
     "Codec",
     "checked_annotations",
     "impossible_sizes",
+    "differing_annotation",
     "differing_meaning",
     "pack_annotations",
     "unpack_annotations",
@@ -49,7 +50,7 @@ CHUNKS_KEY: Final = "chunks"
 BESIDE: Final = (LOGICAL_KEY, CHUNKS_KEY)
 MAX_DEPTH: Final = 16
 # Of the keys with a meaning (docs/schema.md) those that say what a value stands for.
-_MEANINGS: Final = ("unit", "origin", "color_space", "scale_factor", "add_offset")
+_MEANINGS: Final = ("unit", "origin", "color_space", "scale_factor", "add_offset", "tokenizer")
 _MANIFEST_INTEGERS: Final = range(-(1 << 63), 1 << 64)
 
 
@@ -87,11 +88,24 @@ def differing_meaning(one: Column, other: Column) -> str | None:
     """
     if other_logical(one.logical, other.logical):
         return f"its logical type is {shown(other.logical)} and not {shown(one.logical)}"
+    return differing_annotation(one, other)
+
+
+def differing_annotation(one: Column, other: Column) -> str | None:
+    """The same of annotations alone."""
     mine, theirs = one.annotations, other.annotations
     for key in _MEANINGS:
-        if key in mine and key in theirs and mine[key] != theirs[key]:
+        if key in mine and key in theirs and _contradict(mine[key], theirs[key]):
             return f"its annotation {key} is {theirs[key]!r} and not {mine[key]!r}"
     return None
+
+
+def _contradict(one: Any, other: Any) -> bool:
+    """Whether two annotations say different things: where both have a digest, as tokenizers do, by that alone."""
+    digests = [said.get("sha256") for said in (one, other) if isinstance(said, dict)]
+    if len(digests) == 2 and None not in digests:
+        return bool(digests[0] != digests[1])
+    return bool(one != other)
 
 
 def with_meaning_of(column: Column, other: Column) -> tuple[Column, list[str]]:

@@ -29,7 +29,7 @@ __all__ = [
 # `weights_only=True`, too (CVE-2025-32434).
 FLOORS: Final = {
     "array-record": "0.8", "brotli": "1.2", "h5py": "3.12", "lmdb": "1.6", "pyarrow": "20", "pylance": "7",
-    "python-snappy": "0.7", "pyyaml": "6", "torch": "2.6", "zarr": "3.0", "zstandard": "0.23",
+    "python-snappy": "0.7", "pyyaml": "6", "tokenizers": "0.21", "torch": "2.6", "zarr": "3.0", "zstandard": "0.23",
 }  # fmt: skip
 
 
@@ -75,13 +75,14 @@ def _numbers(text: str) -> tuple[int, ...]:
 _LOOKUPS: Final = (KeyError, IndexError, AttributeError)
 _VALUES: Final = (ValueError, TypeError, OverflowError, NotImplementedError)
 # What the libraries raise over damaged files. The exceptions of pyarrow and lance are all derived from these; those of
-# lmdb, PyYAML and the codecs of zarr are derived from Exception alone.
+# lmdb, PyYAML and the codecs of zarr are derived from Exception alone, and tokenizers raises that itself.
 RAISED: Final[dict[str, tuple[type[Exception], ...]]] = {
     "array_record": (OSError, RuntimeError, *_LOOKUPS, *_VALUES),
     "h5py": (OSError, RuntimeError, *_LOOKUPS, *_VALUES),
     "lance": (OSError, RuntimeError, *_LOOKUPS, *_VALUES),
     "lmdb": (Exception,),
     "pyarrow": (OSError, RuntimeError, *_LOOKUPS, *_VALUES),
+    "tokenizers": (Exception,),
     "yaml": (Exception,),
     "zarr": (Exception,),
 }
