@@ -372,6 +372,7 @@ ROW_NUMBERS: Final = ROWS.but(
     type=row_numbers, metavar="ROWS", help="row numbers and ranges, the last one included"
 )
 KEY: Final = Argument("--key", type=names, metavar="A,B", help="columns that tell all rows apart")
+DUPLICATES_FILE: Final = Argument("--duplicates-file", metavar="FILE")
 BATCH: Final = Argument("--batch", type=count, metavar="N", help="samples in a batch of one rank")
 BY: Final = Argument("--by", metavar="A")
 STRATIFY: Final = Argument(

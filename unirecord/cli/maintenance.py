@@ -21,6 +21,7 @@ from .arguments import (
     DIRECTORY,
     DROP_DELETED,
     DRY_RUN,
+    DUPLICATES_FILE,
     GREATEST_PART,
     JSON,
     PATH,
@@ -34,6 +35,7 @@ from .arguments import (
     cache_refused,
     command,
     is_elsewhere,
+    names,
     one_of,
     refuse,
     size,
@@ -67,18 +69,37 @@ _SHOWN: Final = 3  # files
     """
     unirecord delete dataset --where 'label == 3 and score < 0.1'
     unirecord delete dataset --rows 17,1000-1999
+    unirecord delete dataset --duplicates-by path --duplicates-file gone.jsonl
     """,
     DIRECTORY,
-    one_of(WHERE.but(help="the rows that meet it"), ROW_NUMBERS, required=True),
+    one_of(
+        WHERE.but(help="the rows that meet it"),
+        ROW_NUMBERS,
+        Argument(
+            "--duplicates-by",
+            type=names,
+            metavar="A,B",
+            help="of the rows with the same values in these columns all but the first",
+        ),
+        required=True,
+    ),
+    DUPLICATES_FILE.but(help="list these, with the rows that they are duplicates of, as JSON Lines"),
     JSON,
     STORAGE,
 )
 def delete_command(args: argparse.Namespace) -> int:
     with wrong_call():
-        found = delete(args.path, where=args.where, rows=args.rows)
+        found = delete(
+            args.path,
+            where=args.where,
+            rows=args.rows,
+            duplicates_by=args.duplicates_by,
+            duplicates_file=args.duplicates_file,
+        )
+    none = "meets that" if args.duplicates_by is None else "is a duplicate"
     done = f"{many(found.rows, 'row', 'are')} deleted in version {found.version}"
     return answer(
-        args, found, [f"{args.path}: {done if found.rows else 'no row meets that; nothing was published'}"]
+        args, found, [f"{args.path}: {done if found.rows else f'no row {none}; nothing was published'}"]
     )
 
 

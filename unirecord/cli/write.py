@@ -54,6 +54,7 @@ from .arguments import (
     BY,
     COLUMNS,
     DRY_RUN,
+    DUPLICATES_FILE,
     INDEX,
     LIMIT,
     OVERWRITE,
@@ -198,6 +199,13 @@ def options_of_sources(args: argparse.Namespace) -> dict[str, Any]:
             "--shuffle-seed", type=count, metavar="S", help="in a random order, so that reading needs none"
         ),
         Argument(
+            "--unique-by",
+            type=names,
+            metavar="A,B",
+            help="of rows with the same values in these columns the first alone, also behind those that --append finds",
+        ),
+        DUPLICATES_FILE.but(help="list the others, with the rows that they are duplicates of, as JSON Lines"),
+        Argument(
             "--tokenizer",
             metavar="FILE",
             help="tokens in the place of text, by this tokenizer.json, or the one in this folder (docs/language.md)",
@@ -280,6 +288,7 @@ def _request(args: argparse.Namespace) -> WriteRequest:
         limit=args.limit,
         classes_from=args.classes_from,
         max_spool_bytes=args.max_spool_bytes,
+        duplicates_file=args.duplicates_file,
     )
 
 
@@ -509,6 +518,9 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
             "--seed says which rows --sample draws or --split parts; there is no --sample and no --split": (
                 args.seed is not None and args.sample is None and args.split is None
             ),
+            "--duplicates-file lists what --unique-by leaves out; there is no --unique-by": (
+                args.duplicates_file is not None and args.unique_by is None
+            ),
             "--stratify says how --split is made; there is no --split": (
                 args.stratify is not None and args.split is None
             ),
@@ -535,6 +547,7 @@ def row_choice(args: argparse.Namespace) -> RowChoice:
             picture_columns=args.picture_columns,
             split=_split_choice(args),
             order=_order(args),
+            unique_by=args.unique_by,
             tokenization=Tokenization.asked(
                 args.tokenizer,
                 args.text_column,

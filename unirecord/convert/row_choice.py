@@ -17,8 +17,11 @@ from ..errors import ExistsError, MissingError, UniRecordError
 from ..format.schema import Schema
 from ..order.split import bounds_of, exact_shares
 from ..pipeline.pictures import pillow
+from ..progress import Progress
 from ..query.parse import with_moment
+from ..sizes import many
 from ..snapshot import manifest
+from ..snapshot.snapshot import Snapshot
 from ..snapshot.versions import read_newest
 from ..storage import local
 from ..storage.schemes import location_of, path_of_dataset
@@ -51,6 +54,7 @@ from .steps import (
     where,
 )
 from .tokenizer import TOKENS, Tokenization
+from .unique_rows import Duplicates, RowsThere, find_duplicates
 
 __all__ = [
     "ON_ERROR",
@@ -348,6 +352,7 @@ class RowChoice:
         split: the shares that `shares` gives.
         order: the order in which the rows are written, which `in_order` gives.
         tokenization: what makes tokens of a column of text.
+        unique_by: of rows with the same values in these columns the first alone.
 
     Raises ValueError and TypeError for values that are none of these.
     """
@@ -365,6 +370,7 @@ class RowChoice:
     split: SplitChoice | None = None
     order: RowOrder | None = None
     tokenization: Tokenization | None = None
+    unique_by: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
@@ -375,6 +381,10 @@ class RowChoice:
             self.where, str
         ):  # one moment for all rows: a conversion that goes on later has another one
             object.__setattr__(self, "where", with_moment(self.where))
+        if isinstance(self.unique_by, str):
+            raise TypeError(f"unique_by is a list of names, got {self.unique_by!r}")
+        if self.unique_by is not None and not self.unique_by:
+            raise ValueError("unique_by names no column")
         if not isinstance(self.rename, Mapping):
             raise TypeError(f"rename is a dict of old and new names, got {self.rename!r}")
         if self.sample is not None and (type(self.sample) is not int or self.sample < 0):
@@ -404,7 +414,7 @@ class RowChoice:
         given = {
             "columns": self.columns, "rename": self.rename or None, "where": self.where, "sample": self.sample,
             "resize": self.resize, "max-side": self.max_side, "reencode": self.reencode,
-            "picture-columns": self.picture_columns,
+            "picture-columns": self.picture_columns, "unique-by": self.unique_by,
         }  # fmt: skip
         found = {f"--{name}": repr(value) for name, value in given.items() if value is not None}
         if self.split is not None:
@@ -434,6 +444,7 @@ class RowChoice:
             return None
         others = [] if self.split is None else [self.split.by, self.split.stratify]
         others += [] if self.tokenization is None else [self.tokenization.text_column]
+        others += self.unique_by or ()
         names = frozenset((*self.columns, *self.rename, *(self.picture_columns or ()), *filter(None, others)))
         words = (
             word or quoted.replace("``", "`")
@@ -441,7 +452,36 @@ class RowChoice:
         )
         return WantedColumns(names, frozenset(words))
 
-    def of(self, source: Source) -> Source:
+    def duplicates(
+        self,
+        source: Source,
+        before: Snapshot | None,
+        target: str,
+        listed: str | None,
+        *,
+        overwrite: bool,
+        tell: Progress | None = None,
+    ) -> Duplicates | None:
+        """The rows that `unique_by` leaves out, for which all are read; None without it.
+
+        ``before``: the dataset at ``target`` to which rows are appended. ``listed``, ``tell``: see `find_duplicates`.
+        """
+        if self.unique_by is None:
+            return None
+        check_columns("unique-by", self.unique_by, source.schema)
+        there = None
+        if before is not None:
+            there = RowsThere(target, before, [self.rename.get(name, name) for name in self.unique_by])
+            there.check(chosen_columns(self.unique_by, source.schema))
+        chosen = self._stepped(source, self._meeting(source, self._names(source))[0], 1.0)
+        found = find_duplicates(chosen, self.unique_by, there, listed, overwrite=overwrite, tell=tell)
+        source.notes.append(
+            f"--unique-by {','.join(self.unique_by)}: {many(found.count, 'row')} of {found.rows:,} left out, as an "
+            "earlier one has the same"
+        )
+        return found
+
+    def of(self, source: Source, duplicates: Duplicates | None = None) -> Source:
         """The source with what is chosen of it; where rows have to be counted first, they are read for that.
 
         Raises `WrongSourceError` and `QueryError` where it does not fit the source, `SchemaError` for what was left out
@@ -450,18 +490,18 @@ class RowChoice:
         names = self._names(source)
         if not self.options():
             return source
-        return self._finished(source, names, *self._choosing(source, names))
+        return self._finished(source, names, duplicates, *self._choosing(source, names, duplicates))
 
-    def shares(self, source: Source) -> dict[str, Source]:
+    def shares(self, source: Source, duplicates: Duplicates | None = None) -> dict[str, Source]:
         """What is chosen of a source, as the shares of ``split`` by name; raises like `of`."""
         assert self.split is not None
         if source.read_once:
             raise WrongSourceError(f"a split: {source.path} is read once, but each share is read by itself")
         names = self._names(source)
-        steps, share = self._choosing(source, names)
+        steps, share = self._choosing(source, names, duplicates)
         chosen = self._stepped(source, steps, 1.0)
         return {
-            name: self._finished(source, names, [*steps, step], share * part)
+            name: self._finished(source, names, duplicates, [*steps, step], share * part)
             for name, step, part in self.split.steps(source, chosen, self.seed)
         }
 
@@ -477,7 +517,14 @@ class RowChoice:
             refuse_left_out(source.left_out)
         return names
 
-    def _finished(self, source: Source, names: list[str], steps: list[Step], share: float) -> Source:
+    def _finished(
+        self,
+        source: Source,
+        names: list[str],
+        duplicates: Duplicates | None,
+        steps: list[Step],
+        share: float,
+    ) -> Source:
         """The source after ``steps``, with its pictures and columns as they are to be."""
         steps, change = list(steps), self._pictures()
         if change is not None:
@@ -493,18 +540,22 @@ class RowChoice:
             steps.append(keep(names))
         if new_names:
             steps.append(rename(new_names))
-        return self._stepped(source, steps, share)
+        made = self._stepped(source, steps, share)
+        if duplicates is not None:
+            made.duplicates = duplicates.count
+            made.asked = {**made.asked, "the rows that --unique-by leaves out": duplicates.digest}
+        return made
 
     def _stepped(self, source: Source, steps: Sequence[Step], share: float) -> SteppedSource:
         made = SteppedSource(source, steps, share=share, on_error=self.on_error, columns=self.columns)
         made.metadata = _renamed_classes(source.metadata, self.rename)
         return made
 
-    def _choosing(self, source: Source, names: Sequence[str]) -> tuple[list[Step], float]:
-        """The steps that choose rows, and how many they keep, about."""
+    def _meeting(self, source: Source, names: Sequence[str]) -> tuple[list[Step], float]:
+        """The steps that keep the rows that fit and meet the condition, and how many that are, about."""
         steps: list[Step] = []
         condition = None if self.where is None else condition_of(self.where, source.schema)
-        asked = {*names, *(condition.columns if condition is not None else ())}
+        asked = {*names, *(condition.columns if condition is not None else ()), *(self.unique_by or ())}
         if self.split is not None:
             asked |= {*self.split.columns(source), *((self.split.stratify,) if self.split.stratify else ())}
         needed = [name for name in source.schema.names if name in asked]
@@ -516,6 +567,16 @@ class RowChoice:
         if condition is not None:
             steps.append(where(condition, source.schema))
             share = _share(self._stepped(source, [], 1.0), self._stepped(source, steps, 1.0))
+        return steps, share
+
+    def _choosing(
+        self, source: Source, names: Sequence[str], duplicates: Duplicates | None
+    ) -> tuple[list[Step], float]:
+        """The steps that choose rows, and how many they keep, about."""
+        steps, share = self._meeting(source, names)
+        if duplicates is not None:
+            steps.append(duplicates.step())
+            share *= 1 - duplicates.count / max(duplicates.rows, 1)
         if self.sample is not None:
             counts = _counts(self._stepped(source, steps, 1.0))
             steps.append(even_sample(self.sample, self.seed, counts))

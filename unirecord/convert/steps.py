@@ -524,6 +524,7 @@ class SteppedSource(Source):
 
     metadata: dict[str, Any] | None
     asked: Mapping[str, str]
+    duplicates: int
 
     share: float
     path: str
@@ -548,7 +549,7 @@ class SteppedSource(Source):
         self.inner, self.steps, self.share = inner, tuple(steps), share
         self._on_error, self._columns = on_error, columns
         self.path, self.metadata, self.notes = inner.path, inner.metadata, inner.notes
-        self.read_once, self.asked = inner.read_once, inner.asked
+        self.read_once, self.asked, self.duplicates = inner.read_once, inner.asked, inner.duplicates
         self.left_out: list[LeftOut] = list(self._asked_for(inner.left_out))
         self._left_out_at_first = tuple(self.left_out)
         self.units: Sequence[Unit] = [
@@ -607,6 +608,18 @@ class SteppedSource(Source):
             return [RowPlace(str(batch.columns[column][i]), "") for i in rows]
         assert batch.numbers is not None
         return self.places_of(unit, [int(batch.numbers[i]) for i in rows])
+
+    def places_as_read(self, unit: Unit, rows: Sequence[int]) -> list[RowPlace]:
+        """Where rows of a unit are, by the file that each is made of where it is; the unit is read again for that."""
+        column = self.inner.path_column
+        if column is None or column not in self.inner.schema:
+            return self.places_of(unit, rows)
+        found: dict[int, str] = {}
+        wanted = frozenset(rows)
+        for batch in self.inner.batches_of(self.inner.units[unit.place], self._on_error):
+            numbers = [] if batch.numbers is None else batch.numbers.tolist()
+            found |= {n: str(batch.columns[column][i]) for i, n in enumerate(numbers) if n in wanted}
+        return [RowPlace(found[row], "") for row in rows]
 
     def _asked_for(self, left_out: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
         """Those that are not about a column that nobody asked for."""

@@ -50,6 +50,7 @@ from .sources.given import OF_TUPLES, GivenRecords, GivenTable, is_table
 from .sources.overrides import TypesThere
 from .sources.source import OnError, WantedColumns, warn_of_left_out, write_report
 from .tokenizer import Tokenization
+from .unique_rows import Duplicates
 
 __all__ = [
     "Expected",
@@ -99,6 +100,11 @@ class WriteRequest:
     limit: int | None = None
     classes_from: str | os.PathLike[str] | None = None
     max_spool_bytes: int = MAX_SPOOL_BYTES
+    duplicates_file: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.duplicates_file is not None and self.choice.unique_by is None:
+            raise ValueError("duplicates_file lists what unique_by leaves out, which is not given")
 
     def before(self) -> Snapshot | None:
         """The dataset that rows are appended to, if any."""
@@ -123,7 +129,12 @@ class WriteRequest:
         before = self.before()
         source = self._look_through(given, before, schema, names, kind, tell, options)
         _check_classes(source, before, self.target)
-        chosen = self.choice.of(source)
+        # A run that goes on finds the list of the one before.
+        again = self.overwrite or self.resume
+        duplicates = self.choice.duplicates(
+            source, before, self.target, self.duplicates_file, overwrite=again, tell=tell
+        )
+        chosen = self.choice.of(source, duplicates)
         if before is not None:
             chosen = with_nulls(chosen, before.schema)
         if self.choice.order is not None:
@@ -135,7 +146,7 @@ class WriteRequest:
             found = found.with_annotations_of(before.schema)
         _check_index(self.index, found)
         found, tried = with_codecs(found, self.codec, chosen, before)
-        return WritePlan(self, source, chosen, found, tried, before)
+        return WritePlan(self, source, chosen, found, tried, before, duplicates)
 
     def _look_through(
         self,
@@ -192,6 +203,7 @@ class WritePlan:
         schema: the columns to write.
         tried: what there is to say of columns whose codec a sample has chosen.
         before: the dataset that is appended to, if any.
+        duplicates: the rows that are left out since an earlier one has the same key, where that was asked for.
     """
 
     request: WriteRequest
@@ -200,6 +212,7 @@ class WritePlan:
     schema: Schema
     tried: Mapping[str, str]
     before: Snapshot | None
+    duplicates: Duplicates | None
 
     def estimate(self) -> Expected:
         """What would be written, as a sample of the rows shows."""
@@ -261,7 +274,7 @@ class WritePlan:
             name: self._conversion(
                 share, os.path.join(self.request.target, name), share_id(self.request.id, name)
             )
-            for name, share in self.request.choice.shares(self.source).items()
+            for name, share in self.request.choice.shares(self.source, self.duplicates).items()
         }
         shows: dict[str, Callable[[Standing], None]] = {}
 
@@ -542,6 +555,8 @@ def write_dataset(
     stratify: str | None = None,
     sort: str | None = None,
     shuffle_seed: int | None = None,
+    unique_by: Sequence[str] | None = None,
+    duplicates_file: str | os.PathLike[str] | None = None,
     tokenizer: str | os.PathLike[str] | None = None,
     text_column: str | None = None,
     append_eos: str | None = None,
@@ -586,6 +601,9 @@ def write_dataset(
             by a hash of the row or of one column, or in these shares of each value of a column; ``split_by`` alone
             makes a dataset of each value of the column (docs/converting.md).
         sort, shuffle_seed: the order of the rows: by a scalar column (its new name), or random; ``limit`` counts then.
+        unique_by: of rows with the same values in these columns the first alone, in the order of the source, and behind
+            those that are there with ``append``; all is read once before.
+        duplicates_file: where the others are listed, JSON Lines, each with the row that it is a duplicate of.
         tokenizer: a file ``tokenizer.json``, or a folder with one: the column ``tokens`` takes the place of the text
             (docs/language.md).
         text_column, append_eos, prepend_bos, add_special_tokens: which column is text, if not the only one or
@@ -609,6 +627,7 @@ def write_dataset(
         reencode=reencode, picture_columns=picture_columns, on_error=on_error,
         split=_split(split, split_by, stratify),
         order=None if sort is None and shuffle_seed is None else RowOrder(sort, shuffle_seed),
+        unique_by=unique_by,
         tokenization=Tokenization.asked(tokenizer, text_column, append_eos, prepend_bos, add_special_tokens),
     )  # fmt: skip
     if limit is not None and (type(limit) is not int or limit < 0 or sample is not None):
@@ -631,6 +650,7 @@ def write_dataset(
         max_part_bytes=check_part_bytes(max_part_bytes, place), id=None if id is None else check_id(id, place),
         workers=workers, engine=engine, resume=resume, limit=limit, classes_from=classes_from,
         max_spool_bytes=MAX_SPOOL_BYTES if max_spool_bytes is None else parse_size(max_spool_bytes),
+        duplicates_file=None if duplicates_file is None else os.fspath(duplicates_file),
     )  # fmt: skip
     with use_storage(storage or current_storage()):
         if choice.split is not None:
@@ -640,14 +660,17 @@ def write_dataset(
         plan = asked.plan(source, schema=schema, names=names, kind=kind, **options)
         if dry_run:
             expected = plan.estimate()
-            return WrittenRows(expected.rows or 0, plan.chosen.left_out, plan.schema, expected.bytes)
+            left_out = plan.chosen.left_out
+            return WrittenRows(
+                expected.rows or 0, left_out, plan.schema, plan.chosen.duplicates, expected.bytes
+            )
         rows, left_out = plan.run(lambda _stage, _rows, _share: _told(progress))
     if listed is not None:
         write_report(listed, left_out)
     warn_of_left_out(
         left_out, plan.source.path, plan.source.item, 2, broken=listed is None and on_error is None
     )
-    return WrittenRows(sum(rows.values()), left_out, plan.schema)
+    return WrittenRows(sum(rows.values()), left_out, plan.schema, plan.chosen.duplicates)
 
 
 class WrittenRows(int):
@@ -656,19 +679,27 @@ class WrittenRows(int):
     Attributes:
         left_out: what of the source is not there, as `LeftOutWarning` has it.
         schema: the columns.
+        duplicates: how many rows ``unique_by`` has left out.
         bytes: of a dry run, about how many bytes of values it would be; None where that is not known.
     """
 
     left_out: tuple[LeftOut, ...]
     schema: Schema
+    duplicates: int
     bytes: int | None
 
     def __new__(
-        cls, rows: int, left_out: Iterable[LeftOut], schema: Schema, bytes: int | None = None
+        cls,
+        rows: int,
+        left_out: Iterable[LeftOut],
+        schema: Schema,
+        duplicates: int = 0,
+        bytes: int | None = None,
     ) -> WrittenRows:
         """``rows`` as any other number."""
         made = super().__new__(cls, rows)
-        made.left_out, made.schema, made.bytes = tuple(left_out), schema, bytes
+        made.left_out, made.schema = tuple(left_out), schema
+        made.duplicates, made.bytes = duplicates, bytes
         return made
 
 

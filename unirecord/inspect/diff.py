@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import cached_property
-from ..core.output import digest_ranges
 from ..core.process import usable_cores
 from ..errors import SchemaError, UniRecordError
 from ..format.column import Column
 from ..format.patch import decode_patch, encode_patch
 from ..format.schema import Schema
+from ..query.duplicates import KEY, KEYS_AT_ONCE, stored_keys
 from ..snapshot.dataset_path import use_snapshot
 from ..snapshot.layouts import same_values
 from ..snapshot.part_set import ColumnResult, PartSet
@@ -29,7 +29,6 @@ from ..storage.staged import Buckets, temporary_folder
 __all__ = [
     "Diff",
     "DiffExample",
-    "KEYS_AT_ONCE",
     "RetypedColumn",
     "Shared",
     "Side",
@@ -308,14 +307,8 @@ def _shared(a: Side, b: Side) -> list[tuple[int, int]]:
 # Rows of two datasets by the values of key columns: who belongs to whom, in bounded memory by parting the keys.
 
 
-Digests = NDArray[np.uint64]
-KEYS_AT_ONCE = (
-    4 << 20
-)  # rows of both whose keys are in memory together, at 24 bytes each, and twice while sorted
-_READ_BYTES = 8 << 20  # of key values
-_KEY = np.dtype([("low", "<u8"), ("high", "<u8"), ("row", "<i8")])
+_SEED = 1
 _PAIR = np.dtype([("first", "<i8"), ("second", "<i8")])
-_NULL = np.uint64(0x9E3779B97F4A7C15)
 
 
 def by_key(a: Side, b: Side, key: tuple[str, ...]) -> Iterator[tuple[Numbers, Numbers, Numbers, Numbers]]:
@@ -327,9 +320,9 @@ def by_key(a: Side, b: Side, key: tuple[str, ...]) -> Iterator[tuple[Numbers, Nu
     """
     count = max(1, -(-(a.count + b.count) // KEYS_AT_ONCE))
     with temporary_folder() if count > 1 else nullcontext() as folder:
-        keys = [Buckets(folder, name, _KEY) for name in ("a", "b")]
+        keys = [Buckets(folder, name, KEY) for name in ("a", "b")]
         for side, buckets in zip((a, b), keys, strict=True):
-            for records in _keys_of(side, key):
+            for records in stored_keys(side.parts, key, side.numbers(), _SEED):
                 buckets.add((records["high"] % np.uint64(count)).astype(np.int64), records)
         pairs, gone, added = (
             Buckets(folder, name, dtype)
@@ -357,20 +350,6 @@ def _bucket(side: Side, rows: Numbers, count: int) -> Numbers:
     """The bucket of rows by their numbers: of ``count`` equal stretches of them."""
     result: Numbers = rows // max(1, -(-side.parts.rows // count))
     return result
-
-
-def _keys_of(side: Side, key: tuple[str, ...]) -> Iterator[NDArray[Any]]:
-    ordinals = [side.parts.schema.ordinal(name) for name in key]
-    step = int(min(max(_READ_BYTES // max(side.parts.mean_row_bytes(ordinals), 16), 1), 1 << 18))
-    for rows in side.numbers():
-        for i in range(0, len(rows), step):
-            some = rows[i : i + step]
-            results = side.parts.read(some, ordinals)
-            records = np.empty(len(some), _KEY)
-            records["row"] = some
-            for half, seed in (("low", 1), ("high", 2)):
-                records[half] = _digests(results, len(some), seed)
-            yield records
 
 
 def _sorted(side: Side, key: tuple[str, ...], records: NDArray[Any]) -> NDArray[Any]:
@@ -401,28 +380,6 @@ def _joined(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], Nu
     alone = np.ones(len(both), np.bool_)
     alone[at] = alone[at + 1] = False
     return pairs, both["row"][alone & ~of_second].copy(), both["row"][alone & of_second].copy()
-
-
-def _digests(results: Sequence[ColumnResult], rows: int, seed: int) -> Digests:
-    """One digest for the key of each row."""
-    digests = np.zeros(rows, np.uint64)
-    for result in results:
-        if result.offsets is None:
-            data = np.ascontiguousarray(result.data)
-            width = data.nbytes // max(rows, 1)
-            starts = np.arange(rows, dtype=np.uint64) * np.uint64(width)
-            lengths = np.full(rows, width, np.uint64)
-        else:
-            data = result.data
-            starts, lengths = result.offsets[:-1].astype(np.uint64), np.diff(result.offsets).astype(np.uint64)
-        of_value = digest_ranges(data, starts, lengths, seed, 0)
-        if result.valid is not None:
-            of_value = np.where(result.valid, of_value, _NULL)
-        both = np.stack([digests, of_value], axis=1)
-        digests = digest_ranges(
-            both, np.arange(rows, dtype=np.uint64) * np.uint64(16), np.full(rows, 16, np.uint64), seed, 0
-        )
-    return digests
 
 
 PathLike = str | os.PathLike[str]

@@ -10,7 +10,7 @@ import secrets
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape, glob
 from typing import Any, Final
@@ -35,6 +35,7 @@ __all__ = [
     "check_replaceable",
     "is_being_written",
     "linked",
+    "new_text",
     "remove_tree",
     "temporary_folder",
 ]
@@ -302,6 +303,18 @@ def write_staged(path: str, like: str, content: Buffer) -> None:
         staged.append([content])
         staged.sync()
         staged.publish(durable=False)
+    finally:
+        staged.discard()
+
+
+@contextmanager
+def new_text(path: str) -> Iterator[Callable[[Iterable[str]], None]]:
+    """Give what adds text to a file, which appears whole at the end, in place of what is there; not after an error."""
+    staged = StagedFile(path)
+    try:
+        yield lambda lines: staged.append(["".join(lines).encode()])
+        staged.sync()
+        staged.publish()
     finally:
         staged.discard()
 

@@ -6,13 +6,22 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from secrets import randbits
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_128
-from ..errors import BusyError, CorruptionError, StaleError, UniRecordError
+from ..errors import (
+    BusyError,
+    CorruptionError,
+    ExistsError,
+    SchemaError,
+    StaleError,
+    UniRecordError,
+    did_you_mean,
+)
 from ..format.column import Column
 from ..order.selection import Selection, each_once, row_numbers
 from ..progress import Progress
@@ -35,7 +44,8 @@ from ..snapshot.versions import (
 )
 from ..storage import local as store
 from ..storage.claim import is_leased
-from ..storage.schemes import location_of, path_of_dataset
+from ..storage.schemes import location_of, path_of_dataset, path_on_disk
+from ..storage.staged import new_text
 from ..storage.storage_options import use_storage
 from .change import Change, OvertakenError, changing, opened
 from .directory_claim import with_indexes
@@ -64,6 +74,7 @@ __all__ = [
 
 
 Numbers = NDArray[np.int64]
+_LISTED_AT_ONCE: Final = 1 << 18
 # After these, each row has the number that it had.
 _KEEP_NUMBERS: Final = frozenset(
     (
@@ -91,6 +102,8 @@ def delete(
     *,
     where: str | None = None,
     rows: int | Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    duplicates_by: Sequence[str] | None = None,
+    duplicates_file: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Deleted:
     """Deletes rows of the directory at ``path``: from the next version on they are not there (docs/growing.md).
@@ -102,19 +115,31 @@ def delete(
         path: a directory of parts, also in an object store.
         where: a condition (docs/query.md): the rows that meet it.
         rows: row numbers in the dataset, as ``ds.order.row_ids`` gives them, in place of ``where``.
+        duplicates_by: in place of both, columns: of the rows with the same values in them all but the first go.
+        duplicates_file: where these are listed, JSON Lines: ``{"row": 7, "of": 3}``.
         storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Raises:
+        ExistsError: there is something at ``duplicates_file``.
         MissingError: there is no directory of parts.
         IndexError: there is no row of that number, or no more.
         QueryError: the condition is wrong.
         StaleError: another writer has replaced the dataset meanwhile, or rows have other numbers than they had.
+        SchemaError: there is no such column.
         UniRecordError: the directory is in storage that is only read.
-        ValueError: not exactly one of ``where`` and ``rows`` is given, or ``storage_options`` for a disk.
+        ValueError: not exactly one of ``where``, ``rows`` and ``duplicates_by`` is given, or ``storage_options`` for a
+            disk.
     """
     folder = path_of_dataset(os.fspath(path))
-    if (where is None) == (rows is None):
-        raise ValueError("give either where, a condition, or rows, by their numbers")
+    if [where is None, rows is None, duplicates_by is None].count(False) != 1:
+        raise ValueError("give where, a condition, or rows, by their numbers, or duplicates_by, columns")
+    if isinstance(duplicates_by, str) or (duplicates_by is not None and not duplicates_by):
+        raise ValueError(f"duplicates_by is a list of names, one at least, got {duplicates_by!r}")
+    listed = None if duplicates_file is None else os.fspath(duplicates_file)
+    if listed is not None and duplicates_by is None:
+        raise ValueError("duplicates_file lists the rows that duplicates_by deletes, which is not given")
+    if listed is not None and location_of(path_on_disk(listed, "a list of duplicates")).is_taken(listed):
+        raise ExistsError(f"{listed} exists already; name another file")
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
             raise no_directory(
@@ -127,7 +152,7 @@ def delete(
                 if rows is not None and seen is not None:
                     check_numbers(folder, change.before, seen)
                 seen = seen or change.before
-                return _delete(folder, change, where, rows)
+                return _delete(folder, change, where, rows, duplicates_by, listed)
 
 
 def check_numbers(folder: str, now: Manifest | None, seen: Manifest) -> None:
@@ -143,11 +168,27 @@ def check_numbers(folder: str, now: Manifest | None, seen: Manifest) -> None:
             )
 
 
-def _delete(folder: str, change: Change, where: str | None, rows: Any) -> Deleted:
+def _delete(
+    folder: str,
+    change: Change,
+    where: str | None,
+    rows: Any,
+    duplicates_by: Sequence[str] | None,
+    listed: str | None,
+) -> Deleted:
     before = change.before
     assert before is not None
+    of: Numbers | None = None
     with opened(folder, change) as parts:
-        found = rows_named(parts, where, rows)
+        if duplicates_by is None:
+            found = rows_named(parts, where, rows)
+        else:
+            found, of = _duplicates(folder, parts, duplicates_by)
+    if of is not None and listed is not None:
+        with new_text(listed) as add:
+            for i in range(0, len(found), _LISTED_AT_ONCE):
+                pairs = zip(found[i : i + _LISTED_AT_ONCE], of[i : i + _LISTED_AT_ONCE], strict=True)
+                add(f'{{"row": {row}, "of": {first}}}\n' for row, first in pairs)
     if not len(found):
         return Deleted(0, before.generation)
     after = before
@@ -187,6 +228,26 @@ def _replaced(now: Manifest, changed: Mapping[str, tuple[PartEntry, PartEntry]])
     if found < len(changed):
         raise OvertakenError
     return tuple(parts)
+
+
+def _duplicates(folder: str, parts: PartSet, key: Sequence[str]) -> tuple[Numbers, Numbers]:
+    """The rows that are there and have the key of an earlier one, ascending, and the first row of each such key."""
+    from ..query.duplicates import KeyTable, stored_keys
+    from ..query.query import live_rows
+
+    for name in key:
+        if name not in parts.schema:
+            raise SchemaError(
+                f"{folder}: there is no column {name!r}{did_you_mean(name, parts.schema.names)}; the columns are "
+                f"{', '.join(parts.schema.names)}"
+            )
+    found: list[tuple[Numbers, Numbers]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    with KeyTable() as table:
+        for keys in stored_keys(parts, key, (rows for _, rows in live_rows(parts).pieces()), randbits(64)):
+            table.add(keys)
+        found += table.duplicates()
+    rows, firsts = map(np.concatenate, zip(*found, strict=True))
+    return rows, firsts
 
 
 def rows_named(parts: PartSet, where: str | None, rows: Any) -> Numbers:

@@ -29,7 +29,7 @@ from ...format.schema import Schema
 from ...format.values import Texts
 from ...progress import Progress, Tracker
 from ...sizes import format_size, many
-from ...storage.staged import StagedFile
+from ...storage.staged import new_text
 from ...writing.journal import left_out_fields
 from .input_path import InputPath
 from .media_types import classes_problem, classes_type
@@ -166,13 +166,8 @@ def write_report(path: str, left_out: Iterable[LeftOut]) -> None:
         + "\n"
         for one in _counted(left_out)
     )
-    staged = StagedFile(path)
-    try:
-        staged.append(["".join(lines).encode()])
-        staged.sync()
-        staged.publish()
-    finally:
-        staged.discard()
+    with new_text(path) as add:
+        add(lines)
 
 
 def _counted(left_out: Iterable[LeftOut]) -> list[LeftOut]:
@@ -624,6 +619,7 @@ class Source(ABC):
     )
     computes: bool = False  # its time goes into what is made of a row: tasks of fewer bytes
     share: float = 1.0  # how many of the rows in its units it gives, about
+    duplicates: int = 0  # rows that it does not give, since an earlier one has the same key
 
     def __init__(self, source: InputPath, options: Options, progress: Progress | None = None) -> None:
         """Look through ``source``; ``progress`` is told how far it is. Raises `SchemaError` about its content."""
