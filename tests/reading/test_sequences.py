@@ -324,6 +324,32 @@ def test_frameworks_get_tensors_with_masks(given_data: Any) -> None:
         assert batch["n.is_pad"].tolist() == [one["n.is_pad"] for one in want]
 
 
+def test_other_frameworks_and_notebooks_take_what_has_a_type(given_data: Any) -> None:
+    ds, there = given_data
+    at = {"n": [-1, 0], "q": [0, 1], "state": [-2]}
+    made = unirecord.sequences(ds.view(columns=["n", "q", "state"]), by="episode", at=at)
+    want = [expected(there, row, at, "pad") for row in there[:16]]
+    for name, tensors in (("jax", "loader"), ("tensorflow", "dataset")):
+        pytest.importorskip(name)
+        module = getattr(unirecord, "tf" if name == "tensorflow" else name)
+        batch = {
+            key: np.asarray(value) for key, value in next(iter(getattr(module, tensors)(made, 16))).items()
+        }
+        assert batch["n"].tolist() == [one["n"] for one in want]
+        assert batch["q_valid"].tolist() == [[value is not None for value in one["q"]] for one in want]
+        assert batch["state.is_pad"].tolist() == [one["state.is_pad"] for one in want]
+    pytest.importorskip("datasets")
+    ragged = unirecord.sequences(ds, by="episode", at={"f": [0, 1], "q": [0, 1]})
+    for call in (lambda: unirecord.tf.dataset(ragged, 4), lambda: unirecord.hf.dataset(ragged)):
+        with pytest.raises(ValueError, match="no fixed width, and sequences have lists"):
+            call()
+    example = next(iter(unirecord.hf.dataset(made)))
+    assert [example[name] for name in want[0]] == list(want[0].values())
+    shown = ragged.head(4)._repr_html_()
+    assert "null" in shown
+    assert "int16 0" in shown
+
+
 def sorted_rows(path: Path, rows: list[tuple[int, Any]], order: Any = "float64") -> Path:
     with unirecord.Writer(path, {"user": "int64", "t": order, "x": "int64"}) as writer:
         for x, (user, t) in enumerate(rows):

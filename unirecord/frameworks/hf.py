@@ -288,7 +288,7 @@ class UniRecordExamples(_BaseExamplesIterable):  # type: ignore[misc]
 
         self._ds.read_cursor.refuse_later_exclusions(self._given.read_cursor, "unirecord.hf.dataset()")
         plan, schema = self._ds.read_cursor.plan, self._features.arrow_schema
-        columns = plan.data.sample_columns
+        columns = plan.data.batch_columns()
         size = max(1, min(_TABLE_ROWS, int(_TABLE_BYTES / max(plan.row_bytes, 1.0))))
         run = plan.order.run(epoch, first * self._ds.num_shards)
         run = replace(run, samples=last - first)
@@ -483,7 +483,7 @@ def dataset(ds: UniRecordDataset, num_shards: int | None = None) -> datasets.Ite
     if num_shards is not None:
         check_integer("num_shards", num_shards, 1)
     view = ds.view()
-    features = features_of(view.read_cursor.plan.data.sample_columns)
+    features = features_of(view.read_cursor.plan.data.batch_columns())
     examples = UniRecordExamples(view, ds, features, _stretches(view, num_shards))
     stream: datasets.IterableDataset = ShardStream(examples, info=datasets.DatasetInfo(features=features))
     return stream

@@ -70,7 +70,9 @@ def dataset(
     skips = ds.on_corrupt == "skip"  # batches may then be smaller, and fewer
     static = batch_size if drop_last and not skips else None
     columns = ds.read_cursor.plan.data.batch_columns(crops, return_places)
-    outputs = [_Output(column, static) for column in columns]
+    steps = ds.read_cursor.plan.data.steps
+    counts = {} if steps is None else dict(zip(ds.column_names, steps.counts, strict=True))
+    outputs = [_Output(column, static, counts.get(column.name)) for column in columns]
     loader: BatchLoader[Any] = BatchLoader(ds, reading)
     ds.read_cursor.refuse_skipped_slots("TensorFlow")
     loader.whole_for("TensorFlow")
@@ -140,9 +142,11 @@ def _batches_of_an_epoch(ds: Batchable, batch_size: int | None, drop_last: bool)
 class _Output:
     """One column: the flat arrays that go through the generator, and the tensors made of them."""
 
-    def __init__(self, column: Column, batch: int | None) -> None:
+    def __init__(self, column: Column, batch: int | None, steps: int | None) -> None:
+        """``steps``: how many of its values a sample of a sequence has."""
         self.column = column
         self._batch = batch
+        self._values = (batch,) if steps is None else (batch, steps)
         shape = column.shape or ()
         self._free = column.free_dims
         column.check_known()
@@ -169,7 +173,7 @@ class _Output:
             specs += [tf.TensorSpec((None,), tf.int64) for _ in range(self._free - 1)]
         else:
             specs = [tf.TensorSpec((batch, *self.column.item_shape), self.column.dtype)]
-        return [*specs, tf.TensorSpec((batch,), tf.bool)] if self.column.nullable else specs
+        return [*specs, tf.TensorSpec(self._values, tf.bool)] if self.column.nullable else specs
 
     def parts(self, value: Any) -> list[Any]:
         """The flat arrays of a batch's value."""

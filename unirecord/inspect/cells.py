@@ -118,6 +118,8 @@ def example(value: Any, drawn: bool = True) -> Example:
         return _array(value, drawn)
     if isinstance(value, float | np.floating):
         return Example(f"{value:.6g}")
+    if isinstance(value, list) and any(isinstance(one, np.ndarray) for one in value):
+        return Example(cut("; ".join(example(one, False).text for one in value)), soft=True)
     if isinstance(value, dict | list):
         return Example(cut(object_text(value, lambda blob: format_size(len(blob)))))
     return Example(cut(str(value)))
@@ -187,7 +189,7 @@ def _array(value: np.ndarray[Any, Any], drawn: bool) -> Example:
     says = f"{value.dtype} {'×'.join(map(str, value.shape))}"
     numbers = value.dtype.kind in "biuf" and 0 < value.size <= _MOST_LINE
     if numbers and value.ndim == 1 and value.size <= 8:
-        return Example(", ".join(f"{one:.6g}" for one in value.tolist()))
+        return Example(", ".join("null" if one is None else f"{one:.6g}" for one in value.tolist()))
     if numbers and drawn and value.ndim == 1:
         finite = value[np.isfinite(value)].astype(np.float64)
         count = min(len(finite), _LINE_POINTS)
