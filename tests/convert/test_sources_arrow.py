@@ -386,3 +386,18 @@ def test_saved_hugging_face_datasets_are_read(tmp_path: Path) -> None:
     (tmp_path / "saved" / "state.json").write_text('{"_data_files": [{"filename": "../split/x.arrow"}]}')
     with pytest.raises(SchemaError, match="which is no file of the folder"):
         open_source(str(tmp_path / "saved"))
+
+
+def test_columns_with_points_in_their_names_are_null_where_they_have_nulls(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    table = pa.table({
+        "a": pa.array([{"b": None, "c": [1, None]}, {"b": 2, "c": []}]), "a.b": [1, 2], "a.b.c": [None, 1.5],
+        "m.n": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int64())), "o.p": ["x", "y"],
+    })  # fmt: skip
+    pq.write_table(table, tmp_path / "x.parquet")
+    types = open_source(str(tmp_path / "x.parquet")).schema
+    assert [types[name].nullable for name in ("a.b", "a.b.c", "o.p")] == [False, True, False]
+    write_dataset(tmp_path / "x.parquet", tmp_path / "out", workers=1)
+    found = UniRecordDataset(tmp_path / "out").to_arrow(table.column_names)
+    assert all(found[name].to_pylist() == table[name].to_pylist() for name in table.column_names)

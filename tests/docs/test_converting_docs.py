@@ -12,6 +12,7 @@ from pathlib import Path
 
 import datasets
 import h5py
+import lerobot_samples
 import lmdb
 import numpy as np
 import pyarrow as pa
@@ -70,6 +71,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(FOREIGN / "bagz" / "x.bagz", "examples.bagz")
     shutil.copytree(FOREIGN / "lance" / "x.lance", "x.lance")
     shutil.copytree(FOREIGN / "zarr" / "v3.zarr", "arrays.zarr")
+    lerobot_samples.dataset(tmp_path / "pusht", "v3.0", camera=True)
     megatron(tmp_path / "my_text_document", [[1, 2], [3]])
     Path("tokenised").mkdir()
     datatrove(tmp_path / "tokenised" / "00000_tokens.ds", [[1, 2], [3]])

@@ -86,7 +86,7 @@ def test_the_commands_of_the_quickstart_run(tmp_path: Path, monkeypatch: pytest.
 
 def test_there_is_a_page_for_each_kind_of_data() -> None:
     found = sorted(page.stem for page in (ROOT / "docs" / "by-data").glob("*.md"))
-    assert found == ["detection", "science", "speech", "tabular", "vision"]
+    assert found == ["detection", "robots", "science", "speech", "tabular", "vision"]
 
 
 @pytest.mark.parametrize("page", ["pytorch.md", "tensorflow.md"])

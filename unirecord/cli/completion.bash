@@ -16,7 +16,7 @@ _unirecord() {
     esac
   done
   case "$command $prev" in
-    "write --from"|"convert --from") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo megatron idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz datatrove tfrecord webdataset masks images parquet arrow npy tokens files' -- "$cur")); return ;;
+    "write --from"|"convert --from") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo lerobot megatron idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz datatrove tfrecord webdataset masks images parquet arrow npy tokens files' -- "$cur")); return ;;
     "write --engine"|"convert --engine") COMPREPLY=($(compgen -W ray -- "$cur")); return ;;
     "write --progress"|"convert --progress") COMPREPLY=($(compgen -W json -- "$cur")); return ;;
     "write --on-error"|"convert --on-error") COMPREPLY=($(compgen -W 'raise skip report' -- "$cur")); return ;;
@@ -24,10 +24,10 @@ _unirecord() {
     "trace --shuffle") COMPREPLY=($(compgen -W 'yes no block parts within-parts' -- "$cur")); return ;;
     "trace --remainder") COMPREPLY=($(compgen -W 'pad drop uneven' -- "$cur")); return ;;
     "trace --stop") COMPREPLY=($(compgen -W 'first all' -- "$cur")); return ;;
-    "update --kind") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo megatron idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz datatrove tfrecord webdataset masks images parquet arrow npy tokens files' -- "$cur")); return ;;
+    "update --kind") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo lerobot megatron idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz datatrove tfrecord webdataset masks images parquet arrow npy tokens files' -- "$cur")); return ;;
     "update --missing") COMPREPLY=($(compgen -W 'error ignore' -- "$cur")); return ;;
-    "upsert --kind") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo megatron idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz datatrove tfrecord webdataset masks images parquet arrow npy tokens files' -- "$cur")); return ;;
-    "add-columns --from") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo megatron idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz datatrove tfrecord webdataset masks images parquet arrow npy tokens files' -- "$cur")); return ;;
+    "upsert --kind") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo lerobot megatron idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz datatrove tfrecord webdataset masks images parquet arrow npy tokens files' -- "$cur")); return ;;
+    "add-columns --from") COMPREPLY=($(compgen -W 'python unirecord csv jsonl text coco voc yolo lerobot megatron idx cifar lmdb lance zarr litdata hdf5 mindrecord mds ffcv arrayrecord bagz datatrove tfrecord webdataset masks images parquet arrow npy tokens files' -- "$cur")); return ;;
     "bench --io") COMPREPLY=($(compgen -W 'auto mmap pread uring uring-direct memory' -- "$cur")); return ;;
     "bench --verify") COMPREPLY=($(compgen -W 'first always never' -- "$cur")); return ;;
   esac
@@ -37,7 +37,7 @@ _unirecord() {
   case "$command" in
     "") words='write convert export inspect info head ls view trace audit report log diff restore rollback gc delete update upsert set add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion --help --version' ;;
     help) words='write convert export inspect info head ls view trace audit report log diff restore rollback gc delete update upsert set add-columns drop-columns rename-columns evict purge compact reshard sort merge split verify check repair bench fetch cache demo doctor completion' ;;
-    write|convert) words='-h --help --debug --from --schema --index --overwrite --append --codec --max-part-bytes --workers --engine --resume --id --dry-run --progress --max-spool-bytes --classes-from --report --columns --rename --where -n --limit --sample --split --split-by --stratify --seed --sort --shuffle-seed --unique-by --duplicates-file --tokenizer --text-column --append-eos --prepend-bos --add-special-tokens --resize --max-side --reencode --picture-columns --on-error --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
+    write|convert) words='-h --help --debug --from --schema --index --overwrite --append --codec --max-part-bytes --workers --engine --resume --id --dry-run --progress --max-spool-bytes --classes-from --report --columns --rename --where -n --limit --sample --split --split-by --stratify --seed --sort --shuffle-seed --unique-by --duplicates-file --tokenizer --text-column --append-eos --prepend-bos --add-special-tokens --resize --max-side --reencode --picture-columns --on-error --storage-option --delimiter --names --quoting --pictures --video --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
     export) words='-h --help --debug --to --where --columns -n --limit --parts --overwrite --json --storage-option --cache --cache-bytes --quiet' ;;
     inspect|info|head|ls) words='-h --help --debug --rows --json --csv --html --where --columns -n --limit --offset --sort --sample --seed --quote-formulas --count --group-by --stats --row --key --extract --explain --exact --mean --sum --out --name --storage-option --cache --cache-bytes' ;;
     view) words='-h --help --debug --port --open --storage-option --cache --cache-bytes' ;;
@@ -49,10 +49,10 @@ _unirecord() {
     restore|rollback) words='-h --help --debug --storage-option --quiet' ;;
     gc) words='-h --help --debug --keep --older-than --dry-run --json --storage-option --quiet' ;;
     delete) words='-h --help --debug --where --rows --duplicates-by --duplicates-file --json --storage-option --quiet' ;;
-    update) words='-h --help --debug --from --key --columns --kind --nulls --missing --dry-run --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
-    upsert) words='-h --help --debug --from --key --columns --kind --nulls --dry-run --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
+    update) words='-h --help --debug --from --key --columns --kind --nulls --missing --dry-run --json --storage-option --delimiter --names --quoting --pictures --video --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
+    upsert) words='-h --help --debug --from --key --columns --kind --nulls --dry-run --json --storage-option --delimiter --names --quoting --pictures --video --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
     set) words='-h --help --debug --where --rows --dry-run --json --storage-option --quiet' ;;
-    add-columns) words='-h --help --debug --function --key --columns --schema --from --reads --batch-size --index --replace --keep --workers --resume --json --storage-option --delimiter --names --quoting --pictures --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
+    add-columns) words='-h --help --debug --function --key --columns --schema --from --reads --batch-size --index --replace --keep --workers --resume --json --storage-option --delimiter --names --quoting --pictures --video --trust-sizes --check-pictures --folders-are-classes --labels --dtype --header --row-tokens --pattern --quiet' ;;
     drop-columns) words='-h --help --debug --json --storage-option --quiet' ;;
     rename-columns) words='-h --help --debug --json --storage-option --quiet' ;;
     evict) words='-h --help --debug --max-bytes --dry-run --json --storage-option --quiet' ;;

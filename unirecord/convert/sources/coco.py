@@ -115,10 +115,7 @@ class CocoFile(Source):
         self.schema: Schema = apply_overrides(self._types(annotations), options.overrides)
 
     def _parsed(self) -> dict[str, Any]:
-        with self.input.open() as file:
-            text = file.read(_MOST_BYTES + 1)
-        if len(text) > _MOST_BYTES:
-            raise SchemaError(f"{self.path} is larger than 4 GB, which is no COCO file")
+        text = self.input.content(_MOST_BYTES, "COCO file")
         try:
             found = json.loads(text)
         except (ValueError, RecursionError) as error:

@@ -75,8 +75,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 _LOOKUPS: Final = (KeyError, IndexError, AttributeError)
 _VALUES: Final = (ValueError, TypeError, OverflowError, NotImplementedError)
 # What the libraries raise over damaged files. The exceptions of pyarrow and lance are all derived from these; those of
-# lmdb, PyYAML and the codecs of zarr are derived from Exception alone, and tokenizers raises that itself.
+# lmdb, PyAV, PyYAML and the codecs of zarr are derived from Exception alone, and tokenizers raises that itself.
 RAISED: Final[dict[str, tuple[type[Exception], ...]]] = {
+    "av": (Exception,),
     "array_record": (OSError, RuntimeError, *_LOOKUPS, *_VALUES),
     "h5py": (OSError, RuntimeError, *_LOOKUPS, *_VALUES),
     "lance": (OSError, RuntimeError, *_LOOKUPS, *_VALUES),

@@ -162,6 +162,20 @@ class InputPath:
                         return self._watched(f"/proc/self/fd/{spool.fileno()}", 0.5, 1.0)
                 file.seek(0)
 
+    def content(self, most: int, what: str) -> bytes:
+        """All bytes of the file; `SchemaError` where they are more than ``most``, which is not ``what`` it should be.
+
+        Memory is taken for what is there, not for what might be.
+        """
+        with self.open() as file:
+            pieces, left = [], most + 1
+            while left and (piece := file.read(min(left, 1 << 20))):
+                pieces.append(piece)
+                left -= len(piece)
+        if not left:
+            raise SchemaError(f"{self.name} is larger than {format_size(most)}, which is no {what}")
+        return b"".join(pieces)
+
     def _watched(self, path: str, first: float, last: float) -> BinaryIO:
         """Open what has the content, or with the content becomes: that is the work from one share to another."""
         if self.watched_by is None:

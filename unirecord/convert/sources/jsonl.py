@@ -51,10 +51,7 @@ _MOST_BYTES: Final = 1_000_000_000
 
 def json_object(file: InputPath) -> dict[str, Any]:
     """Return the object that a file holds; `SchemaError` says why there is none."""
-    with file.open() as stream:
-        text = stream.read(_MOST_BYTES + 1)
-    if len(text) > _MOST_BYTES:
-        raise SchemaError(f"{file.name} is larger than 1 GB, which is no list of files")
+    text = file.content(_MOST_BYTES, "list of files")
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -24,6 +24,7 @@ from .images import ImageFolder
 from .input_path import InputPath, open_input
 from .jsonl import JsonLines
 from .lance_dataset import LanceDataset
+from .lerobot import LeRobotFolder
 from .litdata import LitDataChunks
 from .lmdb_folder import LmdbFolder
 from .mask_folders import MaskFolders
@@ -53,6 +54,7 @@ _OWN: Final[tuple[type[Source], ...]] = (
     CocoFile,
     VocFolder,
     YoloFolder,
+    LeRobotFolder,
     MegatronFiles,
     IdxFiles,
     CifarFiles,

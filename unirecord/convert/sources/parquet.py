@@ -104,11 +104,12 @@ class ParquetFiles(Source):
                     fields = opened.schema_arrow
                 same_fields(fields, opened.schema_arrow, self._files[0].name, file.name, options)
                 groups = opened.metadata.num_row_groups
+                columns_of = _columns_of(pa, opened.schema_arrow)
             for group in range(groups):
                 name = f"{file.name}, row group {group}"
                 with foreign_call("pyarrow", name):
                     found = opened.metadata.row_group(group)
-                    _add_nulls(nulls, found)
+                    _add_nulls(nulls, found, columns_of)
                     self.units.append(Unit(name, (number, group, row), found.num_rows))
                     row += found.num_rows
         for name in fields.names:
@@ -149,15 +150,41 @@ class ParquetFiles(Source):
             row += batch.num_rows
 
 
-def _add_nulls(nulls: dict[str, bool | None], group: Any) -> None:
+def _columns_of(pa: Any, fields: Any) -> list[tuple[str, bool]]:
+    """Of each column of the file, in their order, the name of the field that it is of, and whether it is within it.
+
+    Paths do not tell: ``a.b`` is the field b of a struct a, or a column that is called so.
+    """
+    return [
+        (field.name, pa.types.is_nested(_plain(pa, field.type)))
+        for field in fields
+        for _ in range(_leaves(pa, field.type))
+    ]
+
+
+def _plain(pa: Any, kind: Any) -> Any:
+    while isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
+    return kind
+
+
+def _leaves(pa: Any, kind: Any) -> int:
+    kind = _plain(pa, kind)
+    if not pa.types.is_nested(kind):
+        return 1
+    return sum(_leaves(pa, kind.field(i).type) for i in range(kind.num_fields))
+
+
+def _add_nulls(nulls: dict[str, bool | None], group: Any, columns_of: Sequence[tuple[str, bool]]) -> None:
     """Take in what the statistics of a row group say about nulls: True, False, or None where nobody knows.
 
     Of a nested column they count empty lists, too, so only none at all says something.
     """
-    for i in range(group.num_columns):
-        column = group.column(i)
-        name, nested, _ = column.path_in_schema.partition(".")
-        statistics = column.statistics
+    if group.num_columns != len(columns_of):  # of a type that is stored otherwise: nothing is known
+        nulls.update(dict.fromkeys((name for name, _ in columns_of), None))
+        return
+    for i, (name, nested) in enumerate(columns_of):
+        statistics = group.column(i).statistics
         if statistics is None or not statistics.has_null_count or (nested and statistics.null_count):
             nulls[name] = nulls.get(name) or None
         elif statistics.null_count:
