@@ -6,8 +6,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from writing import files
 
 import unirecord
 from unirecord import UniRecordDataset, UniRecordError
+from unirecord.convert import update
 from unirecord.snapshot.manifest import read
 
 
@@ -175,6 +176,14 @@ def test_layouts_that_are_not_those_of_the_files_give_no_wrong_value(
     assert not unirecord.verify(path).ok
 
 
+@contextmanager
+def correcting(*, by_patches: bool) -> Iterator[None]:
+    """Unsynced; corrections are patches where the index has room, or column parts."""
+    with faults.unsynced(), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(update, "_PATCHED_SHARE", 0 if by_patches else 1 << 40)
+        yield
+
+
 class Changing(RuleBasedStateMachine):
     """A directory beside a list of rows, each a dict, and the names of its columns."""
 
@@ -229,11 +238,11 @@ class Changing(RuleBasedStateMachine):
         self.publish()
 
     @precondition(lambda self: self.rows and len(self.columns) > 1)
-    @rule(data=st.data(), value=st.integers(-9, 9))
-    def correct(self, data: Any, value: int) -> None:
+    @rule(data=st.data(), value=st.integers(-9, 9), by_patches=st.booleans())
+    def correct(self, data: Any, value: int, by_patches: bool) -> None:
         name = data.draw(st.sampled_from(self.columns[1:]))
         keys = data.draw(st.sets(st.sampled_from([row["n"] for row in self.rows]), min_size=1, max_size=4))
-        with faults.unsynced():
+        with correcting(by_patches=by_patches):
             unirecord.update(self.path, {"n": sorted(keys), name: [key * value for key in sorted(keys)]}, "n")
         for row in self.rows:
             if row["n"] in keys:
@@ -241,10 +250,10 @@ class Changing(RuleBasedStateMachine):
         self.publish()
 
     @precondition(lambda self: self.rows and len(self.columns) > 1)
-    @rule(data=st.data(), value=st.integers(-9, 9))
-    def set_values(self, data: Any, value: int) -> None:
+    @rule(data=st.data(), value=st.integers(-9, 9), by_patches=st.booleans())
+    def set_values(self, data: Any, value: int, by_patches: bool) -> None:
         name, other = (data.draw(st.sampled_from(self.columns[1:])) for _ in range(2))
-        with faults.unsynced():
+        with correcting(by_patches=by_patches):
             found = unirecord.set_values(self.path, f"{other} > {value}", {name: value})
         meeting = [row for row in self.rows if row[other] > value]
         for row in meeting:

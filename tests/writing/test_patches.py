@@ -20,7 +20,7 @@ from reference_directory import read_directory
 from written_store import URL, served
 
 import unirecord
-from unirecord import UniRecordDataset, Writer
+from unirecord import UniRecordDataset, UniRecordError, Writer
 from unirecord.convert import update
 from unirecord.core import NativeSet
 from unirecord.core.parts import PartRefs
@@ -389,6 +389,7 @@ def test_an_order_and_a_state_stay(dataset: str) -> None:
 
 
 def test_a_reader_that_is_open_keeps_what_it_had(dataset: str) -> None:
+    unirecord.set_values(dataset, "n == 5", {"label": 1})
     with UniRecordDataset(dataset, columns=["n", "label"]) as ds:
         before = ds[5]["label"]
         unirecord.set_values(dataset, "n == 5", {"label": None})
@@ -448,6 +449,24 @@ def test_a_compaction_during_a_correction_is_refused(dataset: str) -> None:
     with pytest.raises(unirecord.StaleError, match="run it again"):
         unirecord.compact(dataset, rows_per_part=20_000, progress=correct)
     assert [row["label"] for row in read(dataset, where="n == 6")] == [2]
+
+
+def test_a_lost_manifest_is_not_made_anew_without_its_patches(dataset: str) -> None:
+    unirecord.set_values(dataset, "n == 5", {"label": None})
+    (Path(dataset) / "manifest.json").unlink()
+    with pytest.raises(UniRecordError, match=r"corrected values.*copy.*manifest-000001"):
+        unirecord.repair(dataset)
+    os.rename(f"{dataset}/manifest-000001", f"{dataset}/manifest.json")
+    assert unirecord.verify(dataset).ok
+
+
+def test_a_lost_index_is_rebuilt_under_a_patch(dataset: str) -> None:
+    unirecord.set_values(dataset, "n == 5", {"label": None, "score": 99.5, "kind": "owl"})
+    (index,) = Path(dataset).glob("*.idx")
+    index.unlink()
+    assert unirecord.repair(dataset).parts[0].kept == 70_000
+    (row,) = read(dataset, where="score > 2")
+    assert (row["n"], row["label"], row["kind"]) == (5, None, "owl")
 
 
 # ---- hostile patches

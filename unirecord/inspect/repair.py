@@ -581,9 +581,9 @@ def repair(
             )
         if listing is not None and listing.layouts:
             raise UniRecordError(
-                f"{path}: its columns lie in several files, which are not salvaged together; put the damaged file back "
-                "from a copy, go back to a version without it by `unirecord restore`, or repair the file by itself: "
-                "`unirecord verify` names it"
+                f"{path}: its columns lie in several files, or have corrected values, which are not salvaged together; "
+                "put the damaged file back from a copy, go back to a version without it by `unirecord restore`, or "
+                "repair the file by itself: `unirecord verify` names it"
             )
         if listing is not None and all(
             state.head is None or state.head.schema != listing.schema for _, state in found

@@ -293,9 +293,9 @@ def check_only_grew(folder: str) -> None:
         parts = tuple(part.name for part in found.parts)
         if found.layouts:
             raise UniRecordError(
-                f"{folder}: columns were added, dropped or renamed before the manifest was lost, which does not "
-                f"follow from the parts that are there; copy that of the newest version that is kept, {kept[-1]}, to "
-                f"{manifest.NAME}"
+                f"{folder}: columns were added, dropped or renamed, or values corrected, before the manifest was lost, "
+                f"which does not follow from the parts that are there; copy that of the newest version that is kept, "
+                f"{kept[-1]}, to {manifest.NAME}"
             )
         if rows_have_gone or parts[: len(before)] != before:
             raise UniRecordError(
@@ -304,6 +304,12 @@ def check_only_grew(folder: str) -> None:
                 f"{manifest.NAME}"
             )
         before = parts
+    if kept and not {name for name in names if PART_NAME.fullmatch(name)} - set(before):
+        raise UniRecordError(
+            f"{folder}: the version whose manifest is lost had no part that the one before has not, so it may have had "
+            "other columns, or corrected values, which do not follow from the parts that are there; copy that of the "
+            f"newest version that is kept, {kept[-1]}, to {manifest.NAME}"
+        )
 
 
 def put_pieces(folder: str, pieces: Mapping[str, bytes]) -> None:
