@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,13 @@ def test_what_says_how_asks_for_a_tokenizer(here: Path) -> None:
     with pytest.raises(MissingError, match=r"there is no file .*tokenizer\.json"):
         write_dataset("text.jsonl", "x.urec", tokenizer=here)
     assert not list(here.glob("x*"))
+
+
+def test_a_library_that_is_missing_is_named(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(here / "t.json")
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(MissingError, match=r"--tokenizer needs tokenizers, .* pip install tokenizers"):
+        write_dataset("text.jsonl", "x.urec", tokenizer="t.json")
 
 
 def test_null_stays_null(here: Path) -> None:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
@@ -95,7 +94,7 @@ class Tokenization:
         return {
             "--tokenizer": f"{self._file.name} (sha256 {self._file.sha256})",
             **{name: repr(value) for name, value in given.items() if value is not None},
-            "the version of tokenizers": version("tokenizers"),
+            "the version of tokenizers": str(_library().__version__),
         }
 
     def column_of(self, source: Source, names: Sequence[str]) -> str:
@@ -189,9 +188,13 @@ class _TokenizerFile:
         return _opened(self)
 
 
+def _library() -> Any:
+    return needed("tokenizers", "--tokenizer")
+
+
 @lru_cache(2)
 def _opened(file: _TokenizerFile) -> Any:
-    library = needed("tokenizers", "--tokenizer")
+    library = _library()
     with foreign_call("tokenizers", file.path):
         found = library.Tokenizer.from_buffer(file.content)
         # Tokenisers of models cut texts at the length that the model takes: here each token counts.
