@@ -112,7 +112,7 @@ def check_patch(patch: Patch, files: tuple[Schema, ...], places: Collection[Plac
         column = files[file][ordinal]
         if not can_be_patched(column) or table.width != (0 if column.is_string else column.fixed_bytes):
             raise FormatError(
-                f"a patch has values of {table.width} bytes for column {column.name!r} ({column.spec})"
+                f"a patch has values of {many(table.width, 'byte')} for column {column.name!r} ({column.spec})"
             )
         if max(table.cells) >= rows:
             raise FormatError(
