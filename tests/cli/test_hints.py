@@ -978,7 +978,7 @@ OF_DATASETS: Called = {
     ),
     "two ways to name deleted rows": (
         lambda at: unirecord.delete(at / "rows", where="k == 1", rows=[1]),
-        "give either where, a condition, or rows",
+        "give where, a condition, or rows",
         lambda at: (
             unirecord.delete(at / "rows", where="k == 1").rows
             == unirecord.delete(at / "rows", rows=[1]).rows
