@@ -103,7 +103,10 @@ def ours(path: Path, horizon: int, how: str) -> Callable[[], Batches]:
     if how != "png":
         return lambda: iter(train.batches(BATCH))
     decode = unirecord.images.Decode(SIDE)
-    return lambda: iter(train.pipeline().map(decode, columns=list(CAMERAS)).batch(BATCH))
+    pipeline = train.pipeline()
+    for name in CAMERAS:
+        pipeline = pipeline.map(decode, columns=[name])
+    return lambda: iter(pipeline.batch(BATCH))
 
 
 def by_read_rows(path: Path, horizon: int) -> Callable[[], Batches]:

@@ -189,7 +189,8 @@ static bool can_be_direct(const ur_direct *direct, const ur_set_columns *columns
 
 void ur_direct_learn(const ur_read *read, const ur_output *outputs, int32_t count) {
   ur_set *set = read->set;
-  if (read->plan.memory == NULL) return; /* one part, or a plan that is a joined set's */
+  /* one part, of which groups are as fast unless they are told apart first, or a plan that is a joined set's */
+  if (read->plan.memory == NULL && read->repeats.first == NULL) return;
   if (atomic_load_explicit(&set->direct_ended, memory_order_relaxed)) return;
   const ur_direct *direct = table_of(set, read->columns);
   if (direct == NULL || !can_be_direct(direct, read->columns, outputs, count) || !ur_direct_enter(set)) return;
