@@ -19,6 +19,7 @@ from ..loading.plan import Plan
 from ..loading.sequences import REAL_TICKS, Offsets, SequenceData, SequenceRule
 from ..loading.streams import StreamData
 from ..order.spec import check_integer
+from ..sizes import many
 from .cursor import Cursor
 from .dataset import UniRecordDataset
 from .position import Position
@@ -115,7 +116,7 @@ def sequences(
         made = made.where_also(where)
     if not made.order.selected_rows:
         raise ValueError(
-            f"none of the {plan.order.selected_rows:,} rows can be an anchor: no group has a row at all of the steps "
+            f"of {many(plan.order.selected_rows, 'row')} none can be an anchor: no group has a row at all of the steps "
             '(edges="drop"), or none meets where='
         )
     sequenced: UniRecordDataset = object.__new__(UniRecordDataset)
@@ -188,7 +189,9 @@ def _offsets(name: str, offsets: Iterable[Any], order: Column | None) -> Offsets
         offsets.tolist() if isinstance(offsets, np.ndarray) and offsets.dtype.kind in "iuf" else list(offsets)
     )
     if not 1 <= len(given) <= _MOST_STEPS:
-        raise ValueError(f"at: column {name!r} has {len(given):,} steps; there must be 1 to {_MOST_STEPS:,}")
+        raise ValueError(
+            f"at: column {name!r} has {many(len(given), 'step')}; 1 to {_MOST_STEPS:,} are possible"
+        )
     rows = [
         isinstance(one, (int, np.integer)) and not isinstance(one, (bool, np.timedelta64)) for one in given
     ]
