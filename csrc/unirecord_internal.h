@@ -356,7 +356,12 @@ typedef enum {
   UR_STREAM_PACKED = 2 /* pieces of documents, as a table says */
 } ur_stream_kind;
 
-typedef enum { UR_STREAM_ELEMENTS = 0, UR_STREAM_DOCUMENTS = 1, UR_STREAM_POSITIONS = 2 } ur_stream_output;
+typedef enum {
+  UR_STREAM_ELEMENTS = 0,
+  UR_STREAM_DOCUMENTS = 1, /* the row of each one's document, -1 where filled up */
+  UR_STREAM_POSITIONS = 2, /* its place in its run of elements of one document */
+  UR_STREAM_LABELS = 3     /* itself; -100 where its place is 0, and where filled up */
+} ur_stream_output;
 
 typedef struct {
   int64_t document, first, count; /* `count` elements of a document from element `first` on */
@@ -368,6 +373,7 @@ struct ur_stream {
   int32_t kind;             /* ur_stream_kind */
   int32_t column;           /* of blobs */
   int32_t element_bytes;    /* 1, 2, 4 or 8: what a value is made of */
+  int32_t is_signed;        /* of elements that are labels: whether they are signed whole numbers */
   int32_t padded;
   int64_t length;           /* elements of a sample */
   int64_t stride;
@@ -386,8 +392,7 @@ struct ur_stream {
 };
 
 /* Reads samples[0..n) of the stream into outputs of fixed width, `length` elements for each sample. outputs[i].column is one
- * of ur_stream_output: the elements; as int64, the row of each one's document (-1 where filled up); as int64, its place in
- * its run of elements of one document. UR_STALE where documents have other lengths than the table says. */
+ * of ur_stream_output: the elements, or int64 for each of them. UR_STALE where documents have other lengths than the table says. */
 ur_status ur_stream_read(ur_set *set, const ur_stream *stream, const int64_t *samples, int64_t n, ur_output *outputs,
                          int32_t output_count, ur_error *error);
 

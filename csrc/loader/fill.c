@@ -48,7 +48,7 @@ static ur_status check_options(const ur_set *set, const ur_loader_options *o, ur
 static ur_status stream_column(ur_filler *filler, size_t output, ur_error *error) {
   const ur_stream *stream = filler->options.stream;
   int32_t number = filler->columns[output];
-  if (number < UR_STREAM_ELEMENTS || number > UR_STREAM_POSITIONS)
+  if (number < UR_STREAM_ELEMENTS || number > UR_STREAM_LABELS)
     return ur_fail(error, UR_ARGUMENT, "a stream has no output %" PRId32, number);
   /* exact: ur_stream_check() has checked the product */
   filler->infos[output].fixed_bytes = stream->length * (int64_t)ur_stream_width(stream, number);

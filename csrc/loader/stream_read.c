@@ -176,6 +176,38 @@ static void fill_up(const ur_stream *stream, const ur_stretches *found, int64_t 
   }
 }
 
+/* ---- labels ------------------------------------------------------------------------------------------------------- */
+
+enum { MASKED = -100 }; /* what losses leave out: torch.nn.CrossEntropyLoss(ignore_index=-100) */
+
+static int64_t widened(const ur_stream *stream, const uint8_t *element) {
+  uint64_t value = 0;
+  int shift = 64 - 8 * stream->element_bytes; /* exact: 1 to 8 bytes */
+  memcpy(&value, element, (size_t)stream->element_bytes);
+  return stream->is_signed ? (int64_t)(value << shift) >> shift : (int64_t)value;
+}
+
+/* The elements lie at the end of the output first, and become wider from its front on: what is written never reaches what is
+ * still to be read. */
+static ur_status fill_labels(const ur_stream *stream, ur_set *set, const ur_stretches *found, int64_t n,
+                             const ur_output *output, ur_timing *timing, ur_error *error) {
+  int64_t *labels = (int64_t *)(void *)output->data;
+  /* exact: the output has room for 8 bytes an element */
+  uint8_t *elements = output->data + (uint64_t)(n * stream->length) * (uint64_t)(8 - stream->element_bytes);
+  ur_status status = copy_elements(stream, set, found, elements, timing, error);
+  int64_t at = 0;
+  for (int64_t i = 0; i <= found->count && status == UR_OK; i++) {
+    int64_t next = i < found->count ? found->stretches[i].to : n * stream->length; /* exact: inside the output */
+    fill_numbers(labels, at, next, MASKED, 0);
+    if (i == found->count) break;
+    at = next + found->stretches[i].count;
+    for (int64_t place = next; place < at; place++)
+      /* exact: inside the output */
+      labels[place] = place == next ? MASKED : widened(stream, elements + place * stream->element_bytes);
+  }
+  return status;
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
 uint64_t ur_stream_width(const ur_stream *stream, int32_t output) {
@@ -186,6 +218,10 @@ ur_status ur_stream_fill(const ur_stream *stream, ur_set *set, const ur_stretche
                          const ur_output *outputs, int32_t output_count, ur_timing *timing, ur_error *error) {
   ur_status status = UR_OK;
   for (int32_t i = 0; i < output_count && status == UR_OK; i++) {
+    if (outputs[i].column == UR_STREAM_LABELS) {
+      status = fill_labels(stream, set, found, n, &outputs[i], timing, error);
+      continue;
+    }
     if (outputs[i].column == UR_STREAM_ELEMENTS) status = copy_elements(stream, set, found, outputs[i].data, timing, error);
     if (status == UR_OK) fill_up(stream, found, n, &outputs[i]);
   }
@@ -199,7 +235,7 @@ ur_status ur_stream_read(ur_set *set, const ur_stream *stream, const int64_t *sa
   for (int32_t i = 0; i < output_count && status == UR_OK; i++) {
     uint64_t elements = 0;
     ur_output *output = &outputs[i];
-    if (output->column < UR_STREAM_ELEMENTS || output->column > UR_STREAM_POSITIONS || n < 0)
+    if (output->column < UR_STREAM_ELEMENTS || output->column > UR_STREAM_LABELS || n < 0)
       return ur_fail(error, UR_ARGUMENT, "a stream has no output %" PRId32, output->column);
     if (!ur_multiply((uint64_t)n, (uint64_t)stream->length, &elements) ||
         !ur_multiply(elements, ur_stream_width(stream, output->column), &output->used) || output->used > INT64_MAX)

@@ -32,6 +32,7 @@ FRAMEWORK_NAMES = {
     "torch.loader": "unirecord.torch.loader",
     "torch.TorchLoader": "unirecord.torch.loader",
     "torch.to_tensors": "unirecord.torch.loader",
+    "torch.padding_free": "unirecord.torch.loader",  # test_torch_packing.py compares it with the samples
     "torch.EpochSampler": "torch.utils.data.DataLoader",
     "keras.dataset": "unirecord.keras.dataset",
     "jax.loader": "unirecord.jax.loader",

@@ -3,6 +3,7 @@
 from .batches import APART as APART
 from .batches import DOCUMENTS as DOCUMENTS
 from .batches import ELEMENTS as ELEMENTS
+from .batches import LABELS as LABELS
 from .batches import PACKED as PACKED
 from .batches import POSITIONS as POSITIONS
 from .batches import WHOLE as WHOLE

@@ -202,6 +202,7 @@ PACKED: Final = int(lib.UR_STREAM_PACKED)
 ELEMENTS: Final = int(lib.UR_STREAM_ELEMENTS)
 DOCUMENTS: Final = int(lib.UR_STREAM_DOCUMENTS)
 POSITIONS: Final = int(lib.UR_STREAM_POSITIONS)
+LABELS: Final = int(lib.UR_STREAM_LABELS)
 
 Numbers = npt.NDArray[np.int64]
 
@@ -230,11 +231,13 @@ class NativeStream:
         selection: tuple[Numbers | Bitmap | None, int, int, int],
         padding: npt.NDArray[Any] | None,
         element_bytes: int,
+        is_signed: bool,
     ) -> None:
         held, start, step, _ = selection
         self.parts = parts
         self.pointer = pointer = ffi.new("ur_stream *")
         pointer.kind, pointer.column, pointer.element_bytes = kind, column, element_bytes
+        pointer.is_signed = is_signed
         pointer.length, pointer.stride, pointer.samples = length, stride, samples
         pointer.documents, pointer.every = documents, every
         pointer.selection_start, pointer.selection_step = start, step
@@ -251,7 +254,7 @@ class NativeStream:
             ffi.memmove(pointer.padding, padding.tobytes(), element_bytes)
 
     def read(self, samples: Numbers, numbers: Sequence[int], outputs: Sequence[npt.NDArray[Any]]) -> None:
-        """Fills an array for each output (ELEMENTS, DOCUMENTS, POSITIONS), [samples, length]."""
+        """Fills an array for each output (ELEMENTS, DOCUMENTS, POSITIONS, LABELS), [samples, length]."""
         given = np.ascontiguousarray(samples, np.int64)
         native, error = ffi.new("ur_output[]", max(len(numbers), 1)), ffi.new("ur_error *")
         for output, number, array in zip(native, numbers, outputs, strict=False):

@@ -577,6 +577,7 @@ def windows(
     pad: float | None = None,
     documents: str | bool = False,
     positions: str | bool = False,
+    labels: str | bool = False,
 ) -> UniRecordDataset:
     """Windows over the values of a column, which lie one behind the other as one stream (docs/language.md).
 
@@ -595,7 +596,9 @@ def windows(
         documents: a further column "document", or of this name: the row of each element, int64[length], −1 where
             filled up.
         positions: a further column "position", or of this name: the place of each element in its run of one
-            document in the window, int64[length].
+            document in the window, int64[length]; ``positions="position_ids"`` is what models of Hugging Face take.
+        labels: a further column "labels", or of this name: each element as int64[length], −100 where a run of a
+            document begins, and where filled up: what no loss is to count.
 
     Raises:
         SchemaError: the column is of another kind.
@@ -606,7 +609,7 @@ def windows(
     check_integer("length", length, 1, 1 << 40)
     step = length if stride is None else check_integer("stride", stride, 1, 1 << 40)
     windows = Windows(length, step, boundaries == "document", pad is not None)
-    return _streamed(ds, column, length, windows, pad, documents, positions)
+    return _streamed(ds, column, length, windows, pad, documents, positions, labels)
 
 
 def packed(
@@ -617,6 +620,7 @@ def packed(
     pad: float = 0,
     documents: str | bool = True,
     positions: str | bool = False,
+    labels: str | bool = False,
 ) -> UniRecordDataset:
     """Values of a column packed whole into samples of one length: none is cut that fits (docs/language.md).
 
@@ -629,10 +633,10 @@ def packed(
         column: as for ``windows``.
         length: elements of a sample.
         pad: what the end of a sample is filled up with.
-        documents, positions: as for ``windows``.
+        documents, positions, labels: as for ``windows``.
     """
     check_integer("length", length, 1, 1 << 40)
-    return _streamed(ds, column, length, None, pad, documents, positions)
+    return _streamed(ds, column, length, None, pad, documents, positions, labels)
 
 
 def _streamed(
@@ -643,6 +647,7 @@ def _streamed(
     pad: float | None,
     documents: str | bool,
     positions: str | bool,
+    labels: str | bool,
 ) -> UniRecordDataset:
     plan = _plan_of(ds)
     if plan.order.rule is not None:
@@ -654,7 +659,7 @@ def _streamed(
     ds.read_cursor.refuse_exclusions("windows or packed samples")
     names = [
         name if isinstance(name, str) else default if name else None
-        for name, default in ((documents, "document"), (positions, "position"))
+        for name, default in ((documents, "document"), (positions, "position"), (labels, "labels"))
     ]
     rule = StreamRule(column, length, windows, pad, *names)
     data = StreamData(plan.data, rule, plan.order.selection)

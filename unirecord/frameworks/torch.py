@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..dataset.draws import DrawnBatches
 
-__all__ = ["EpochSampler", "TorchLoader", "loader", "to_tensors"]
+__all__ = ["EpochSampler", "TorchLoader", "loader", "padding_free", "to_tensors"]
 
 
 # Tensors on their way to a device: pinned memory, and copies that run beside the step.
@@ -150,6 +150,58 @@ def _leaves(batch: Any) -> Iterator[torch.Tensor]:
     elif isinstance(batch, (list, tuple)):
         for value in batch:
             yield from _leaves(value)
+
+
+# Windows and packed samples without what they are filled up with, as attention over sequences of various lengths takes
+# them.
+
+
+_NO_TARGET = -100  # torch.nn.CrossEntropyLoss(ignore_index=-100)
+
+
+def padding_free(
+    batch: Mapping[str, Any], column: str = "tokens", document: str = "document"
+) -> dict[str, torch.Tensor | int]:
+    """A batch of packed samples or windows laid out flat, as models take it that attend within each document alone.
+
+    The names are those of Hugging Face's ``DataCollatorWithFlattening``, so that ``model(**padding_free(batch))`` is a
+    step without padding; ``cu_seq_lens_q`` and ``max_length_q`` are ``cu_seqlens_q`` and ``max_seqlen_q`` of
+    FlashAttention's ``flash_attn_varlen_func``.
+
+    Args:
+        batch: of `unirecord.packed` or `unirecord.windows` with ``documents=True``: arrays or tensors [n, length], or
+            a sample, [length].
+        column: the tokens.
+        document: the column that says which document each is of, -1 where filled up.
+
+    Returns:
+        ``input_ids``, ``labels`` and ``position_ids`` (int64[1, tokens]; a label is -100 where a document begins),
+        ``cu_seq_lens_q`` and ``cu_seq_lens_k`` (int32[documents + 1]), ``max_length_q`` and ``max_length_k`` (int).
+
+    Raises:
+        KeyError: the batch lacks one of the columns.
+    """
+    import torch
+
+    rows, tokens = (
+        torch.atleast_2d(torch.as_tensor(batch[name])).to(torch.int64) for name in (document, column)
+    )
+    begins = torch.ones_like(rows, dtype=torch.bool)
+    begins[:, 1:] = rows[:, 1:] != rows[:, :-1]
+    there = rows >= 0
+    ids = tokens[there]
+    starts = begins[there].nonzero()[:, 0]
+    ends = torch.cat([starts, starts.new_tensor([len(ids)])])
+    lengths = ends.diff()
+    longest = int(lengths.max()) if len(lengths) else 0
+    labels = ids.clone()
+    labels[starts] = _NO_TARGET
+    positions = torch.arange(len(ids), device=ids.device) - starts.repeat_interleave(lengths)
+    bounds = ends.to(torch.int32)
+    return {
+        "input_ids": ids[None], "labels": labels[None], "position_ids": positions[None],
+        "cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest,
+    }  # fmt: skip
 
 
 # Values of different lengths as tensors: packed, jagged, padded, or one by one.

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import APART, DOCUMENTS, ELEMENTS, PACKED, POSITIONS, WHOLE, NativeLoader, NativeStream
+from ..core import APART, DOCUMENTS, ELEMENTS, LABELS, PACKED, POSITIONS, WHOLE, NativeLoader, NativeStream
 from ..errors import SchemaError
 from ..format.column import Column
 from ..format.schema import Schema
@@ -32,8 +32,8 @@ Read = TypeVar("Read")
 class StreamRule:
     """What becomes of the values of ``column``: ``windows``, or packed samples of ``length`` elements if None.
 
-    ``padding``: what samples are filled up with, or None: they are left out. ``documents``, ``positions``: names of
-    columns that say which row each element is of, and its place in its run, or None.
+    ``padding``: what samples are filled up with, or None: they are left out. ``documents``, ``positions``, ``labels``:
+    names of columns that say which row each element is of, its place in its run, and what it is as a label, or None.
     """
 
     column: str
@@ -42,6 +42,7 @@ class StreamRule:
     padding: int | float | None
     documents: str | None
     positions: str | None
+    labels: str | None
 
     def form(self, dtype: np.dtype[Any]) -> str:
         """Its one form for elements of a type, which is part of the identity of the samples."""
@@ -92,17 +93,34 @@ class StreamParts:
             selection=selection.as_c(),
             padding=None if rule.padding is None else _as_element(rule.padding, dtype),
             element_bytes=dtype.itemsize,
+            is_signed=dtype.kind == "i",
         )
         self.io: Io = base.io
         self.verify: Verify = base.verify
         self.is_fetched = base.is_fetched
         outputs = [(rule.column, _type_name(dtype))]
-        outputs += [(name, "int64") for name in (rule.documents, rule.positions) if name is not None]
+        if rule.labels is not None and dtype.kind not in "iu":
+            raise SchemaError(f"column {rule.column!r} is of {dtype.name}: labels are whole numbers")
+        numbers = ((DOCUMENTS, rule.documents), (POSITIONS, rule.positions), (LABELS, rule.labels))
+        outputs += [(name, "int64") for _, name in numbers if name is not None]
         if len({name for name, _ in outputs}) < len(outputs):
             raise SchemaError(f"columns of the same name: {[name for name, _ in outputs]}; give others")
-        asked = ((ELEMENTS, rule.column), (DOCUMENTS, rule.documents), (POSITIONS, rule.positions))
-        self.outputs: list[int] = [number for number, name in asked if name is not None]
+        self.outputs: list[int] = [ELEMENTS, *(number for number, name in numbers if name is not None)]
         self.schema: Schema = Schema(Column(name, kind_of, (rule.length,)) for name, kind_of in outputs)
+
+    @property
+    def least_types(self) -> dict[str, np.dtype[Any]]:
+        """The narrowest types that hold the numbers of the columns beside the elements, which are read as int64."""
+        rule = self.rule
+        label = np.result_type(self.dtype, np.int8) if self.dtype.kind in "iu" else np.dtype(np.int64)
+        if label.kind == "f":  # beside uint64
+            label = np.dtype(np.int64)
+        found = (
+            (rule.documents, np.min_scalar_type(-max(self.base.rows, 1))),
+            (rule.positions, np.min_scalar_type(rule.length - 1)),
+            (rule.labels, label),
+        )
+        return {name: kind for name, kind in found if name is not None}
 
     @property
     def io_name(self) -> str:
@@ -227,6 +245,11 @@ class StreamData(OpenedData):
                 "and packed samples are cut of these already: give them the length that is wanted"
             )
         return super().cropped(crops, return_places)
+
+    @property
+    def least_types(self) -> dict[str, np.dtype[Any]]:
+        """As what the numbers beside the elements are written."""
+        return self._stream.least_types
 
     def with_columns(self, columns: Sequence[str] | None) -> StreamData:
         """The same samples with other columns."""

@@ -17,6 +17,7 @@ from ...dataset.dataset import UniRecordDataset
 from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...format.values.tensors import array_of, is_torch_tensor, memory_of
+from ...loading.streams import StreamData
 from ...progress import Progress
 from ...sizes import many
 from ...writing.inference import infer_schema
@@ -84,6 +85,7 @@ class GivenRecords(Source):
             given = given()
         self._given = given
         self._field_names = None if names is None else tuple(names)
+        self._least_types = _least_types(given)
         super().__init__(path or InputPath(f"the {type(given).__name__}", ""), options, progress)
 
     @classmethod
@@ -144,7 +146,11 @@ class GivenRecords(Source):
         if self._field_names is not None and (isinstance(item, Mapping) or hasattr(item, "_asdict")):
             raise TypeError(OF_TUPLES)
         if isinstance(item, Mapping):
-            return {str(name): _plain(value) for name, value in item.items()}
+            record = {str(name): _plain(value) for name, value in item.items()}
+            for name, least in self._least_types.items():
+                if name in record:
+                    record[name] = record[name].astype(least)
+            return record
         if hasattr(item, "_asdict"):
             return {name: _plain(value) for name, value in item._asdict().items()}
         if not isinstance(item, tuple | list):
@@ -200,6 +206,14 @@ def _named(name: str) -> Any:
     if not hasattr(module, attribute):
         raise WrongSourceError(f"{name}: the module {module_name} has no {attribute!r}")
     return getattr(module, attribute)
+
+
+def _least_types(given: Any) -> dict[str, np.dtype[Any]]:
+    """The types in which numbers that a dataset of packed samples or windows makes take least room."""
+    if not isinstance(given, UniRecordDataset) or given.transform is not None:
+        return {}
+    data = given.read_cursor.plan.data
+    return data.least_types if isinstance(data, StreamData) else {}
 
 
 def _types(records: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -> dict[str, Any]:

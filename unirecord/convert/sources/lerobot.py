@@ -374,7 +374,7 @@ class LeRobotFolder(Source):
                 f"{self.path}/data has {many(rows, 'frame')}, and {name} says {said:,}: files are missing"
             )
         if type(said) is int and rows > said:
-            self.notes.append(f"{rows:,} frames are there, and {name} says {said:,}")
+            self.notes.append(f"{many(rows, 'frame', 'are')} there, and {name} says {said:,}")
 
     def _types(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = {column.name: column.spec for column in self._rows.schema}
