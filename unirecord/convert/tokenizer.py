@@ -30,7 +30,7 @@ _FILE: Final = "tokenizer.json"
 _MOST_BYTES: Final = 1 << 28
 _SHOWN: Final = 8
 # The first ones of some units are made again, to compare what was written.
-_ROWS_AT_ONCE: Final = 256
+_ROWS_AT_ONCE: Final = 128
 _GROUP_CHARACTERS: Final = 1 << 17
 # What keeps the library to one thread, and the values that it takes for no.
 _THREADS: Final = "TOKENIZERS_PARALLELISM"
