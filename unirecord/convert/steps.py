@@ -29,17 +29,7 @@ from ..query.columns import Dictionary, Strings, Vector, Zones
 from ..query.query import Query, compile_query
 from ..query.tree import fields_in
 from .sources.media_types import file_type
-from .sources.source import (
-    LeftOut,
-    OnError,
-    Options,
-    RawBatch,
-    RowPlace,
-    Source,
-    Unit,
-    WrongSourceError,
-    made_ahead,
-)
+from .sources.source import LeftOut, OnError, Options, RawBatch, RowPlace, Source, Unit, WrongSourceError
 
 __all__ = [
     "BatchColumns",
@@ -92,15 +82,12 @@ class Step:
         schema: the columns that it gives, of those before it; None: the same.
         chooses: whether rows are left away that have nothing wrong with them.
         rows_at_once: how many rows it is given at most, where a row costs so much that nobody should wait for many.
-        at_a_time: says in the process that reads of how many batches a change may be made at a time, by as many
-            threads; None: one, by whoever reads.
     """
 
     begin: Callable[[Unit, Places], Change]
     schema: Callable[[Schema], Schema] | None = None
     chooses: bool = False
     rows_at_once: int | None = None
-    at_a_time: Callable[[], int] | None = None
 
 
 def _each_batch(change: Change, _unit: Unit, _places: Places) -> Change:
@@ -524,12 +511,6 @@ def _meeting(query: Query, schema: Schema, _unit: Unit, _places: Places) -> Chan
 # A source whose rows go through steps: to whoever reads it, a source like any other.
 
 
-def _changed(change: Change, batches: Iterator[RawBatch], at_a_time: int) -> Iterator[RawBatch]:
-    """Yield what a change makes of batches, of which it is asked those that have rows."""
-    for _, made in made_ahead(lambda batch: change(batch) if batch.rows else batch, batches, at_a_time):
-        yield made
-
-
 class SteppedSource(Source):
     """The rows of ``inner`` after ``steps``.
 
@@ -574,9 +555,10 @@ class SteppedSource(Source):
         self.units: Sequence[Unit] = [
             Unit(unit.name, number, unit.rows) for number, unit in enumerate(inner.units)
         ]
-        self.computes: bool = inner.computes or any(step.rows_at_once for step in self.steps)
-        # What threads make is made while rows are written.
-        self.reads_ahead: bool = any(step.at_a_time is not None for step in self.steps)
+        computes = any(step.rows_at_once for step in self.steps)
+        self.computes: bool = inner.computes or computes
+        # Libraries that make pictures and tokens let other threads run: rows are written meanwhile.
+        self.reads_ahead: bool = inner.reads_ahead or computes
         self.schema: Schema = inner.schema
         for step in self.steps:
             if step.schema is not None:
@@ -609,18 +591,16 @@ class SteppedSource(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield what the steps make of each batch of a unit."""
-        batches = self._pieces(unit)
-        for step in self.steps:
-            at_a_time = 1 if step.at_a_time is None else step.at_a_time()
-            batches = _changed(step.begin(unit, self._places), batches, at_a_time)
-        yield from batches
-
-    def _pieces(self, unit: Unit) -> Iterator[RawBatch]:
+        changes = [step.begin(unit, self._places) for step in self.steps]
         most = min((step.rows_at_once for step in self.steps if step.rows_at_once), default=None)
         for batch in self.inner.batches_of(self.inner.units[unit.place], self._on_error):
             if batch.left_out:
                 batch = replace(batch, left_out=self._asked_for(batch.left_out))
-            yield from pieces(batch, most)
+            for piece in pieces(batch, most):
+                for change in changes:
+                    if piece.rows:
+                        piece = change(piece)
+                yield piece
 
     def _places(self, unit: Unit, batch: RawBatch, rows: Sequence[int]) -> list[RowPlace]:
         column = self.inner.path_column

@@ -18,7 +18,7 @@ from ..format.schema import Schema
 from ..sizes import format_size
 from ..storage.schemes import location_of
 from .sources.foreign_libraries import foreign_call, needed
-from .sources.source import LeftOut, RawBatch, Source, Unit, WrongSourceError
+from .sources.source import LeftOut, RawBatch, Source, Unit, WrongSourceError, made_ahead
 from .steps import Change, Places, Step, cells_of_rows, check_columns
 
 __all__ = ["TOKENS", "Tokenization"]
@@ -30,11 +30,12 @@ _FILE: Final = "tokenizer.json"
 _MOST_BYTES: Final = 1 << 28
 _SHOWN: Final = 8
 # The first ones of some units are made again, to compare what was written.
-_ROWS_AT_ONCE: Final = 128
+_ROWS_AT_ONCE: Final = 256
 _GROUP_CHARACTERS: Final = 1 << 17
 # What keeps the library to one thread, and the values that it takes for no.
 _THREADS: Final = "TOKENIZERS_PARALLELISM"
 _OFF: Final = ("", "off", "false", "f", "no", "n", "0")
+_AT_A_TIME: Final = 2  # groups: one is made arrays, while the library is at the next
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,6 @@ class Tokenization:
             partial(_tokenised, encoding, column, refuses),
             partial(_with_tokens, tokens),
             rows_at_once=_ROWS_AT_ONCE,
-            at_a_time=_at_a_time,
         )
 
     @cached_property
@@ -236,14 +236,17 @@ class _Encoding:
 
     def tokens(self, texts: Sequence[str]) -> list[Any]:
         """The tokens of each text; `SchemaError` where the tokenizer cannot take one."""
-        tokenizer = self.file.opened()
         found: list[Any] = []
-        with foreign_call("tokenizers", f"text, by {self.file.path},"):
-            for some in _groups(texts):
-                # On all cores and without Python's lock, which `encode` holds.
-                encoded = tokenizer.encode_batch_fast(some, add_special_tokens=self.special)
-                found += map(self._array, encoded)
+        at_a_time = _AT_A_TIME if os.environ.get(_THREADS, "true").lower() not in _OFF else 1
+        for _, encoded in made_ahead(self._encoded, _groups(texts), at_a_time):
+            found += map(self._array, encoded)
         return found
+
+    def _encoded(self, texts: Sequence[str]) -> Any:
+        """What the library makes of texts: on all cores and without Python's lock, which `encode` and others hold."""
+        tokenizer = self.file.opened()
+        with foreign_call("tokenizers", f"text, by {self.file.path},"):
+            return tokenizer.encode_batch_fast(texts, add_special_tokens=self.special)
 
     def _array(self, encoded: Any) -> Any:
         tokens = np.array([*self.before, *encoded.ids, *self.behind], np.uint32)
@@ -252,11 +255,6 @@ class _Encoding:
                 f"{self.file.path} gives a token {tokens.max():,}, which is not in its vocabulary"
             )
         return tokens.astype(self.dtype)
-
-
-def _at_a_time() -> int:
-    """Two batches, so that one is made arrays while the library is at the next; one where that is kept to a thread."""
-    return 1 if os.environ.get(_THREADS, "true").lower() in _OFF else 2
 
 
 def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -272,10 +270,12 @@ def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _tokenised(encoding: _Encoding, column: Column, refuses: bool, unit: Unit, places: Places) -> Change:
-    encoding.file.opened()  # once, before threads ask for it
+    first, cells = 0, cells_of_rows(Schema([column]), [column.name])
 
     def change(batch: RawBatch) -> RawBatch:
-        (stored,) = cells_of_rows(Schema([column]), [column.name])(batch, 0)
+        nonlocal first
+        (stored,) = cells(batch, first)
+        first += batch.rows
         texts = [None if one is None else one.decode() for one in stored.each()]
         there = [i for i, text in enumerate(texts) if text is not None]
         found: list[Any] = [None] * batch.rows
