@@ -86,6 +86,19 @@ def test_videos_become_pictures_of_their_frames(tmp_path: Path, version: str) ->
     assert greys([sample[CAMERA] for sample in alone]) == list(range(ROWS))
 
 
+def test_episodes_in_another_order_than_in_their_video(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    folder = dataset(tmp_path / "robot", "v3.0", image=False, camera=True)
+    path = folder / "data" / "chunk-000" / "file-000.parquet"
+    first, second = LENGTHS[:2]
+    order = [*range(first, first + second), *range(first), *range(first + second, ROWS)]
+    pq.write_table(pq.read_table(path).take(order), path)
+    ds = written(folder, tmp_path / "out")
+    assert [sample["index"] for sample in ds] == order
+    assert greys([sample[CAMERA] for sample in ds]) == order
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_videos_are_kept_with_the_times_of_their_frames(tmp_path: Path, version: str) -> None:
     import av

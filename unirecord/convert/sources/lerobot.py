@@ -235,7 +235,7 @@ class _Frames:
         av = needed("av", "decoding videos", "av")
         if not os.path.isfile(file.path):
             raise SchemaError(f"{file.name} does not exist, in which frames of the dataset are")
-        self.name, self._half = file.name, half
+        self.name, self.reached, self._half = file.name, start, half
         with foreign_call("av", file.name):
             self._container = av.open(file.path)
             self._stream = self._container.streams.video[0]
@@ -247,6 +247,7 @@ class _Frames:
 
     def at(self, seconds: float) -> Any | None:
         """The frame that is shown at a time; None where there is none."""
+        self.reached = seconds
         with foreign_call("av", self.name):
             while self._next is None or self._next.time < seconds - self._half:
                 self._next = next(self._frames, None)
@@ -506,7 +507,8 @@ class LeRobotFolder(Source):
         for row, (episode, seconds) in enumerate(self._times(batch, unit)):
             file, start = self._place(key, episode)
             frames = open_now.get(key)
-            if frames is None or frames.name != file.name:
+            # episodes may stand in another order than in their video
+            if frames is None or frames.name != file.name or start + seconds < frames.reached:
                 if frames is not None:
                     frames.close()
                 frames = open_now[key] = _Frames(file, start + seconds, half)
