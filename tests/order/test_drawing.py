@@ -388,7 +388,10 @@ def test_a_row_on_which_a_transform_fails_is_named(ds: Any) -> None:
             lambda ds: unirecord.balanced(unirecord.windows(ds, "tokens", 5), "x", classes=1, per_class=1),
             "windows or packed samples",
         ),
-        (lambda ds: unirecord.mix({"a": unirecord.windows(ds, "tokens", 5)}), "windows or packed samples"),
+        (
+            lambda ds: unirecord.mix({"a": unirecord.windows(ds, "tokens", 5), "b": ds}),
+            "windows or packed samples, and 'b' of rows",
+        ),
         (lambda ds: unirecord.balanced(ds, "label", classes=0, per_class=1), "classes"),
         (lambda ds: unirecord.bucketed(ds, "tokens"), "one of batch_size and max_length"),
         (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SchemaError, StaleError
-from ..format.column import differing_meaning
+from ..format.column import Column, differing_meaning
 from ..format.schema import Schema
 from ..loading.batch import WhereFrom
 from ..loading.loader import UNCHANGED, ReadAhead, Unchanged, check_callable
@@ -355,6 +356,7 @@ def mix(
     stop: Stop = "first",
     samples: int | None = None,
     schedule: Mapping[int, Weights] | None = None,
+    by: str | None = None,
     shard_id: int | None = None,
     num_shards: int | None = None,
     source_column: str | None = "source",
@@ -378,6 +380,9 @@ def mix(
         samples: an epoch has this many samples, whatever has been read; in place of ``stop``.
         schedule: other weights from a sample on, such as ``{1_000_000: {"web": 1, "code": 1}}``. Samples count over all
             ranks and epochs: step · batch size · ranks. Every source goes on where it stands. It needs ``samples``.
+        by: a column of runs of elements, such as "tokens": weights are shares of its elements in place of samples. A
+            source comes the more seldom the longer its samples are in the mean, so that its share is exact wherever
+            each source has been read whole, and at every prefix where samples are of one length, as full windows are.
         shard_id, num_shards: this rank and the number of ranks; by default those of the sources.
         source_column: the name of a column that says which source a sample is of; None for none.
 
@@ -389,7 +394,7 @@ def mix(
         ValueError, TypeError: another wrong argument.
     """
     _check_sources(sources)
-    stages = _stages(sources, weights, schedule)
+    stages = _stages(sources, weights, schedule, by)
     if schedule and samples is None:
         raise ValueError("with a schedule, say how many samples an epoch has: samples=")
     if stop not in ("first", "all"):
@@ -437,10 +442,8 @@ def _check_sources(sources: Sources) -> None:
             raise TypeError(f"the name of a source is {name!r}; it must be a string")
         if not isinstance(ds, UniRecordDataset):
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
-        if isinstance(ds.read_cursor.plan.data, (StreamData, SequenceData)):
-            raise ValueError(
-                f"source {name!r} is of windows, packed samples or sequences: these cannot be mixed yet"
-            )
+        if isinstance(ds.read_cursor.plan.data, SequenceData):
+            raise ValueError(f"source {name!r} is of sequences: these cannot be mixed yet")
         ds.read_cursor.refuse_exclusions("a mixture")
         rule = _order(ds).rule
         if rule is not None:
@@ -450,10 +453,12 @@ def _check_sources(sources: Sources) -> None:
 
 
 def _stages(
-    sources: Sources, weights: Weights | None, schedule: Mapping[int, Weights] | None
+    sources: Sources, weights: Weights | None, schedule: Mapping[int, Weights] | None, by: str | None
 ) -> list[tuple[int, tuple[int, ...]]]:
     """(first turn, integer weights) of each stage, those before the schedule first."""
-    given = {name: ds.num_rows for name, ds in sources.items()} if weights is None else weights
+    given_rows = {name: ds.num_rows for name, ds in sources.items()}
+    given = given_rows if weights is None else weights
+    lengths = [] if by is None else [_mean_elements(name, ds, by) for name, ds in sources.items()]
     named = [(0, given), *sorted((schedule or {}).items())]
     stages: list[tuple[int, tuple[int, ...]]] = []
     for start, wanted in named:
@@ -461,11 +466,33 @@ def _stages(
         if not isinstance(wanted, Mapping) or set(wanted) != set(sources):
             shown = sorted(wanted) if isinstance(wanted, Mapping) else wanted
             raise ValueError(f"weights are for {shown}; there must be one for each of {sorted(sources)}")
-        stages.append((int(start), whole_weights([wanted[name] for name in sources])))
+        shares: list[float | Fraction] = [wanted[name] for name in sources]
+        if by is not None and wanted is not given_rows:
+            shares = [one / length for one, length in zip(whole_weights(shares), lengths, strict=True)]
+        stages.append((int(start), whole_weights(shares)))
     if not schedule and 0 in stages[0][1]:
         without = list(sources)[stages[0][1].index(0)]
         raise ValueError(f"source {without!r} has the weight 0 and would never come: leave it out")
     return stages
+
+
+def _mean_elements(name: str, ds: UniRecordDataset[Any], column: str) -> Fraction:
+    """Elements of a column in a sample of a source, in the mean."""
+    from fractions import Fraction
+
+    plan = ds.read_cursor.plan
+    if isinstance(plan.data, StreamData) and column == plan.data.streams[0][0].column:
+        mean = plan.data.mean_elements
+    elif isinstance(plan.data, StreamData):
+        raise ValueError(
+            f"by={column!r}: the samples of source {name!r} are cut from {plan.data.streams[0][0].column!r}"
+        )
+    else:
+        lengths = row_lengths(plan.data.parts, column, plan.order.selection)
+        mean = Fraction(int(lengths.sum()), len(lengths))
+    if not mean:
+        raise ValueError(f"by={column!r}: source {name!r} has no elements in it")
+    return mean
 
 
 def _orders(sources: Sources) -> list[MixtureSource]:
@@ -498,25 +525,63 @@ def _shard(sources: Sources, shard_id: int | None, num_shards: int | None) -> tu
 
 
 def _joined(sources: Sources) -> OpenedData:
-    """The parts of all sources, one after the other, with the columns that all of them read."""
+    """The data of all sources, one after the other, with the columns that all of them read."""
+    streams = {
+        name: data for name, ds in sources.items() if isinstance(data := ds.read_cursor.plan.data, StreamData)
+    }
+    if not streams:
+        stored = {name: ds.read_cursor.plan.data for name, ds in sources.items()}
+        return _joined_parts(sources, stored, _common_columns(sources))
+    if len(streams) < len(sources):
+        rows = next(name for name in sources if name not in streams)
+        raise ValueError(
+            f"source {next(iter(streams))!r} is of windows or packed samples, and {rows!r} of rows: a mixture is of "
+            "either; unirecord.windows and packed make samples of rows"
+        )
+    return _joined_streams(sources, streams)
+
+
+def _joined_streams(sources: Sources, streams: Mapping[str, StreamData]) -> StreamData:
+    """Windows and packed samples of several datasets, as those of all their parts."""
+    rules = {name: data.streams[0][0] for name, data in streams.items()}
+    for option in ("column", "length", "documents", "positions", "labels"):
+        _agreed(sources, option, {name: getattr(rule, option) for name, rule in rules.items()})
+    paddings = {name: rule.padding for name, rule in rules.items() if rule.padding is not None}
+    if paddings:
+        _agreed({name: sources[name] for name in paddings}, "pad", paddings)
+    column = next(iter(rules.values())).column
+    bases = {name: data.base.with_columns([column]) for name, data in streams.items()}
+    names = _common_columns(sources)
+    _refuse_other_values(column, {name: data.snapshot.schema[column] for name, data in bases.items()})
+    base = _joined_parts(sources, bases, [column])
+    joined, first = [], 0
+    for name, data in streams.items():
+        padding = next(iter(paddings.values()), None)
+        for rule, selection in data.streams:
+            rows = Selection(base.snapshot.rows, array=selection.every() + first)
+            joined.append((replace(rule, padding=padding), rows))
+        first += bases[name].snapshot.rows
+    return StreamData(base, joined, names)
+
+
+def _joined_parts(sources: Sources, opened: Mapping[str, OpenedData], common: Sequence[str]) -> OpenedData:
+    """The parts of all sources, one after the other, with these columns."""
     plans = [ds.read_cursor.plan for ds in sources.values()]
-    common = _common_columns(sources)
     paths: list[PathLike] = []
     for plan in plans:
         path: PathLike | Sequence[PathLike] = plan.path
         paths.extend(path if isinstance(path, (list, tuple)) else [path])  # type: ignore[list-item]
-    opened = {name: ds.read_cursor.plan.data for name, ds in sources.items()}
     io = _agreed(sources, "io", {name: data.parts.io for name, data in opened.items()})
     verify = _agreed(sources, "verify", {name: data.parts.verify for name, data in opened.items()})
     fetched = {name: data for name, data in opened.items() if data.parts.is_fetched}
     storage = _agreed_elsewhere("storage_options", {n: data.snapshot.storage for n, data in fetched.items()})
     cache = _agreed_elsewhere("cache", {n: data.parts.cache_options for n, data in fetched.items()})
-    schemas = [plan.data.snapshot.schema for plan in plans]
+    schemas = [data.snapshot.schema for data in opened.values()]
     one_schema = all(schema.says_the_same_as(schemas[0]) for schema in schemas)
     with use_storage(storage):
         snapshot = resolve_again(paths, () if one_schema else common)
         data = OpenedData.open(paths, common, io, verify, snapshot, cache)
-    before = [(part.path, part.id) for plan in plans for part in plan.data.snapshot.parts]
+    before = [(part.path, part.id) for one in opened.values() for part in one.snapshot.parts]
     if [(part.path, part.id) for part in data.snapshot.parts] != before:
         data.parts.close()
         raise StaleError("a source has been replaced since it was opened: open it again, and mix anew")
@@ -537,20 +602,26 @@ def _common_columns(sources: Sources) -> list[str]:
     if not names:
         raise SchemaError(f"the sources {sorted(sources)} have no column in common")
     for name in names:
-        column = sources[first].schema[name]
-        for other in others:
-            if not same_values(column, sources[other].schema[name]):
-                raise SchemaError(
-                    f"column {name!r} is {column.spec!r} in source {first!r} and "
-                    f"{sources[other].schema[name].spec!r} in {other!r}: leave it out with ds.view(columns=…)"
-                )
-            if (difference := differing_meaning(column, sources[other].schema[name])) is not None:
-                raise SchemaError(
-                    f"column {name!r} means another thing in source {other!r} than in {first!r}: "
-                    f"{difference}; leave it out with "
-                    "ds.view(columns=…), or write it in the form of the other: unirecord.add_columns(replace=True)"
-                )
+        _refuse_other_values(name, {source: ds.schema[name] for source, ds in sources.items()})
     return names
+
+
+def _refuse_other_values(name: str, columns: Mapping[str, Column]) -> None:
+    """SchemaError where sources have a column of several types, or of several meanings."""
+    first, *others = columns
+    column = columns[first]
+    for other in others:
+        if not same_values(column, columns[other]):
+            raise SchemaError(
+                f"column {name!r} is {column.spec!r} in source {first!r} and "
+                f"{columns[other].spec!r} in {other!r}: leave it out with ds.view(columns=…)"
+            )
+        if (difference := differing_meaning(column, columns[other])) is not None:
+            raise SchemaError(
+                f"column {name!r} means another thing in source {other!r} than in {first!r}: "
+                f"{difference}; leave it out with "
+                "ds.view(columns=…), or write it in the form of the other: unirecord.add_columns(replace=True)"
+            )
 
 
 def _agreed_elsewhere(option: str, values: Mapping[str, Value]) -> Value | None:
@@ -651,7 +722,7 @@ def _streamed(
 ) -> UniRecordDataset:
     plan = _plan_of(ds)
     if plan.order.rule is not None:
-        raise ValueError(f"a {plan.order.rule.name} has no stream: make one of each source")
+        raise ValueError(f"a {plan.order.rule.name} has no stream: make one of each source, and mix these")
     if isinstance(plan.data, (StreamData, SequenceData)):
         raise ValueError(
             "these are windows, packed samples or sequences already: make others of the dataset they come from"
@@ -662,7 +733,7 @@ def _streamed(
         for name, default in ((documents, "document"), (positions, "position"), (labels, "labels"))
     ]
     rule = StreamRule(column, length, windows, pad, *names)
-    data = StreamData(plan.data, rule, plan.order.selection)
+    data = StreamData(plan.data, [(rule, plan.order.selection)])
     old = plan.order.sharding
     sharding = Sharding(data.snapshot.rows, old.shard_id, old.num_shards, old.remainder)
     spec = data.with_blocks(plan.order.spec, data.snapshot.rows, plan.blocks)

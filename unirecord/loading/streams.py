@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -18,11 +19,11 @@ from ..order.spec import OrderSpec
 from ..order.windows import Packing, Windows, WindowTable
 from ..query.columns import element_lengths
 from ..snapshot.part_set import Empty, Io, PartSet, Snapshot, Verify
-from .batch import SampleReader
+from .batch import SampleReader, Told, WhereFrom
 from .boxes import Crop
 from .opened import OpenedData
 
-__all__ = ["StreamData", "StreamRule"]
+__all__ = ["StreamData", "StreamRule", "element_type"]
 
 Numbers = NDArray[np.int64]
 Read = TypeVar("Read")
@@ -52,31 +53,51 @@ class StreamRule:
         return f"{self.column}:{self.length},{how},{filled}"
 
 
+Streams = Sequence[tuple[StreamRule, Selection]]
+
+
+def _pieces_of(
+    base: PartSet, rule: StreamRule, selection: Selection, dtype: np.dtype[Any]
+) -> tuple[Packing, Callable[[Numbers], Numbers]]:
+    lengths = element_lengths(base, rule.column, selection, dtype.itemsize)
+    if rule.windows is None:
+        return Packing.of(lengths, rule.length), selection.row_ids
+    return Packing.of_windows(rule.windows, lengths), selection.row_ids
+
+
 class StreamParts:
     """The samples of a stream as the rows of a set of parts, for all that reads rows by their numbers."""
 
     base: PartSet
     rule: StreamRule
     dtype: np.dtype[Any]
-    elements: int
+    held: int
     is_fetched: bool
 
     live = None  # no sample has been deleted: they are made of the rows that are there
 
-    def __init__(self, base: PartSet, rule: StreamRule, selection: Selection, dtype: np.dtype[Any]) -> None:
+    def __init__(self, base: PartSet, streams: Streams, dtype: np.dtype[Any]) -> None:
+        """Of several ``streams`` over the same parts the samples stand one after the other."""
+        rule, selection = streams[0]
         self.base, self.rule, self.dtype = base, rule, dtype
         native, ordinal = base.source_of(base.schema.ordinal(rule.column))
         lengths = element_lengths(base, rule.column, selection, dtype.itemsize)
         pieces, every = None, 1
-        if rule.windows is None:
+        if len(streams) > 1:
+            every_one = [_pieces_of(base, rule, chosen, dtype) for rule, chosen in streams]
+            packing = Packing.joined(every_one)
+            selection = Selection(base.rows)
+            kind, before, samples, pieces = PACKED, packing.starts, packing.samples, packing.pieces
+            self.held = packing.held
+        elif rule.windows is None:
             packing = Packing.of(lengths, rule.length)
             kind, before, samples, pieces = PACKED, packing.starts, packing.samples, packing.pieces
-            self.elements = packing.elements
+            self.held = packing.held
         else:
             table = WindowTable.of(rule.windows, lengths, len(selection))
             kind = APART if rule.windows.apart else WHOLE
             before, samples, every = table.before, table.samples, table.every
-            self.elements = table.elements
+            self.held = table.held
         self.rows: int = samples
         self.starts: Numbers = np.array([0, samples], np.int64)
         self.stream: NativeStream = NativeStream(
@@ -179,15 +200,20 @@ class StreamParts:
 class StreamReader:
     """Reads chosen columns of samples of a stream, as ``SampleReader`` reads rows. Thread-safe."""
 
-    def __init__(self, parts: StreamParts, columns: Sequence[tuple[int, Column]]) -> None:
-        self._parts = parts
+    def __init__(
+        self, parts: StreamParts, columns: Sequence[tuple[int, Column]], told: Sequence[Told]
+    ) -> None:
+        self._parts, self._told = parts, told
         self._ordinals = [ordinal for ordinal, _ in columns]
         self._names = [column.name for _, column in columns]
 
     def one(self, row: int) -> dict[str, Any]:
         """A sample; its arrays are its own."""
         found = self._parts.read(np.array([row], np.int64), self._ordinals)
-        return {name: values[0] for name, values in zip(self._names, found, strict=True)}
+        sample = {name: values[0] for name, values in zip(self._names, found, strict=True)}
+        for told in self._told:
+            told.add_one(sample, row)
+        return sample
 
     def one_by_one(self) -> Callable[[int], dict[str, Any]]:
         """``one``, for many calls."""
@@ -204,7 +230,12 @@ class StreamReader:
 
     def batch(self, rows: Numbers, empty: Empty = np.empty) -> dict[str, Any]:
         """These samples as a dict of arrays [n, length]."""
-        return dict(zip(self._names, self._parts.read(rows, self._ordinals, empty), strict=True))
+        batch: dict[str, Any] = dict(
+            zip(self._names, self._parts.read(rows, self._ordinals, empty), strict=True)
+        )
+        for told in self._told:
+            told.add(batch, rows)
+        return batch
 
 
 class StreamData(OpenedData):
@@ -213,27 +244,31 @@ class StreamData(OpenedData):
     def __init__(
         self,
         base: OpenedData,
-        rule: StreamRule,
-        selection: Selection,
+        streams: Streams,
         columns: Sequence[str] | None = None,
         parts: StreamParts | None = None,
+        where_from: WhereFrom | None = None,
     ) -> None:
-        self._base, self._rule, self._selection = base, rule, selection
-        self._stream = parts or StreamParts(base.parts, rule, selection, _element_type(base, rule.column))
+        """``streams``: what is cut from which rows; the samples of several stand one after the other."""
+        self.base, self.streams = base, tuple(streams)
+        self._stream = parts or StreamParts(base.parts, streams, element_type(base, streams[0][0].column))
         stored = base.parts.snapshot
-        made_of = f"{selection.digest()}/{rule.form(self._stream.dtype)}"
+        made_of = "/".join(
+            f"{selection.digest()}/{rule.form(self._stream.dtype)}" for rule, selection in streams
+        )
         self._init(
             base.path,
             cast("PartSet", self._stream),
             _StreamSnapshot.over(stored, self._stream, made_of),
             columns,
+            where_from,
         )
 
     def _tells_row(self, columns: Sequence[str]) -> bool:
         return False  # a sample is of many rows
 
     def _reader(self) -> SampleReader:
-        return cast("SampleReader", StreamReader(self._stream, self.columns))
+        return cast("SampleReader", StreamReader(self._stream, self.columns, self.told))
 
     def cropped(
         self, crops: Mapping[str, Crop] | None, return_places: bool
@@ -247,13 +282,18 @@ class StreamData(OpenedData):
         return super().cropped(crops, return_places)
 
     @property
+    def mean_elements(self) -> Fraction:
+        """Elements of a sample, without what it is filled up with, in the mean."""
+        return Fraction(self._stream.held, max(self._stream.rows, 1))
+
+    @property
     def least_types(self) -> dict[str, np.dtype[Any]]:
         """As what the numbers beside the elements are written."""
         return self._stream.least_types
 
     def with_columns(self, columns: Sequence[str] | None) -> StreamData:
         """The same samples with other columns."""
-        return StreamData(self._base, self._rule, self._selection, columns, self._stream)
+        return StreamData(self.base, self.streams, columns, self._stream, self.where_from)
 
     def with_blocks(self, spec: OrderSpec, rows: int, given: tuple[int | None, int | None]) -> OrderSpec:
         """The order with the sizes of its blocks; orders by parts are refused: samples reach from one to the next."""
@@ -273,14 +313,17 @@ class StreamData(OpenedData):
         """Refused: the samples are those of the data as it was."""
         raise ValueError("a stream is made of data as they were: refresh these, and make it anew")
 
-    def telling(self, where_from: Any) -> NoReturn:
-        """Refused: a mixture is of rows."""
-        raise ValueError(
-            "windows and packed samples cannot be mixed yet: mix the documents that they are made of apart"
-        )
+    def telling(self, where_from: WhereFrom) -> StreamData:
+        """The same samples, with the name of the source of each."""
+        if any(column.name == where_from.column for _, column in self.columns):
+            raise SchemaError(
+                f"there is a column {where_from.column!r} already: give the one that names the source another name, "
+                "or None"
+            )
+        return StreamData(self.base, self.streams, self._names, self._stream, where_from)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StreamData, (self._base, self._rule, self._selection, self._names)
+        return StreamData, (self.base, self.streams, self._names, None, self.where_from)
 
 
 @dataclass(frozen=True)
@@ -316,7 +359,7 @@ def _type_name(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
-def _element_type(base: OpenedData, name: str) -> np.dtype[Any]:
+def element_type(base: OpenedData, name: str) -> np.dtype[Any]:
     """What the values of a column are made of; SchemaError when that is no run of numbers."""
     schema = base.parts.snapshot.schema
     column = schema.columns[schema.ordinal(name)]

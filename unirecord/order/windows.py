@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,15 +52,25 @@ class Windows:
             return np.where(elements > 0, -(-np.maximum(elements - overlap, 1) // self.stride), 0)
         return np.where(elements >= self.length, (elements - self.length) // self.stride + 1, 0)
 
+    def held(self, elements: Numbers) -> int:
+        """How many elements the windows of so many have, without what they are filled up with."""
+        counts = self.of(elements)
+        last = np.minimum(elements - (counts - 1) * self.stride, self.length)
+        return int(np.where(counts > 0, (counts - 1) * self.length + last, 0).sum())
+
 
 @dataclass(frozen=True)
 class WindowTable:
-    """``before[k]``: elements (of windows apart: windows) before document k · every; the last entry: all of them."""
+    """``before[k]``: elements (of windows apart: windows) before document k · every; the last entry: all of them.
+
+    ``elements``: of all documents; ``held``: of all windows, without what they are filled up with.
+    """
 
     before: Numbers
     every: int
     samples: int
     elements: int
+    held: int
 
     @classmethod
     def of(cls, windows: Windows, lengths: Iterable[Numbers], documents: int) -> WindowTable:
@@ -69,9 +79,10 @@ class WindowTable:
         while documents // every >= _MOST_ENTRIES:
             every *= 2
         before = np.zeros(-(-documents // every) + 1, np.int64)
-        elements, counted, at = 0, 0, 0
+        elements, counted, at, held = 0, 0, 0, 0
         for piece in lengths:
             elements += int(piece.sum())
+            held += windows.held(piece) if windows.apart else 0
             ends = counted + np.cumsum(windows.of(piece) if windows.apart else piece)
             if len(piece) and (elements > _MOST or int(ends[-1]) > _MOST):
                 raise ValueError("the documents have more than 2^62 elements")
@@ -82,7 +93,9 @@ class WindowTable:
             at, counted = at + len(piece), int(ends[-1]) if len(piece) else counted
         before[-1] = counted
         samples = counted if windows.apart else int(windows.of(np.array([elements], np.int64))[0])
-        return cls(before, every, samples, elements)
+        if not windows.apart:
+            held = windows.held(np.array([elements], np.int64))
+        return cls(before, every, samples, elements, held)
 
 
 # Documents packed whole into samples of one length, best fit over a stretch of them: arithmetic on lengths alone.
@@ -104,6 +117,11 @@ class Packing:
         """How many samples there are."""
         return len(self.starts) - 1
 
+    @property
+    def held(self) -> int:
+        """Elements of all samples, without what they are filled up with."""
+        return int(self.pieces[:, 2].sum())
+
     @classmethod
     def of(cls, lengths: Iterable[Numbers], length: int) -> Packing:
         """Packs documents of these lengths, which come in pieces of any size (docs/spec/order.md has the rule)."""
@@ -115,6 +133,50 @@ class Packing:
             elements += int(together.sum())
         starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
         return cls(np.ascontiguousarray(np.concatenate(pieces)), starts, elements)
+
+    @classmethod
+    def of_windows(cls, windows: Windows, lengths: Iterable[Numbers]) -> Packing:
+        """The windows of documents of these lengths, as the pieces that they are made of."""
+        sizes = np.concatenate([np.empty(0, np.int64), *lengths])
+        if windows.apart:
+            counts = windows.of(sizes)
+            documents = np.repeat(np.arange(len(sizes)), counts)
+            within = np.arange(len(documents)) - np.repeat(np.cumsum(counts) - counts, counts)
+            first = within * windows.stride
+            elements = np.minimum(sizes[documents] - first, windows.length)
+            pieces = np.stack([documents, first, elements], axis=1)
+            return cls(np.ascontiguousarray(pieces), np.arange(len(pieces) + 1), int(sizes.sum()))
+        ends = np.cumsum(sizes)
+        total = int(ends[-1]) if len(ends) else 0
+        begin = np.arange(int(windows.of(np.array([total], np.int64))[0])) * windows.stride
+        end = np.minimum(begin + windows.length, total)
+        of_first, of_last = np.searchsorted(ends, begin, "right"), np.searchsorted(ends, end - 1, "right")
+        counts = of_last - of_first + 1
+        samples = np.repeat(np.arange(len(begin)), counts)
+        documents = np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts - of_first, counts)
+        starts = ends[documents] - sizes[documents]
+        first = np.maximum(begin[samples] - starts, 0)
+        elements = np.minimum(end[samples] - starts, sizes[documents]) - first
+        some = elements > 0  # documents without elements lie between others
+        pieces = np.stack([documents, first, elements], axis=1)[some]
+        before = np.concatenate([[0], np.cumsum(np.bincount(samples[some], minlength=len(begin)))])
+        return cls(np.ascontiguousarray(pieces), before.astype(np.int64), total)
+
+    @classmethod
+    def joined(cls, of: Sequence[tuple[Packing, Callable[[Numbers], Numbers]]]) -> Packing:
+        """The samples of several, one after the other; each with what gives the numbers of its documents in all."""
+        pieces, starts, before = [np.empty((0, 3), np.int64)], [np.zeros(1, np.int64)], 0
+        for packing, numbers in of:
+            found = packing.pieces.copy()
+            found[:, 0] = numbers(found[:, 0])
+            pieces.append(found)
+            starts.append(packing.starts[1:] + before)
+            before += len(found)
+        return cls(
+            np.ascontiguousarray(np.concatenate(pieces)),
+            np.concatenate(starts),
+            sum(p.elements for p, _ in of),
+        )
 
 
 def _in_stretches(lengths: Iterable[Numbers]) -> Iterator[tuple[int, Numbers]]:
