@@ -68,6 +68,17 @@ def test_statistics_of_episodes_are_put_together(tmp_path: Path) -> None:
     assert said["count"] == [ROWS]
 
 
+def test_statistics_of_no_values_count_for_nothing(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "robot", "v2.1")
+    lines = (folder / "meta" / "episodes_stats.jsonl").read_text()
+    none = {"action": {name: [0.0] * 3 for name in ("min", "max", "mean", "std")} | {"count": [0]}}
+    more = json.dumps({"episode_index": 9, "stats": none}) + "\n"
+    (folder / "meta" / "episodes_stats.jsonl").write_text(more + lines + more)
+    said = written(folder, tmp_path / "out").metadata["lerobot"]["stats"]["action"]
+    assert said["count"] == [ROWS]
+    assert said["min"][0] == 1.0
+
+
 def greys(cells: list[bytes]) -> list[int]:
     return [round(float(np.asarray(Image.open(io.BytesIO(one))).mean()) / 8) for one in cells]
 

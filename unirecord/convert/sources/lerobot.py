@@ -72,10 +72,14 @@ class _Feature:
 
 
 class _Videos(NamedTuple):
-    """Where the frames of a feature are: by episode, which file and from which time on; without files: by template."""
+    """Where the frames of a feature are: by episode, which file and from which time on; without files: by template.
+
+    ``firsts``: the first episode of each file.
+    """
 
     template: str
     files: Mapping[int, tuple[Mapping[str, int], float]]
+    firsts: frozenset[int]
 
 
 def _file(source: InputPath, name: str) -> InputPath:
@@ -196,9 +200,9 @@ def _statistics(source: InputPath) -> dict[str, Any]:
     for line in _json_lines(episodes):
         for key, one in (line.get("stats") or {}).items():
             try:
-                found[key] = _both(
-                    found.get(key), {name: np.asarray(one[name], np.float64) for name in _KEPT}
-                )
+                said = {name: np.asarray(one[name], np.float64) for name in _KEPT}
+                if said["count"].sum() > 0:
+                    found[key] = _both(found.get(key), said)
             except (KeyError, TypeError, ValueError):
                 raise SchemaError(
                     f"{episodes.name}: the statistics of {key!r} in episode {line.get('episode_index')} are none"
@@ -421,7 +425,7 @@ class LeRobotFolder(Source):
         if not isinstance(template, str):
             raise SchemaError(f"{name}: video_path is a text, got {template!r:.80}")
         if self._version == "2":
-            return _Videos(template, {})
+            return _Videos(template, {}, frozenset())
         columns = [f"videos/{key}/{one}" for one in ("chunk_index", "file_index", "from_timestamp")]
         files: dict[int, tuple[Mapping[str, int], float]] = {}
         for file in _file(self.input, "meta/episodes").files(ParquetFiles.suffixes):
@@ -435,7 +439,10 @@ class LeRobotFolder(Source):
                         f"{file.name}: episode {episode} begins at {start} s of its video {key!r}"
                     )
                 files[int(episode)] = {"chunk_index": int(chunk), "file_index": int(number)}, float(start)
-        return _Videos(template, files)
+        firsts: dict[tuple[int, ...], int] = {}
+        for episode in sorted(files, reverse=True):
+            firsts[tuple(files[episode][0].values())] = episode
+        return _Videos(template, files, frozenset(firsts.values()))
 
     def _place(self, key: str, episode: int) -> tuple[InputPath, float]:
         """The file with the frames of an episode, and the time in it at which it begins."""
@@ -532,13 +539,9 @@ class LeRobotFolder(Source):
         for number, (episode, seconds) in zip(numbers, self._times(batch, unit), strict=True):
             file, start = self._place(key, episode)
             times.append(start + seconds)
-            first = number == 0 and (self._version == "2" or episode == self._first_of(key, episode))
+            first = number == 0 and (self._version == "2" or episode in self._videos[key].firsts)
             files.append(_content(file) if first else None)
         return {key: files, f"{key}.time": np.array(times, np.float64)}
-
-    def _first_of(self, key: str, episode: int) -> int:
-        place = self._videos[key].files[episode][0]
-        return min(one for one, (other, _) in self._videos[key].files.items() if other == place)
 
     def _times(self, batch: RawBatch, unit: Unit) -> Iterator[tuple[int, float]]:
         times = batch.columns["timestamp"]
