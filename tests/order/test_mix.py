@@ -330,7 +330,7 @@ def test_what_a_mixture_cannot_be_asked_says_what_can(sources: Any) -> None:
     for narrow in (lambda: mixed.take(3), lambda: mixed.view(where="i > 3"), lambda: mixed.split(0.5)):
         with pytest.raises(ValueError, match="before a mixture is made"):
             narrow()
-    for ask in (mixed.refresh, mixed.scalars, lambda: unirecord.mix({"m": mixed})):
+    for ask in (mixed.refresh, mixed.scalars):
         with pytest.raises(ValueError, match="made"):
             ask()
     assert mixed.scalars(["i"], order="samples")["i"].tolist() == ids(mixed)

@@ -227,3 +227,77 @@ def test_weights_may_be_of_elements(corpora: Any, tmp_path: Path) -> None:
 def test_what_windows_hold_is_counted_without_padding(windows: Windows, sizes: list[int]) -> None:
     lengths = np.array(sizes, np.int64)
     assert WindowTable.of(windows, [lengths], len(sizes)).held == Packing.of_windows(windows, [lengths]).held
+
+
+# ---- draws and mixtures as sources ------------------------------------------------------------------------------
+
+
+def epochs(ds: UniRecordDataset, count: int) -> list[tuple[str, list[int]]]:
+    """The samples of several epochs, one behind the other."""
+    found = []
+    for epoch in range(count):
+        ds.set_epoch(epoch)
+        found += [(sample.get("source", ""), sample["tokens"].tolist()) for sample in ds]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["weighted", "once", "mixture", "mixture of packs"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_draw_or_a_mixture_is_a_source_like_any_other(corpora: Any, kind: str, shuffle: bool) -> None:
+    web, code, books = (corpora[name].view(shuffle=shuffle, seed=4) for name in NAMES)
+    if kind == "mixture of packs":
+        web, code, books = (WAYS["packed"](ds) for ds in (web, code, books))
+
+    def inner() -> UniRecordDataset:
+        if kind == "weighted":
+            return unirecord.weighted(web, np.arange(web.num_rows), samples=13)
+        if kind == "once":
+            return unirecord.weighted(web, np.arange(web.num_rows), replacement=False)
+        return unirecord.mix({"web": web, "code": code}, {"web": 2, "code": 1}, seed=9, samples=17)
+
+    mixed = unirecord.mix({"sub": inner(), "books": books}, {"sub": 2, "books": 1}, seed=1, samples=45)
+    samples = epochs(mixed, 3)
+    names = [name.partition("/")[0] for name, _ in samples]
+    counts = np.cumsum([name == "sub" for name in names])
+    assert all(abs(n - Fraction(2 * (i + 1), 3)) < 1 for i, n in enumerate(counts.tolist()))
+    drawn = [(name.partition("/")[2], tokens) for name, tokens in samples if name.startswith("sub")]
+    if shuffle or kind.startswith("mixture"):  # else it has the seed that the mixture gives it
+        wanted = epochs(inner(), 1 + len(drawn) // len(inner()))
+        assert drawn == wanted[: len(drawn)]
+    assert len({name for name, _ in drawn}) == (2 if kind.startswith("mixture") else 1)
+    # rows and steps are inverse, and a state goes on with the rest on other ranks
+    placed = {
+        (step, slot): int(row)
+        for step in range(mixed.order.steps_in_epoch(4, num_shards=1))
+        for slot, row in enumerate(mixed.order.rows_of(step, 4, epoch=1, rank=0, num_shards=1))
+    }
+    asked = mixed.order.steps_of(sorted(set(placed.values())), 4, epochs=[1], num_shards=1)
+    found = zip(*(asked[name].tolist() for name in ("step", "slot", "row")), strict=True)
+    assert {(step, slot): row for step, slot, row in found} == placed
+    mixed.set_epoch(1)
+    running = mixed.batches(5)
+    begun = [row.tolist() for _, batch in zip(range(4), running, strict=False) for row in batch["tokens"]]
+    state = json.loads(json.dumps(running.state_dict()))
+    rest = []
+    for rank in range(5):
+        again = unirecord.mix(
+            {"sub": inner(), "books": books}, {"sub": 2, "books": 1},
+            seed=1, samples=45, shard_id=rank, num_shards=5,
+        )  # fmt: skip
+        again = pickle.loads(pickle.dumps(again))
+        again.load_state_dict(state)
+        rest += [row.tolist() for batch in again.batches(5) for row in batch["tokens"]]
+    whole = [tokens for _, tokens in samples[45:90]]
+    assert sorted(begun + rest) == sorted(whole)
+    other = unirecord.mix({"sub": web, "books": books}, {"sub": 2, "books": 1}, seed=1, samples=45)
+    with pytest.raises((ValueError, unirecord.StaleError), match=r"other options|another dataset"):
+        other.load_state_dict(state)
+
+
+def test_batches_that_belong_together_are_no_source(corpora: Any) -> None:
+    drawn = unirecord.balanced(corpora["web"], "n", classes=2, per_class=1)
+    with pytest.raises(TypeError, match="of batches that belong together"):
+        unirecord.mix({"a": drawn, "b": corpora["code"]})
+    weighted = unirecord.weighted(corpora["web"], np.ones(corpora["web"].num_rows))
+    with pytest.raises(ValueError, match="give weights of samples"):
+        unirecord.mix({"a": weighted, "b": corpora["code"]}, {"a": 1, "b": 1}, by="tokens")

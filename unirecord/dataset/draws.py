@@ -402,14 +402,12 @@ def mix(
             f'stop must be "first" or "all", got {stop!r}; for a number of samples, give samples='
         )
     if samples is None:
-        rows = [ds.num_rows for ds in sources.values()]
+        rows = [_order(ds).samples for ds in sources.values()]
         samples = max(samples_until(stop, rows, stages[0][1]), 1)
     mixture = Mixture(_orders(sources), stages, check_integer("samples", samples, 1))
     data = _joined(sources)
     if source_column is not None:
-        data = data.telling(
-            WhereFrom(source_column, list(sources), [source.first_row for source in mixture.sources])
-        )
+        data = data.telling(WhereFrom(source_column, *_names_of(sources, mixture)))
     shard = _shard(sources, shard_id, num_shards)
     remainder = _agreed(sources, "remainder", {n: _order(ds).sharding.remainder for n, ds in sources.items()})
     everything = Selection(data.snapshot.rows)
@@ -440,14 +438,16 @@ def _check_sources(sources: Sources) -> None:
     for name, ds in sources.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of a source is {name!r}; it must be a string")
+        if isinstance(ds, DrawnBatches):
+            raise TypeError(
+                f"source {name!r} is of batches that belong together, and a mixture is of samples: mix datasets, and "
+                "draw batches from each apart"
+            )
         if not isinstance(ds, UniRecordDataset):
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
         if isinstance(ds.read_cursor.plan.data, SequenceData):
             raise ValueError(f"source {name!r} is of sequences: these cannot be mixed yet")
         ds.read_cursor.refuse_exclusions("a mixture")
-        rule = _order(ds).rule
-        if rule is not None:
-            raise ValueError(f"source {name!r} is a {rule.name} itself: mix what it is made of")
         if ds.num_rows == 0:
             raise ValueError(f"source {name!r} has no rows")
 
@@ -476,11 +476,27 @@ def _stages(
     return stages
 
 
+def _names_of(sources: Sources, mixture: Mixture) -> tuple[list[str], list[int]]:
+    """The name of each source, and its first row; of a mixture among them ``name/inner`` for each of its own."""
+    names, first_rows = [], []
+    for (name, ds), source in zip(sources.items(), mixture.sources, strict=True):
+        inner = ds.read_cursor.plan.data.where_from
+        for within, first in [("", 0)] if inner is None else inner.ranges():
+            names.append(f"{name}/{within}" if within else name)
+            first_rows.append(source.first_row + first)
+    return names, first_rows
+
+
 def _mean_elements(name: str, ds: UniRecordDataset[Any], column: str) -> Fraction:
     """Elements of a column in a sample of a source, in the mean."""
     from fractions import Fraction
 
     plan = ds.read_cursor.plan
+    if plan.order.rule is not None:
+        raise ValueError(
+            f"by={column!r}: source {name!r} is {plan.order.rule.name} itself, and its samples are as long as it draws "
+            "them: give weights of samples"
+        )
     if isinstance(plan.data, StreamData) and column == plan.data.streams[0][0].column:
         mean = plan.data.mean_elements
     elif isinstance(plan.data, StreamData):

@@ -517,6 +517,10 @@ class WhereFrom:
         self._names = np.array(names, object)
         self._first_rows = np.array(first_rows, np.int64)
 
+    def ranges(self) -> Iterator[tuple[str, int]]:
+        """The name of each source, and its first row."""
+        return zip(self.names, self._first_rows.tolist(), strict=True)
+
     def add_one(self, sample: dict[str, Any], row: int) -> None:
         """Puts the name of a row's source into its sample."""
         sample[self.column] = self.names[int(np.searchsorted(self._first_rows, row, side="right")) - 1]

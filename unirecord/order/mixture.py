@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Order, xxh3_64
+from ..core import xxh3_64
 from ..sizes import many
 from .permutation import Rule, ShardOrder, Vectorised
 from .randomness import splitmix64
@@ -185,9 +185,14 @@ class MixtureSource:
     identity: str
 
     @property
-    def rows(self) -> int:
-        """Rows in play."""
-        return len(self.order.selection)
+    def samples(self) -> int:
+        """Samples of an epoch of its own: its rows, or what is drawn from them."""
+        return self.order.samples
+
+    def epoch(self, spec: OrderSpec) -> Any:
+        """The order of an epoch of its own."""
+        rule = self.order.rule
+        return self.order.permutation(spec) if rule is None else rule.order(spec)
 
     def spec(self, mixed: OrderSpec) -> OrderSpec:
         """How it is ordered: as it was opened, or where that was without a shuffle as the mixture says.
@@ -212,6 +217,7 @@ class MixtureSource:
             "seed": spec.seed,
             "block_rows": spec.block_rows if block else 1,
             "window_blocks": spec.window_blocks if block else 1,
+            **({} if self.order.rule is None else {self.order.rule.name: self.order.rule.state(spec)}),
         }
 
 
@@ -274,7 +280,7 @@ class Mixture(Rule):
         self.sources: tuple[MixtureSource, ...] = tuple(sources)
         self.stages: tuple[tuple[int, tuple[int, ...]], ...] = tuple(stages)
         self.samples: int = check_integer("samples", samples, 1, _MOST_TURNS)
-        self.rows: int = sum(source.rows for source in self.sources)
+        self.rows: int = sum(source.order.selected_rows for source in self.sources)
         self.first_rows: NDArray[np.int64] = np.array([source.first_row for source in sources], np.int64)
         self._seeded: tuple[int, Stages] | None = None
 
@@ -332,15 +338,15 @@ class MixedOrder(Vectorised):
             raise ValueError(
                 f"epoch {spec.epoch} of a mixture of {many(self.rows, 'sample')} lies behind sample 2^62"
             )
-        self._orders: OrderedDict[tuple[int, int], Order] = OrderedDict()
+        self._orders: OrderedDict[tuple[int, int], Any] = OrderedDict()
 
-    def _order(self, number: int, epoch: int) -> Order:
+    def _order(self, number: int, epoch: int) -> Any:
         """The order of an epoch of a source; the latest ones are kept."""
         key = (number, epoch)
         found = self._orders.get(key)
         if found is None:
             source = self._mixture.sources[number]
-            found = source.order.permutation(source.spec(self.spec).at_epoch(epoch))
+            found = source.epoch(source.spec(self.spec).at_epoch(epoch))
             while len(self._orders) >= _KEPT * len(self._mixture.sources):
                 self._orders.popitem(last=False)
             self._orders[key] = found
@@ -353,7 +359,7 @@ class MixedOrder(Vectorised):
             here = np.flatnonzero(source_of == number)
             if not len(here):
                 continue
-            epoch, place = np.divmod(draw[here], source.rows)
+            epoch, place = np.divmod(draw[here], source.samples)
             for some in _runs(epoch):
                 places = self._order(number, int(epoch[some][0])).at(place[some])
                 rows[here[some]] = source.order.selection.row_ids(places) + source.first_row
@@ -370,10 +376,15 @@ class MixedOrder(Vectorised):
                 continue
             first = self._stages.before(number, self._begin)
             end = self._stages.before(number, self._begin + self.rows)
-            for epoch in range(first // source.rows, -(-end // source.rows)):
-                draws = self._order(number, epoch).inverse(place) + epoch * source.rows
+            for epoch in range(first // source.samples, -(-end // source.samples)):
+                order = self._order(number, epoch)
+                if source.order.rule is None:
+                    of, places = np.arange(len(place)), order.inverse(place)
+                else:
+                    of, places = order.occurrences(place)
+                draws = places + epoch * source.samples
                 came = np.flatnonzero((draws >= first) & (draws < end))
-                which.append(here[selected[came]])
+                which.append(here[selected[of[came]]])
                 positions.append(self._stages.turns_of(number, draws[came]) - self._begin)
         return np.concatenate(which), np.concatenate(positions)
 
