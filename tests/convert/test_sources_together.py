@@ -17,6 +17,7 @@ import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.cli import main
 from unirecord.convert.sources import open_input
+from unirecord.convert.sources.several import open_sources
 from unirecord.errors import MissingError, SchemaError
 
 
@@ -205,3 +206,19 @@ def test_braces_in_quotes_name_files_as_a_shell_does(
 def test_braces_that_are_no_range_or_too_many_are_refused(name: str) -> None:
     with pytest.raises(SchemaError, match=r"no range of numbers|more than 1,000,000 files"):
         open_input(name)
+
+
+@pytest.mark.parametrize("empty", ["x.jsonl", "x.csv", "x.txt"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_files_without_anything_have_no_rows(tmp_path: Path, empty: str, at: int) -> None:
+    (tmp_path / empty).touch()
+    others = [tmp_path / "a.jsonl", tmp_path / "b.csv"]
+    others[0].write_text('{"i": 1, "text": "a"}\n{"i": 2, "text": "b"}\n')
+    others[1].write_text("i,text\n3,c\n")
+    inputs = [*others[:at], tmp_path / empty, *others[at:]]
+    source = open_sources([open_input(str(path)) for path in inputs])
+    assert f"{tmp_path / empty}: no rows" in source.notes
+    write_dataset(inputs, tmp_path / "out", workers=2)
+    assert [sample["i"] for sample in UniRecordDataset(tmp_path / "out")] == [1, 2, 3]
+    with pytest.raises(SchemaError, match=empty):
+        write_dataset([tmp_path / empty, tmp_path / empty], tmp_path / "none")

@@ -21,6 +21,7 @@ from .input_path import InputPath
 from .source import (
     AskedOption,
     Misfit,
+    NoRowsError,
     Options,
     Partitions,
     RawBatch,
@@ -236,7 +237,7 @@ class CsvFile:
             yield line
 
     def _empty(self) -> SchemaError:
-        return SchemaError(f"{self.name} is empty: a CSV file starts with a line that names the columns")
+        return NoRowsError(f"{self.name} is empty: a CSV file starts with a line that names the columns")
 
     def chunks(
         self, data: bytes, lines_before: int, width: int

@@ -23,7 +23,7 @@ from ...progress import Progress
 from ...writing.inference import LONG_TEXT, ColumnEvidence
 from .input_path import InputPath
 from .overrides import apply_overrides
-from .source import Misfit, Options, Partitions, RawBatch, RowPlace, Source, Unit, made_ahead
+from .source import Misfit, NoRowsError, Options, Partitions, RawBatch, RowPlace, Source, Unit, made_ahead
 from .text_files import BlockPlace, line_blocks, line_places, open_ended, read_block
 from .text_values import (
     LONGEST_MOMENT,
@@ -223,7 +223,7 @@ class JsonLines(Source):
         for number, _ in self.each_file(self._files, progress):
             row += self._look_through_file(number, row, evidence, options)
         if not evidence:
-            raise SchemaError(f"{path} holds no records: a JSON Lines file has one object a line")
+            raise NoRowsError(f"{path} holds no records: a JSON Lines file has one object a line")
         self._keys = list(evidence)
         self._partitions = Partitions(self.input, self._files, self._keys, options)
         self.left_out.extend(self._partitions.changed)

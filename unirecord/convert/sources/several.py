@@ -21,7 +21,17 @@ from .input_path import InputPath
 from .kinds import SOURCES, elsewhere, open_source, source_type
 from .media_types import file_type
 from .overrides import TypesThere
-from .source import Options, RawBatch, RowPlace, Source, Unit, WrongSourceError, file_sizes, reduced
+from .source import (
+    NoRowsError,
+    Options,
+    RawBatch,
+    RowPlace,
+    Source,
+    Unit,
+    WrongSourceError,
+    file_sizes,
+    reduced,
+)
 
 __all__ = ["SeveralSources", "open_sources"]
 
@@ -81,10 +91,20 @@ class SeveralSources(Source):
         self._sources: list[Source] = []
         sizes = [0 if progress is None else sum(file_sizes(one)) for one in self._inputs]
         tracker = Tracker(sum(sizes), progress)
+        empty: dict[int, NoRowsError] = {}
         for number, end in enumerate(accumulate(sizes)):
             tell = partial(_reach, tracker, end - sizes[number], sizes[number])
-            self._sources.append(self._opened(number, options, progress=tell))
+            try:
+                self._sources.append(self._opened(number, options, progress=tell))
+            except NoRowsError as error:
+                empty[number] = error
             tracker.reach(end)
+        if not self._sources:
+            raise empty[0]
+        without = [one.name for number, one in enumerate(self._inputs) if number in empty]
+        there = [number for number in range(len(self._inputs)) if number not in empty]
+        self._inputs = tuple(self._inputs[number] for number in there)
+        self._kinds = tuple(self._kinds[number] for number in there)
         options = self._with_all_classes(options)
         _refuse_unknown(options, self._sources)
         self.schema: Schema = self._joined(options)
@@ -97,7 +117,8 @@ class SeveralSources(Source):
         self.notes: list[str] = list(
             dict.fromkeys(note for one in with_rows or self._sources for note in one.notes)
         )
-        self.notes += [f"{one.path}: no rows" for one in self._sources if with_rows and one.rows == 0]
+        without += [one.path for one in self._sources if with_rows and one.rows == 0]
+        self.notes += [f"{path}: no rows" for path in without]
         self.notes += _said_of_nulls(self.schema, self._sources)
         self.notes += _said_of_types(self.schema, self._sources)
         self.left_out = [one for source in self._sources for one in source.left_out]

@@ -45,6 +45,7 @@ __all__ = [
     "RawBatch",
     "FileReadahead",
     "Misfit",
+    "NoRowsError",
     "RowPlace",
     "Source",
     "TRUST",
@@ -326,6 +327,10 @@ class FileReadahead:
 
 class WrongSourceError(SchemaError):
     """The path is not what this kind of source is read from, or an option is not for it: the call is wrong."""
+
+
+class NoRowsError(SchemaError):
+    """A source holds nothing, not even names of columns: alone it is refused, among several it has no rows."""
 
 
 class Misfit(NamedTuple):

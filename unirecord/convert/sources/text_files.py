@@ -15,7 +15,7 @@ from ...format.schema import Schema
 from ...progress import Progress
 from .input_path import InputPath
 from .overrides import apply_overrides
-from .source import Options, RawBatch, RowPlace, Source, Unit
+from .source import NoRowsError, Options, RawBatch, RowPlace, Source, Unit
 
 if TYPE_CHECKING:
     from _csv import Reader as CsvRecords
@@ -239,7 +239,7 @@ class TextLines(Source):
         for number, file in self.each_file(self._files, progress):
             self._look_through_file(file, number)
         if not self.units:
-            raise SchemaError(f"{self.path} is empty")
+            raise NoRowsError(f"{self.path} is empty")
         self.schema: Schema = apply_overrides({"text": "text"}, options.overrides)
 
     def _look_through_file(self, file: InputPath, number: int) -> None:

@@ -22,6 +22,7 @@ from .input_path import InputPath
 from .source import (
     FileReadahead,
     Misfit,
+    NoRowsError,
     Options,
     RawBatch,
     RowPlace,
@@ -424,7 +425,7 @@ class Examples:
             sampled = sampled or seen_here < sum(unit.rows or 0 for unit in found)
         source.units = units
         if not units:
-            raise SchemaError(f"{source.path} holds no records")
+            raise NoRowsError(f"{source.path} holds no records")
         self._raw = self._raw or not evidence or (asked_raw and _RAW not in evidence)
         features = [] if self._raw else sorted(evidence)
         names, changed = column_names(features, source.path, options)
