@@ -14,6 +14,7 @@ from pathlib import Path
 
 import damaged_sources
 import h5py
+import lerobot_samples
 import lmdb
 import numpy as np
 import pyarrow as pa
@@ -126,6 +127,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
     "parquet": _parquet,
     "arrow": _arrow,
     "mindrecord": copy("mindrecord", "digits.mindrecord"),
+    "lerobot": lambda root: lerobot_samples.dataset(root / "robot", "v2.1"),
     "megatron": _megatron,
     "datatrove": _datatrove,
     "tokens": lambda root: litgpt(root / "t.bin", np.arange(4000, dtype=np.uint16), 500),

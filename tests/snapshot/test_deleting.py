@@ -266,7 +266,7 @@ def test_what_cannot_be_deleted_is_refused(tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(TypeError, match="rows are integers"):
         unirecord.delete(path, rows=[1.5])  # type: ignore[list-item]
     for options in ({}, {"rows": [1], "where": "n == 1"}):
-        with pytest.raises(ValueError, match="give either"):
+        with pytest.raises(ValueError, match="give where, a condition, or rows"):
             unirecord.delete(path, **options)
     with pytest.raises(unirecord.QueryError):
         unirecord.delete(path, where="m == 1")
