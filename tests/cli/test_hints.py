@@ -847,10 +847,20 @@ OF_DATASETS: Called = {
         r'datasets by name, such as \{"web": a, "code": b\}',
         lambda at: len(unirecord.mix({"web": numbered(at), "code": numbered(at)})) == 20,
     ),
-    "a mixture of a mixture": (
-        lambda at: unirecord.mix({"a": unirecord.mix({"b": numbered(at)})}),
-        "mix what it is made of",
-        lambda at: len(unirecord.mix({"a": numbered(at)})) == 10,
+    "a mixture of batches": (
+        lambda at: unirecord.mix({"a": unirecord.balanced(numbered(at), "label", classes=2, per_class=1)}),
+        "mix datasets, and draw batches from each apart",
+        lambda at: (
+            len(unirecord.mix({"a": numbered(at)})) == 10
+            and len(unirecord.balanced(numbered(at), "label", classes=2, per_class=1)) == 5
+        ),
+    ),
+    "a mixture of windows and rows": (
+        lambda at: unirecord.mix({"a": unirecord.windows(tokens(at), "tokens", 2), "b": tokens(at)}),
+        "unirecord.windows and packed make samples of rows",
+        lambda at: (
+            len(unirecord.mix({name: unirecord.windows(tokens(at), "tokens", 2) for name in "ab"})) == 20
+        ),
     ),
     "a mixture of other options": (
         lambda at: unirecord.mix({"a": numbered(at), "b": numbered(at, on_corrupt="skip")}),
@@ -943,8 +953,8 @@ OF_DATASETS: Called = {
     ),
     "windows of a mixture": (
         lambda at: unirecord.windows(unirecord.mix({"a": tokens(at)}), "tokens", 2),
-        "make one of each source",
-        lambda at: len(unirecord.mix({"a": tokens(at)})) == len(tokens(at)),
+        "make one of each source, and mix these",
+        lambda at: len(unirecord.mix({"a": unirecord.windows(tokens(at), "tokens", 2)})) == 10,
     ),
     "a condition on windows": (
         lambda at: unirecord.windows(numbered_tokens(at), "tokens", 2).view(where="i > 2"),
