@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
@@ -151,3 +153,26 @@ def test_labels_of_what_is_no_whole_number_are_refused(tmp_path: Path) -> None:
         writer.write({"tokens": np.zeros(3, np.float32)})
     with pytest.raises(SchemaError, match="labels are whole numbers"):
         unirecord.packed(UniRecordDataset(tmp_path / "x.urec"), "tokens", 4, labels=True)
+
+
+@given(
+    rows=st.lists(st.lists(st.sampled_from([-1, 0, 1, 2]), min_size=6, max_size=6), min_size=1, max_size=4),
+    start=st.integers(0, 60_000),
+)
+def test_flat_batches_have_every_token_of_a_document_once(rows: list[list[int]], start: int) -> None:
+    document = np.array(rows, np.int64)
+    tokens = (start + np.arange(document.size)).reshape(document.shape).astype(np.uint16)
+    runs: list[list[int]] = []
+    for ids, of in zip(tokens.tolist(), rows, strict=True):
+        for place, (token, row) in enumerate(zip(ids, of, strict=True)):
+            if place == 0 or of[place - 1] != row:
+                runs.append([])
+            if row >= 0:
+                runs[-1].append(token)
+    runs = [run for run in runs if run]
+    flat: dict[str, Any] = padding_free({"tokens": tokens, "document": document})
+    assert flat["input_ids"][0].tolist() == [token for run in runs for token in run]
+    assert flat["position_ids"][0].tolist() == [place for run in runs for place in range(len(run))]
+    assert flat["labels"][0].tolist() == [label for run in runs for label in [-100, *run[1:]]]
+    assert flat["cu_seq_lens_q"].tolist() == np.cumsum([0, *map(len, runs)]).tolist()
+    assert flat["max_length_q"] == max(map(len, runs), default=0)
