@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unirecord
-from unirecord import SchemaError, UniRecordDataset, Writer
+from unirecord import SchemaError, UniRecordDataset, Writer, cli
 from unirecord.order.windows import Packing, Windows, WindowTable
 
 LENGTH = 6
@@ -301,3 +301,26 @@ def test_batches_that_belong_together_are_no_source(corpora: Any) -> None:
     weighted = unirecord.weighted(corpora["web"], np.ones(corpora["web"].num_rows))
     with pytest.raises(ValueError, match="give weights of samples"):
         unirecord.mix({"a": weighted, "b": corpora["code"]}, {"a": 1, "b": 1}, by="tokens")
+
+
+def test_receipts_of_mixtures_of_draws_are_audited(
+    corpora: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    web, code = corpora["web"], corpora["code"]
+    mixtures = {
+        "packed": lambda: unirecord.mix({"a": WAYS["packed"](web), "b": WAYS["packed"](code)}, samples=30),
+        "weighted": lambda: unirecord.mix(
+            {"a": unirecord.weighted(web, np.ones(web.num_rows)), "b": code}, samples=30
+        ),
+        "mixture": lambda: unirecord.mix({"a": unirecord.mix({"w": web, "c": code}), "b": code}, samples=30),
+    }
+    for name, made in mixtures.items():
+        receipts = tmp_path / name
+        for _ in made().batches(4, receipts=receipts):
+            pass
+        assert unirecord.audit(receipts, made()).ok
+        assert cli.main(["audit", str(receipts)]) == 0
+        assert cli.main(["audit", str(receipts), "--dataset", f"a={web.path}", f"b={code.path}"]) in (1, 2)
+        said = capsys.readouterr().err
+        wanted = "windows or packed samples" if name == "packed" else f"source 'a' is {name} itself"
+        assert wanted in said

@@ -530,6 +530,12 @@ def mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniR
     if drawn.get("rule") != "mixture":
         raise UsageError("the state is not of a mixture: give the one PATH that it is of")
     told = {source["name"]: source for source in drawn["sources"]}
+    itself = [(name, rule) for name, one in told.items() for rule in ("weighted", "mixture") if rule in one]
+    if itself:
+        raise UsageError(
+            f"source {itself[0][0]!r} is {itself[0][1]} itself, which no path tells: ask in Python, by order.rows_of "
+            "and order.steps_of of the mixture, or unirecord.audit(folder, ds)"
+        )
     if set(told) != set(paths):
         raise UsageError(f"the state is of the sources {sorted(told)}; give each of them as NAME=PATH")
     stages = [(start, dict(zip(told, weights, strict=True))) for start, weights in drawn["weights"]]
