@@ -223,7 +223,7 @@ static ur_status prefetch(const ur_read *read, const ur_output *outputs, int32_t
   ur_status status = UR_OK;
   for (int64_t g = 0; g < read->opened && (status == UR_OK || status == UR_CORRUPT); g++) {
     const ur_group *group = &read->groups[g];
-    status = ur_index_foresee(&wanted, group->part, group->rows, group->count, outputs, count, error);
+    status = ur_index_prefetch(&wanted, group->part, group->rows, group->count, outputs, count, error);
   }
   if (status == UR_CORRUPT) status = UR_OK;
   status = ur_arrivals_finish(&wanted, status, error);
@@ -365,10 +365,10 @@ static bool wants_advice(ur_part *part) {
 }
 
 /* Brings the blocks of the index that the cells of these rows are found by. */
-static void foresee_cells(ur_part *part, const int64_t *rows, int64_t count) {
+static void prefetch_cells(ur_part *part, const int64_t *rows, int64_t count) {
   ur_arrivals wanted = {.count = 0};
   ur_output first = {.column = (int32_t)part->blobs[0]};
-  ur_status status = ur_index_foresee(&wanted, part, rows, count, &first, 1, NULL);
+  ur_status status = ur_index_prefetch(&wanted, part, rows, count, &first, 1, NULL);
   (void)ur_arrivals_finish(&wanted, status, NULL);
 }
 
@@ -394,7 +394,7 @@ static void advise_group(ur_part *part, const int64_t *rows, int64_t count) {
   ur_span *spans = calloc((size_t)count, columns * sizeof *spans);
   ur_extent *cells = malloc(columns * sizeof *cells);
   int64_t used = 0;
-  if (part->source.fetch != NULL) foresee_cells(part, rows, count);
+  if (part->source.fetch != NULL) prefetch_cells(part, rows, count);
   for (int64_t i = 0; i < count && spans != NULL && cells != NULL; i++)
     used += spans_of_row(part, (uint64_t)rows[i], cells, spans + used); /* exact: `columns` of each row at most */
   if (used > 0) part->file->ops->advise(part->file, spans, used);

@@ -228,7 +228,7 @@ typedef struct {
 } forecast;
 
 /* The blocks where the elements of these rows lie in a section, if they are spread over it as the rows are over the part. */
-static void foresee_section(const forecast *blocks, uint32_t number, const int64_t *rows, int64_t n) {
+static void prefetch_section(const forecast *blocks, uint32_t number, const int64_t *rows, int64_t n) {
   const ur_part *part = blocks->part;
   const ur_section_entry *entry = number == 0 ? NULL : &part->sections[number - 1];
   if (entry == NULL || entry->bytes == 0) return;
@@ -245,18 +245,18 @@ static bool is_small(const ur_part *part, uint32_t number) {
   return number != 0 && part->sections[number - 1].bytes <= UR_BLOCK_BYTES;
 }
 
-static void foresee_column(const forecast *blocks, const ur_column *column, const int64_t *rows, int64_t n) {
+static void prefetch_column(const forecast *blocks, const ur_column *column, const int64_t *rows, int64_t n) {
   static const int by_row[] = {UR_SECTION_LENGTHS,        UR_SECTION_VALUES,         UR_SECTION_VALIDITY,
                                UR_SECTION_CODES,          UR_SECTION_STRING_OFFSETS, UR_SECTION_STRING_BYTES,
                                UR_SECTION_RAW_LENGTHS,    UR_SECTION_CHUNK_STARTS};
   static const int whole[] = {UR_SECTION_DICTIONARY_OFFSETS, UR_SECTION_DICTIONARY_ENTRIES, UR_SECTION_CODEC_DICTIONARY,
                               UR_SECTION_CHUNK_SHAPE};
-  for (size_t i = 0; i < sizeof by_row / sizeof *by_row; i++) foresee_section(blocks, column->section[by_row[i]], rows, n);
+  for (size_t i = 0; i < sizeof by_row / sizeof *by_row; i++) prefetch_section(blocks, column->section[by_row[i]], rows, n);
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-    if (is_small(blocks->part, column->section[whole[i]])) foresee_section(blocks, column->section[whole[i]], rows, 1);
+    if (is_small(blocks->part, column->section[whole[i]])) prefetch_section(blocks, column->section[whole[i]], rows, 1);
 }
 
-ur_status ur_index_foresee(ur_arrivals *wanted, ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs,
+ur_status ur_index_prefetch(ur_arrivals *wanted, ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs,
                            int32_t count, ur_error *error) {
   if (part->source.fetch == NULL || n == 0 || atomic_load(&part->blocks_left) == 0) return UR_OK;
   forecast blocks = {part, calloc(part->blocks / 64 + 1, sizeof *blocks.needed)};
@@ -265,14 +265,14 @@ ur_status ur_index_foresee(ur_arrivals *wanted, ur_part *part, const int64_t *ro
   for (int32_t i = 0; i < count; i++) {
     const ur_column *column = &part->columns[outputs[i].column];
     blobs = blobs || column->blob >= 0;
-    foresee_column(&blocks, column, rows, n);
+    prefetch_column(&blocks, column, rows, n);
   }
   if (blobs) {
     for (int32_t i = 0; i < part->blob_columns; i++) /* cells are found by the lengths of those before them */
-      foresee_section(&blocks, part->columns[part->blobs[i]].section[UR_SECTION_LENGTHS], rows, n);
-    foresee_section(&blocks, part->groups_section, rows, n);
-    foresee_section(&blocks, part->starts_section, rows, n);
-    foresee_section(&blocks, part->digests_section, rows, n);
+      prefetch_section(&blocks, part->columns[part->blobs[i]].section[UR_SECTION_LENGTHS], rows, n);
+    prefetch_section(&blocks, part->groups_section, rows, n);
+    prefetch_section(&blocks, part->starts_section, rows, n);
+    prefetch_section(&blocks, part->digests_section, rows, n);
   }
   ur_status status = UR_OK;
   for (uint64_t block = 0; block < part->blocks && status == UR_OK; block++)

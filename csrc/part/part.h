@@ -126,10 +126,10 @@ typedef struct {
 
 /* Adds the blocks that reading these columns of these rows will most likely need, and brings what has gathered when it is
  * full: those that it has not guessed are brought one by one when they are touched. */
-ur_status ur_index_foresee(ur_arrivals *wanted, ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs,
+ur_status ur_index_prefetch(ur_arrivals *wanted, ur_part *part, const int64_t *rows, int64_t n, const ur_output *outputs,
                            int32_t count, ur_error *error);
 
-/* Adds the blocks of elements [first, last] of a section, which is none of packed ones, as ur_index_foresee does. */
+/* Adds the blocks of elements [first, last] of a section, which is none of packed ones, as ur_index_prefetch does. */
 ur_status ur_index_want(ur_arrivals *wanted, ur_part *part, uint32_t section, uint64_t first, uint64_t last, ur_error *error);
 
 /* Brings what has gathered, in one call of the set's function, unless `status` is an error already; frees. A block that is

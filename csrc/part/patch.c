@@ -213,14 +213,14 @@ static ur_vector section_of(const ur_part *part, const ur_column *column, int ki
 }
 
 /* The blocks of an index that is fetched, those of all rows in one call. */
-static ur_status foresee(ur_part *part, const patch_table *table, ur_error *error) {
+static ur_status prefetch(ur_part *part, const patch_table *table, ur_error *error) {
   if (part->source.fetch == NULL) return UR_OK;
   ur_arrivals wanted = {.count = 0};
   ur_output output = {.column = (int32_t)table->column};
   int64_t *rows = malloc(table->count * sizeof *rows);
   if (rows == NULL) return ur_fail(error, UR_NO_MEMORY, "no memory for the rows of a patch");
   for (uint32_t i = 0; i < table->count; i++) rows[i] = (int64_t)row_of(table, i);
-  ur_status status = ur_arrivals_finish(&wanted, ur_index_foresee(&wanted, part, rows, table->count, &output, 1, error), error);
+  ur_status status = ur_arrivals_finish(&wanted, ur_index_prefetch(&wanted, part, rows, table->count, &output, 1, error), error);
   free(rows);
   return status;
 }
@@ -250,7 +250,7 @@ static ur_status apply_table(ur_part *part, const patch_table *table, ur_error *
   if (part->sections[column->section[UR_SECTION_ZONES] - 1].extra != to.zone_rows)
     return wrong("cannot be used: the zones of a column have other rows than their flags", error);
   column->sketch_section = 0; /* which is of the values that were there */
-  ur_status status = foresee(part, table, error);
+  ur_status status = prefetch(part, table, error);
   const uint8_t *value = table->values;
   for (uint32_t i = 0; i < table->count && status == UR_OK; i++) {
     uint64_t bytes = table->width != 0 ? table->width : ur_load32(table->lengths + UINT64_C(4) * i); /* exact: inside the patch */
