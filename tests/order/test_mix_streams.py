@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, Writer, cli
+from unirecord.order.selection import Selection
 from unirecord.order.windows import Packing, Windows, WindowTable
 
 LENGTH = 6
@@ -324,3 +325,16 @@ def test_receipts_of_mixtures_of_draws_are_audited(
         said = capsys.readouterr().err
         wanted = "windows or packed samples" if name == "packed" else f"source 'a' is {name} itself"
         assert wanted in said
+
+
+def test_the_identity_of_a_mixture_of_streams_is_that_of_the_page(corpora: Any) -> None:
+    web, code = corpora["web"], corpora["code"].select([3, 1])
+    packs = {name: unirecord.packed(ds, "tokens", LENGTH, pad=7) for name, ds in (("a", web), ("b", code))}
+    state = unirecord.mix(packs, samples=9).batches(3).state_dict()
+    files = unirecord.mix({"a": web, "b": code}, samples=9).batches(3).state_dict()["identity"]
+    all_rows = web.num_rows + corpora["code"].num_rows
+    rows = np.arange(web.num_rows), web.num_rows + np.array([3, 1])
+    cut = [f"{Selection(all_rows, array=some).digest()}/tokens:{LENGTH},packed,0700" for some in rows]
+    assert state["identity"] == "/".join([files, *cut])
+    for source, ds in zip(state["drawn"]["sources"], packs.values(), strict=True):
+        assert source["identity"] == ds.batches(3).state_dict()["identity"]

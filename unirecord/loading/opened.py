@@ -159,7 +159,10 @@ class OpenedData:
 
     def with_columns(self, columns: Sequence[str] | None) -> OpenedData:
         """The same parts with other columns; nothing is opened again."""
-        return OpenedData(self.path, self.parts, columns, self.where_from)
+        return self._over(columns, self.where_from)
+
+    def _over(self, columns: Sequence[str] | None, where_from: WhereFrom | None) -> OpenedData:
+        return OpenedData(self.path, self.parts, columns, where_from)
 
     def telling(self, where_from: WhereFrom) -> OpenedData:
         """The same parts and columns, with the name of each row's source."""
@@ -168,7 +171,7 @@ class OpenedData:
                 f"there is a column {where_from.column!r} already: give the one that names the source another name, "
                 "or None"
             )
-        return OpenedData(self.path, self.parts, self._names, where_from)
+        return self._over(self._names, where_from)
 
     def published(self, snapshot: Snapshot) -> OpenedData | None:
         """What is at the path now, opened; None when it is still this data. StaleError when the schema has changed."""

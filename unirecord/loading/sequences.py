@@ -369,7 +369,7 @@ class SequenceData(OpenedData):
 
     def telling(self, where_from: Any) -> NoReturn:
         """Refused: a mixture is of rows."""
-        raise ValueError("sequences cannot be mixed yet: mix the batches of each source")
+        raise ValueError("sequences cannot be mixed yet")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SequenceData, (self._base, self.rule, self.rows.selection, self._names)

@@ -291,9 +291,8 @@ class StreamData(OpenedData):
         """As what the numbers beside the elements are written."""
         return self._stream.least_types
 
-    def with_columns(self, columns: Sequence[str] | None) -> StreamData:
-        """The same samples with other columns."""
-        return StreamData(self.base, self.streams, columns, self._stream, self.where_from)
+    def _over(self, columns: Sequence[str] | None, where_from: WhereFrom | None) -> StreamData:
+        return StreamData(self.base, self.streams, columns, self._stream, where_from)
 
     def with_blocks(self, spec: OrderSpec, rows: int, given: tuple[int | None, int | None]) -> OrderSpec:
         """The order with the sizes of its blocks; orders by parts are refused: samples reach from one to the next."""
@@ -312,15 +311,6 @@ class StreamData(OpenedData):
     def published(self, snapshot: Snapshot) -> NoReturn:
         """Refused: the samples are those of the data as it was."""
         raise ValueError("a stream is made of data as they were: refresh these, and make it anew")
-
-    def telling(self, where_from: WhereFrom) -> StreamData:
-        """The same samples, with the name of the source of each."""
-        if any(column.name == where_from.column for _, column in self.columns):
-            raise SchemaError(
-                f"there is a column {where_from.column!r} already: give the one that names the source another name, "
-                "or None"
-            )
-        return StreamData(self.base, self.streams, self._names, self._stream, where_from)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StreamData, (self.base, self.streams, self._names, None, self.where_from)
