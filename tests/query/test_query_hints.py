@@ -69,8 +69,6 @@ CASES: dict[str, list[tuple[str, str, str, list[int]]]] = {
     "null is in no list; add 'or … is null'": [
         ("label in (1, null)", "add '(.*)'", "label in (1) {}".replace("…", "label"), [1, 3])
     ],
-    "{} is a decimal of more than 18 digits, which a query cannot compare: add a column of at most 18 "
-    "(unirecord.add_columns, docs/growing.md)": [("wide > 3", "add (a column)", "price > 20", [3])],
     # typed.py
     "{}; write {} {} {}, without quotes": [("price == '19.99'", "write (.*), without", "{}", [0])],
     "write {} - {} {} 0": [

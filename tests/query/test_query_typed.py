@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -14,10 +15,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from objectstore import serving
 from query_columns import MemoryColumns
 from typed_columns import NAMES, ROWS, SCALARS, SCHEMA, SPEC, part, seconds
 
-from unirecord import QueryError, UniRecordDataset, Writer, delete
+from unirecord import (
+    CorruptionError,
+    QueryError,
+    UniRecordDataset,
+    Writer,
+    add_columns,
+    delete,
+    set_values,
+    write_dataset,
+)
 from unirecord.format.schema import Schema
 from unirecord.query import compile_query
 from unirecord.query.parse import with_moment
@@ -99,6 +110,26 @@ def rows(text: str) -> list[int]:
         ("price < 1/3", [2]),
         ("price < inf", [0, 1, 2, 3]),
         ("price == -0.05", [2]),
+        ("wide > 500", [1]),
+        ("wide == 19.99", [0]),
+        ("wide == 19.995", []),
+        ("wide >= 100000000000000000000000000000000000", [1]),
+        ("wide == 100000000000000000000000000000000000.01", [1]),
+        ("wide != 100000000000000000000000000000000000", [0, 1, 3]),
+        ("wide < 1e300", [0, 1, 3]),
+        ("wide < inf and wide > -inf", [0, 1, 3]),
+        ("wide between -1e35 and 20", [0, 3]),
+        ("wide in (19.99, -100000000000000000000000000000000000, 0.1)", [0, 3]),
+        ("wide not in (19.99, 7)", [1, 3]),
+        ("not wide > 500", [0, 3]),
+        ("wide is null", [2]),
+        ("wide == price", [0]),
+        ("wide > fine", [1]),
+        ("wide + price > 39.97", [0, 1]),
+        ("wide * wide > 1e69", [1, 3]),
+        ("-wide == -19.99", [0]),
+        ("wide > n and label == 'dog'", [1]),
+        ("wide != 0", [0, 1, 3]),
         ("ts is null", [3]),
         ("ts >= '2025-06-01' or label == 'dog'", [0, 1, 2]),
         ("interval '1h' * 1.5 == d", [3]),
@@ -118,7 +149,8 @@ def test_typed_condition_selects(text: str, expected: list[int]) -> None:
         "date(n) == '2025-01-01'", "date(path) == '2025-01-01'", "date(ts) == day", "d + 1 > d",
         "t + interval '1h' > t", "ts == 'cat'", "day == 5.5", "price == 'x'", "label == 'x'", "d == '1 month'",
         "d2 - interval '0.1 ns' > d2",
-        "ts like '2025%'", "ts == path", "price == path", "wide == 3", "d / 2 > d", "now(3) < ts", "ts == flag",
+        "ts like '2025%'", "ts == path", "price == path", "wide == '3'", "wide / 2 > 1", "wide > f",
+        "d / 2 > d", "now(3) < ts", "ts == flag",
     ],
 )  # fmt: skip
 def test_what_has_no_meaning_is_refused(text: str) -> None:
@@ -201,10 +233,11 @@ class _Pick:
             "d2": [0, 1_000, 90_000_000, 90_000_001, -1_000],
             "price": [0, 1, -1, 1_999, 2_000, 50_000, 10**8],
             "fine": [0, 100, 199_900, 199_901, 5 * 10**6],
+            "wide": [0, 1, -1, 1_999, 1 << 64, (1 << 64) + 1, -(1 << 64), 1 << 63, 10**38 - 1, 1 - 10**38],
             "label": [0, 1, 2, 5],
             "pred": [0, 1, 2],
         }
-        nullable = {"ts", "d2", "fine", "label"}
+        nullable = {"ts", "d2", "fine", "wide", "label"}
         self.rows = [
             {
                 name: None if name in nullable and self.pick.random() < 0.2 else self.pick.choice(values)
@@ -225,7 +258,7 @@ class _Pick:
                 if value < 3 and self.pick.random() < 0.7
                 else (str(value), Fraction(value))
             )
-        if name in ("price", "fine"):
+        if name in ("price", "fine", "wide"):
             if finer:
                 digits = Decimal(value) / meaning.per + Decimal("0.00001") * (1 if finer > 0 else -1)
                 return f"{digits:f}", Fraction(digits) * meaning.per
@@ -260,7 +293,8 @@ class _Pick:
             "d": "d2",
             "d2": "d",
             "price": "fine",
-            "fine": "price",
+            "fine": "wide",
+            "wide": "price",
             "label": "pred",
             "pred": "label",
         }.get(name)
@@ -323,19 +357,25 @@ def test_random_conditions_agree_with_duckdb(seed: int) -> None:
     import duckdb
 
     pick = _Pick(seed)
-    names = ["wall", "day", "t", "d", "d2", "price", "fine"]
+    names = ["wall", "day", "t", "d", "d2", "price", "fine", "wide"]
     pick.data = {name: pick.data[name] for name in names}
+    # DuckDB compares decimals of more than 38 digits as floats
+    pick.data["wide"] = [value for value in pick.data["wide"] if abs(value) < 10**30]
+    for row in pick.rows:
+        row["wide"] = pick.pick.choice([None, *pick.data["wide"]])
     types = {
         "wall": "TIMESTAMP_NS",
         "day": "DATE",
         "t": "TIME",
         "price": "DECIMAL(9,2)",
         "fine": "DECIMAL(12,4)",
+        "wide": "DECIMAL(38,2)",
     }
     table = duckdb.connect()
-    table.execute("CREATE TABLE s (n INTEGER, " + ", ".join(f"{name} BIGINT" for name in names) + ")")
+    integers = ", ".join(f"{name} {'HUGEINT' if name == 'wide' else 'BIGINT'}" for name in names)
+    table.execute(f"CREATE TABLE s (n INTEGER, {integers})")
     table.executemany(
-        f"INSERT INTO s VALUES ({', '.join('?' * 8)})",
+        f"INSERT INTO s VALUES ({', '.join('?' * 9)})",
         [(n, *(row[name] for name in names)) for n, row in enumerate(pick.rows)],
     )
     shown = {
@@ -343,6 +383,7 @@ def test_random_conditions_agree_with_duckdb(seed: int) -> None:
         "t": "TIME '00:00' + to_seconds(t)",
         "d": "to_milliseconds(d)", "d2": "to_microseconds(d2)", "price": "price::DECIMAL(18,2) / 100",
         "fine": "fine::DECIMAL(18,4) / 10000",
+        "wide": "(wide // 100)::DECIMAL(38, 2) + (wide % 100)::DECIMAL(38, 2) * 0.01",
     }  # fmt: skip
     listed = ", ".join(f"({text})::{types.get(name, 'INTERVAL')} AS {name}" for name, text in shown.items())
     table.execute(f"CREATE TABLE r AS SELECT n, {listed} FROM s")
@@ -431,3 +472,83 @@ def test_lookups_zones_and_deletions_work_for_typed_conditions(tmp_path: Path) -
     delete(path, where="price == 250.25 or date(ts) == '1970-01-02'")
     assert len(UniRecordDataset(path, where="date(ts) <= '1970-01-02'")) == 23
     assert len(UniRecordDataset(path, where="price == 250.25")) == 0
+
+
+# Decimals of more than 18 digits, which lie in the data file.
+
+_PRICES = [None if n % 7 == 0 else Decimal((n - 150) * 10**20 + n).scaleb(-2) for n in range(300)]
+
+
+def _priced(where: str, wanted: Callable[[Decimal], bool], path: str) -> None:
+    ds = UniRecordDataset(path, where=where)
+    expected = [n for n, price in enumerate(_PRICES) if price is not None and wanted(price)]
+    assert ds.scalars(["n"])["n"].tolist() == expected, where
+    assert [ds.schema["price"].decimal(ds[i]["price"]) for i in range(len(ds))] == [
+        _PRICES[n] for n in expected
+    ]
+
+
+_WHERE: list[tuple[str, Callable[[Decimal], bool]]] = [
+    ("price > 500", lambda price: price > 500),
+    (f"price == {_PRICES[200]}", lambda price: price == _PRICES[200]),
+    (f"price between -{10**19} and {10**19}", lambda price: abs(price) <= 10**19),
+    (f"price in ({', '.join(map(str, _PRICES[1:6]))})", lambda price: price in _PRICES[1:6]),
+    (f"price in ({', '.join(str(one) for one in _PRICES[::2] if one)})", lambda price: price in _PRICES[::2]),
+    (f"price not in ({_PRICES[1]}, 0)", lambda price: price != _PRICES[1]),
+    ("price * 2 > n", lambda price: price > 150),
+]
+
+
+@pytest.mark.parametrize("more", [{}, {"codec": "zstd"}])
+def test_wide_decimals_are_read_from_the_rows_whatever_happened_to_them(tmp_path: Path, more: Any) -> None:
+    path = str(tmp_path / "data")
+    kind = {**SPEC["wide"], **more}
+    with Writer(path, {"n": "int64", "price": kind, "blob": "bytes"}, max_part_bytes=8 << 10) as writer:
+        for n, price in enumerate(_PRICES):
+            writer.write({"n": n, "price": price, "blob": b"x" * 100})
+    assert len(UniRecordDataset(path).read_cursor.plan.data.snapshot.parts) > 2
+    for where, wanted in _WHERE:
+        _priced(where, wanted, path)
+    explained = compile_query("price > 500", UniRecordDataset(path).schema)
+    again = UniRecordDataset(path, where=str(explained), shuffle=True, seed=1)
+    assert sorted(sample["n"] for sample in again) == [n for n, p in enumerate(_PRICES) if p and p > 500]
+    delete(path, where="price < 0")
+    _priced("price < 5e20", lambda price: 0 <= price < 5 * 10**20, path)
+    set_values(path, "n == 299", {"price": Decimal(7)})
+    assert [sample["n"] for sample in UniRecordDataset(path, where="price == 7")] == [299]
+    add_columns(
+        path, {"cost": kind}, {"cost": [_PRICES[n] for n in UniRecordDataset(path).scalars(["n"])["n"]]}
+    )
+    found = UniRecordDataset(path, where="cost != price").scalars(["n"])["n"].tolist()
+    assert found == [299]
+
+
+def test_wide_decimals_choose_rows_of_sources_and_of_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [{"n": n, "price": price} for n, price in enumerate(_PRICES)]
+    (tmp_path / "bucket").mkdir()
+    path = str(tmp_path / "bucket" / "rows.urec")
+    write_dataset(records, path, schema={"n": "int64", "price": SPEC["wide"]}, where="price > 500")
+    assert UniRecordDataset(path).scalars(["n"])["n"].tolist() == [
+        n for n, price in enumerate(_PRICES) if price and price > 500
+    ]
+    with serving(tmp_path) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        with UniRecordDataset("s3://bucket/rows.urec", where=f"price > {_PRICES[250]}") as ds:
+            assert ds.scalars(["n"])["n"].tolist() == [n for n in range(251, 300) if n % 7]
+
+
+def test_damage_in_wide_decimals_gives_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "rows.urec"
+    with Writer(path, {"n": "int64", "price": SPEC["wide"]}) as writer:
+        for n, price in enumerate(_PRICES):
+            writer.write({"n": n, "price": price})
+    data = bytearray(path.read_bytes())
+    cell = int(_PRICES[299].scaleb(2)).to_bytes(16, "little", signed=True)  # type: ignore[union-attr]
+    data[data.index(cell)] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptionError, match=r"rows\.urec"):
+        UniRecordDataset(path, where="price > 500")

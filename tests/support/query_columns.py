@@ -27,7 +27,9 @@ class MemoryColumns:
         self.name, self.schema, self.zoned = "memory", schema, zoned
         self.rows = len(next(iter(data.values())))
         self.columns = [
-            _Column(column, list(data[column.name]), column.name in plain) if not column.is_blob else None
+            None
+            if column.is_blob and not column.is_wide_decimal
+            else _Column(column, list(data[column.name]), column.name in plain)
             for column in schema
         ]
         self.sorted = {schema.ordinal(name): self._sorted(name, data[name]) for name in ordered}
@@ -62,10 +64,14 @@ class MemoryColumns:
         return self.columns[column].strings
 
     def zones(self, column: int) -> Zones | None:
-        return self.columns[column].zones() if self.zoned else None
+        return self.columns[column].zones() if self.zoned and not self.schema[column].is_blob else None
 
     def sorted_rows(self, column: int) -> Vector | None:
         return self.sorted.get(column)
+
+    def words(self, column: int, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        values: np.ndarray[Any, Any] = self.columns[column].values
+        return values[rows]
 
 
 class _Column:
@@ -74,6 +80,10 @@ class _Column:
         self.valid = valid
         self.validity = np.packbits(valid, bitorder="little") if column.nullable else None
         self.dictionary = self.strings = None
+        if column.is_wide_decimal:
+            cells = b"".join((value or 0).to_bytes(16, "little", signed=True) for value in values)
+            self.values, self.ranked = np.frombuffer(cells, "<i8").reshape(-1, 2), None
+            return
         if not column.is_string:
             self.values = np.array([0 if value is None else value for value in values], column.dtype)
             self.ranked = self.values

@@ -464,6 +464,12 @@ class BatchColumns:
         """None: nothing is sorted."""
         return None
 
+    def words(self, column: int, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The two words of each decimal of these rows."""
+        cells = self._columns[column].values
+        assert isinstance(cells, np.ndarray)
+        return cells[rows].view(np.int64)
+
 
 def _lengths(values: Any) -> npt.NDArray[np.uint64]:
     if isinstance(values, np.ndarray):

@@ -352,6 +352,11 @@ class Column:
         return value if value is None or self.meaning is None else self.meaning.text(value)
 
     @property
+    def is_wide_decimal(self) -> bool:
+        """Internal: whether its values are decimals of more than 18 digits, which are stored as two words."""
+        return self.is_array and self._parameter("decimal", "scale") is not None
+
+    @property
     def media_type(self) -> str | None:
         """Internal: what files its values are, as ``"image/jpeg"``; None where its logical type says none."""
         found: str | None = self._parameter("media", "media")

@@ -34,7 +34,7 @@ from .columns import (
     match_strings,
 )
 from .compute import number_test
-from .tree import PART, ROW, AnyOf, Between, CompareText, Condition, Field, Leaf, Text, TextTest
+from .tree import PART, ROW, WORDS, AnyOf, Between, CompareText, Condition, Field, Leaf, Text, TextTest
 from .zones import ALL, NONE, States
 
 # A condition on one part: how it is tried, and what is known of it without trying.
@@ -346,6 +346,8 @@ def _range(leaf: tree.Range, fields: PartFields) -> BoundCondition:
         return fixed(leaf, fields, (leaf.low <= fields.part <= leaf.high) != leaf.negated)
     if leaf.field.ordinal == ROW:
         return _row_range(leaf, fields)
+    if leaf.field.type == WORDS:
+        return _of_words(leaf, fields)
     vector = fields.columns.values(leaf.field.ordinal)
     return in_ranges(leaf, leaf.field, fields, vector, [(leaf.low, leaf.high)], leaf.negated, "values")
 
@@ -369,6 +371,12 @@ def _row_range(leaf: tree.Range, fields: PartFields) -> BoundCondition:
     return BoundCondition("row numbers", leaf, states, test, [step])
 
 
+def _of_words(leaf: tree.Range | tree.OneOf, fields: PartFields) -> BoundCondition:
+    """A condition on decimals of two words, of which there are no zones: every row that is left open is read."""
+    states = zones_module.unknown(fields.rows)
+    return BoundCondition("words", leaf, states, lambda at: compute.of_words(leaf, fields, at))
+
+
 def _one_of(leaf: tree.OneOf, fields: PartFields) -> BoundCondition:
     if not leaf.values:
         return present(leaf, leaf.field, fields, True) if leaf.negated else fixed(leaf, fields, False)
@@ -376,6 +384,8 @@ def _one_of(leaf: tree.OneOf, fields: PartFields) -> BoundCondition:
         return fixed(leaf, fields, (fields.part in leaf.values) != leaf.negated)
     if leaf.field.ordinal == ROW:
         return _row_list(leaf, fields)
+    if leaf.field.type == WORDS:
+        return _of_words(leaf, fields)
     vector = fields.columns.values(leaf.field.ordinal)
     ranges = [(value, value) for value in leaf.values]
     if len(ranges) <= (1 if leaf.negated else MAX_RANGES):

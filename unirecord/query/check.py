@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from ..errors import QueryError, did_you_mean
-from ..format.column import shown_type
+from ..format.column import Column, shown_type
 from ..format.schema import Schema
 from . import simplify, syntax, typed
 from .parse import misread
@@ -16,6 +16,7 @@ from .tree import (
     INTEGERS,
     PART,
     ROW,
+    WORDS,
     Condition,
     Constant,
     Field,
@@ -278,12 +279,6 @@ class _Checker:
         """The column that a name means: the schema's own before ``row`` and ``part``."""
         if self._has_no_order(node.name):
             column = self.schema[node.name]
-            if column.meaning is not None and column.meaning.name == "decimal":
-                raise self.wrong(
-                    f"{column.name!r} is a decimal of more than 18 digits, which a query cannot compare: add a column "
-                    "of at most 18 (unirecord.add_columns, docs/growing.md)",
-                    node,
-                )
             null = f"; 'is null' is all that can be asked of {column.name!r}" if column.nullable else ""
             raise self.wrong(
                 f"column {column.name!r} is {shown_type(str(column))}, which a query cannot read; it can read "
@@ -297,12 +292,13 @@ class _Checker:
         raise self.wrong(f"there is no column {node.name!r}{self._name_hint(node.name)}", node)
 
     def _has_no_order(self, name: str) -> bool:
-        return name in self.schema and not self.schema[name].is_ordered
+        return name in self.schema and not _has_order(self.schema[name])
 
     def _column(self, name: str) -> Field:
         column = self.schema[name]
-        meaning = column.meaning if column.is_ordered else None
-        return Field(column.name, self.schema.ordinal(name), column.type, column.nullable, meaning)
+        meaning = column.meaning if _has_order(column) else None
+        kind = WORDS if column.is_wide_decimal else column.type
+        return Field(column.name, self.schema.ordinal(name), kind, column.nullable, meaning)
 
     def _name_hint(self, name: str) -> str:
         hint = did_you_mean(name, [*self.schema.names, "row", "part"])
@@ -314,7 +310,7 @@ class _Checker:
         return f"; there are {self._readable()}{quote}"
 
     def _readable(self) -> str:
-        names = [column.name for column in self.schema if column.is_ordered]
+        names = [column.name for column in self.schema if _has_order(column)]
         return ", ".join([*names[:12], *(["…"] if len(names) > 12 else []), "row", "part"])
 
     def _arithmetic(self, node: syntax.Arithmetic | syntax.Unary) -> Operand:
@@ -357,6 +353,10 @@ class _Checker:
         ]
         known = isinstance(value, float) and None not in sides
         return Constant(value, Fraction(fold(*sides)) if known else None)
+
+
+def _has_order(column: Column) -> bool:
+    return column.is_ordered or column.is_wide_decimal
 
 
 def _exact(text: str) -> Fraction | None:

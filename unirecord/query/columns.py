@@ -40,7 +40,7 @@ from ..order.selection import Selection
 from ..order.split import Cells
 from ..sizes import many
 from ..snapshot.part_set import PartSet
-from .tree import INTEGERS, PART, ROW, Between, Field, Like
+from .tree import INTEGERS, PART, ROW, WORDS, Between, Field, Like
 
 if TYPE_CHECKING:
     from ..snapshot.part import Elements, Part
@@ -277,6 +277,9 @@ class FlatColumns(Protocol):
     def sorted_rows(self, column: int) -> Vector | None:
         """Row numbers by value and then by row, NaN after all numbers, nulls last; None when it is not indexed."""
 
+    def words(self, column: int, rows: npt.NDArray[np.int64]) -> Array:
+        """The two words [n, 2] of a decimal of more than 18 digits in each of these rows, the low one first."""
+
 
 # All values of a scalar column of one part, as arrays.
 
@@ -370,7 +373,7 @@ def columns_of(parts: PartSet | Sequence[FlatColumns]) -> Sequence[FlatColumns]:
     if found is None:
         owner = ref(whole)  # the set lives on its own terms
         found = [
-            PartColumns(partial(_open, owner, number), part.path, part.rows)
+            PartColumns(partial(_open, owner, number), partial(_words, owner, number), part.path, part.rows)
             for number, part in enumerate(whole.snapshot.parts)
         ]
         _OPENED[whole] = found
@@ -384,10 +387,28 @@ def _open(owner: ref[PartSet], number: int) -> Part:
     return parts.part(number)
 
 
-class PartColumns:
-    """The scalar columns of the part at ``name`` of so many rows, which ``opening`` opens when it is first needed."""
+def _words(owner: ref[PartSet], number: int, column: int, rows: npt.NDArray[np.int64]) -> Array:
+    parts = owner()
+    if parts is None:
+        raise ClosedError("the dataset has been closed")
+    found: Array = parts.read(rows + parts.starts[number], [column])[0].data
+    return found
 
-    def __init__(self, opening: Callable[[], Part], name: str, rows: int) -> None:
+
+class PartColumns:
+    """The scalar columns of the part at ``name`` of so many rows, which ``opening`` opens when it is first needed.
+
+    ``words``: reads what is in no index, as the method says.
+    """
+
+    def __init__(
+        self,
+        opening: Callable[[], Part],
+        words: Callable[[int, npt.NDArray[np.int64]], Array],
+        name: str,
+        rows: int,
+    ) -> None:
+        self.words = words
         self.name = name
         self.rows = rows
         self._opening = opening
@@ -532,7 +553,16 @@ class PartFields:
             return at.numbers() + self.base
         if field.ordinal == PART:
             return np.full(len(at), self.part, np.int64)
+        if field.type == WORDS:
+            low, high = self.words(field, at)
+            found: Array = high.astype(object) * (1 << 64) + low.astype(object)
+            return found
         return at.read(self.columns.values(field.ordinal))
+
+    def words(self, field: Field, at: RowsAt) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+        """The low and the high words of decimals of two words at these rows, anything where null."""
+        low, high = self.columns.words(field.ordinal, at.numbers()).T
+        return low.view(np.uint64), high
 
     def valid(self, field: Field, at: RowsAt) -> Mask | None:
         """Which of these rows have a value; None for all."""

@@ -26,12 +26,15 @@ from .columns import (
 )
 from .tree import (
     INTEGERS,
+    WORDS,
     Compare,
     Constant,
     Leaf,
     Minus,
     Number,
+    OneOf,
     Operation,
+    Range,
     Value,
     Within,
     fields_of,
@@ -216,6 +219,29 @@ def _comparable(leaf: Compare, fields: PartFields, at: RowsAt) -> tuple[Array, A
     return left, right, valid
 
 
+_FEW: Final = 16  # values of a list that words are compared with one by one
+
+
+def of_words(leaf: Range | OneOf, fields: PartFields, at: RowsAt) -> Mask:
+    """Where the condition is true for decimals of two words, compared word by word."""
+    ranges = [(leaf.low, leaf.high)] if isinstance(leaf, Range) else [(value, value) for value in leaf.values]
+    valid = fields.valid(leaf.field, at)
+    if len(ranges) > _FEW:
+        wanted = {low for low, _ in ranges}
+        values = fields.values(leaf.field, at).tolist()
+        return _true(
+            np.fromiter((value in wanted for value in values), np.bool_, len(at)), leaf.negated, valid
+        )
+    low, high = fields.words(leaf.field, at)
+    found = np.zeros(len(at), np.bool_)
+    for bounds in ranges:
+        (least_high, least_low), (most_high, most_low) = (divmod(int(bound), 1 << 64) for bound in bounds)
+        below = (high < least_high) | ((high == least_high) & (low < np.uint64(least_low)))
+        above = (high > most_high) | ((high == most_high) & (low > np.uint64(most_low)))
+        found |= ~(below | above)
+    return _true(found, leaf.negated, valid)
+
+
 def not_null(number: Number, fields: PartFields, at: RowsAt) -> Mask:
     """Where a number is not null."""
     valid = (whole if is_integer(number) else floats)(number, fields, at)[1]
@@ -225,6 +251,7 @@ def not_null(number: Number, fields: PartFields, at: RowsAt) -> Mask:
 # Tests of whole numbers as steps for the C core: sums, differences and products of columns that int64 holds.
 
 
+_IN_INDEX: Final = INTEGERS.keys() - {WORDS}
 JOINING = {"+": NumberOp.ADD, "-": NumberOp.SUBTRACT, "*": NumberOp.MULTIPLY}
 COMPARING = {"==": NumberOp.EQUAL, "<": NumberOp.LESS, "<=": NumberOp.AT_MOST}
 
@@ -238,7 +265,7 @@ def number_test(leaf: Leaf, fields: PartFields) -> tuple[list[Step], list[Vector
         return None
     numbers = (leaf.number,) if isinstance(leaf, Within) else (leaf.left, leaf.right)
     columns = sorted({field for number in numbers for field in fields_of(number)}, key=lambda f: f.ordinal)
-    if not columns or any(field.ordinal < 0 or field.type not in INTEGERS for field in columns):
+    if not columns or any(field.ordinal < 0 or field.type not in _IN_INDEX for field in columns):
         return None
     if not all(map(is_integer, numbers)):
         return None

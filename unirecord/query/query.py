@@ -153,6 +153,7 @@ HOW: Final = {
     "nulls": "validity bits",
     "row numbers": "row numbers",
     "computed": "worked out row by row",
+    "words": "decimals of more than 18 digits, read from the data file and compared",
 }
 
 

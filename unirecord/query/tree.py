@@ -16,9 +16,11 @@ from .parse import KEYWORDS, NAME
 # Turns a comparison with a number that was written into an exact range in the column's own type.
 
 
+# The type of a field of decimals of two words: their rows hold them, no index does.
+WORDS: Final = "int128"
 INTEGERS: Final[dict[str, tuple[int, int]]] = {
     "bool": (0, 1),
-    **{f"int{bits}": (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) for bits in (8, 16, 32, 64, 128)},
     **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
 }
 EMPTY: Final = (1, 0)
@@ -236,7 +238,9 @@ PART: Final = -2
 
 @dataclass(frozen=True)
 class Field:
-    """A scalar column, one of blobs to be asked for nulls alone, or ``row`` or ``part``; ``type`` as in the schema.
+    """A scalar column, one of blobs to be asked for nulls alone, or ``row`` or ``part``.
+
+    ``type``: as in the schema, but `WORDS` of decimals of two words.
 
     ``meaning``: what its integers stand for, where its logical type says so.
     """
