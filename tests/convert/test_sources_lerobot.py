@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from unirecord.convert.sources.input_path import open_input
 from unirecord.convert.sources.kinds import source_type
 from unirecord.errors import UniRecordError
 
+REAL = Path(__file__).parents[1] / "data" / "lerobot"
 VERSIONS = ("v2.1", "v3.0")
 ROWS = sum(LENGTHS)
 
@@ -57,6 +60,48 @@ def test_frames_with_their_tasks_and_pictures(tmp_path: Path, version: str) -> N
     said = ds.metadata["lerobot"]
     assert (said["fps"], said["robot_type"], said["tasks"]) == (FPS, "so100", list(TASKS))
     assert said["features"]["action"] == {"dtype": "float32", "shape": [3]}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_lerobot_itself_wrote_reads_as_by_lerobot(tmp_path: Path, version: str) -> None:
+    """tests/data/lerobot: by LeRobot 0.3.3 (v2.1) and 0.4.4 (v3.0), and what both gave for each index.
+
+    Pictures are there as the means of their channels, the columns of ``delta_timestamps`` as steps.
+    """
+    with tarfile.open(REAL / f"{version}.tar.gz") as archive:
+        archive.extractall(tmp_path / "real", filter="data")
+    said = json.loads((REAL / "expected.json").read_text())
+    ds = written(tmp_path / "real", tmp_path / "out")
+
+    def plain(name: str, value: Any) -> Any:
+        if "images" not in name or name.endswith("is_pad"):
+            return value
+        if isinstance(value, list):
+            return [channel for one in value for channel in plain(name, one)]
+        return np.asarray(Image.open(io.BytesIO(value)), np.float64).mean((0, 1))
+
+    def same(samples: Any, wanted: list[dict[str, Any]]) -> None:
+        for sample, row in zip(samples, wanted, strict=True):
+            for name, value in row.items():
+                found = plain(name, sample[name.replace("_is_pad", ".is_pad")])
+                if isinstance(value, str):
+                    assert found == value
+                else:
+                    tolerance = 2.0 if name.endswith("top") else 1e-6
+                    assert np.allclose(
+                        np.asarray(found, float), np.asarray(value, float), rtol=0, atol=tolerance
+                    )
+
+    same(ds, said["rows"])
+    assert set(said["rows"][0]) == set(ds[0])
+    frames = {name: [round(10 * one) for one in at] for name, at in said["delta"].items()}
+    by_rows = unirecord.sequences(ds, by="episode_index", order="frame_index", at=frames)
+    by_time = unirecord.sequences(ds, by="episode_index", order="timestamp", at=said["delta"], tolerance=1e-4)
+    same(by_rows, said["steps"])
+    same(by_time, said["steps"])
+    for name, statistics in said["stats"].items():
+        for which, value in statistics.items():
+            assert np.allclose(ds.metadata["lerobot"]["stats"][name][which], value)
 
 
 def test_statistics_of_episodes_are_put_together(tmp_path: Path) -> None:
@@ -126,6 +171,73 @@ def test_videos_are_kept_with_the_times_of_their_frames(tmp_path: Path, version:
             assert round(float(frame.to_ndarray(format="rgb24").mean()) / 8) == row
 
 
+def test_a_kept_video_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = dataset(tmp_path / "robot", "v3.0", image=False, camera=True)
+    ds = written(folder, tmp_path / "robots", video="keep")
+    page = (Path(__file__).parents[2] / "docs" / "by-data" / "robots.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(re.search(r"^import io\n.*?^```", page, re.S | re.M)[0].removesuffix("```"), names)
+    frame_of = names["kept_frames"]("robots", CAMERA)
+    for row in (20, 3, 8, 14):
+        sample = ds[row]
+        assert sample[f"{CAMERA}.file"] == f"videos/{CAMERA}/chunk-000/file-{int(row >= 12):03d}.mp4"
+        assert round(float(frame_of(sample).mean()) / 8) == row
+    times = written(folder, tmp_path / "times", video="keep", columns=[f"{CAMERA}.time"])
+    assert times.schema.names == (f"{CAMERA}.time",)
+    assert times[14][f"{CAMERA}.time"] == pytest.approx(0.2)
+
+
+def test_a_video_that_is_too_large_to_be_kept(tmp_path: Path) -> None:
+    folder = dataset(tmp_path / "robot", "v3.0", image=False, camera=True)
+    with open(folder / FILE, "r+b") as file:
+        file.truncate(600_000_000)
+    with pytest.raises(
+        SchemaError, match=r"000.mp4 has 600.0 MB, and --video keep takes files up to 500.0 MB"
+    ):
+        unirecord.write_dataset(folder, tmp_path / "out", workers=1, video="keep")
+
+
+def test_splits_become_a_column(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = dataset(tmp_path / "robot", "v3.0")
+    assert "split" not in written(folder, tmp_path / "whole").schema
+    changed_info(folder, splits={"val": "1:2", "train": "0:1", "none": "2:2"})
+    assert cli.main(["write", str(folder), str(tmp_path / "out")]) == 0
+    assert "column split, of train, val (--split-by split" in capsys.readouterr().out
+    wanted = ["train"] * 7 + ["val"] * 5 + [None] * 9
+    assert UniRecordDataset(tmp_path / "out").to_arrow(["split"])["split"].to_pylist() == wanted
+    alone = written(folder, tmp_path / "alone", columns=["split"])
+    assert alone.to_arrow()["split"].to_pylist() == wanted
+    val = written(folder, tmp_path / "val", where="split == 'val'")
+    assert val.to_arrow(["index"])["index"].to_pylist() == list(range(7, 12))
+    assert cli.main(["write", str(folder), str(tmp_path / "apart"), "--split-by", "split", "--where",
+                     "split is not null"]) == 0  # fmt: skip
+    assert len(UniRecordDataset(tmp_path / "apart" / "train")) == 7
+
+
+@pytest.mark.parametrize(
+    ("splits", "said"),
+    [
+        ({"train": "0:2", "val": "1:3"}, "episode 1 is of 'train' and of 'val'"),
+        ({"train": "0:80%"}, "'train' is '0:80%', and no range of episodes"),
+        ({"train": 5}, "'train' is 5, and no range"),
+        ({"train": f"0:{10**19}"}, "'train' is '0:10000000000000000000', and no range"),
+        (["train"], "they are ['train']"),
+    ],
+)
+def test_splits_that_are_none_are_no_column(
+    tmp_path: Path, splits: Any, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = dataset(tmp_path / "robot", "v2.1")
+    changed_info(folder, splits=splits)
+    assert cli.main(["write", str(folder), str(tmp_path / "out")]) == 0
+    out = capsys.readouterr()
+    assert f"the splits in meta/info.json: no column split: {said}" in out.out + out.err
+    ds = UniRecordDataset(tmp_path / "out")
+    assert "split" not in ds.schema
+    assert ds.metadata["lerobot"]["splits"] == splits
+
+
 def test_workers_and_a_run_that_is_stopped_give_the_same(tmp_path: Path) -> None:
     folder = dataset(tmp_path / "robot", "v3.0", camera=True)
     one = written(folder, tmp_path / "one")
@@ -173,6 +285,12 @@ def tables(path: str, change: Any) -> Any:
     return changed
 
 
+def pointer(path: str) -> Any:
+    return lambda folder: (folder / path).write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:00\n"
+    )
+
+
 def replaced(name: str, value: Any) -> Any:
     import pyarrow as pa
 
@@ -210,6 +328,9 @@ FILE = f"videos/{CAMERA}/chunk-000/file-000.mp4"
         (info(video_path="none-{file_index}.mp4"), "none-0.mp4 does not exist"),
         (cut("meta/info.json", 60), "not valid JSON"),
         (cut(DATA, 900), "has no footer.*was never finalised"),
+        (pointer(DATA), "000.parquet is a pointer of Git LFS.*git lfs pull"),
+        (pointer(FILE), "000.mp4 is a pointer of Git LFS"),
+        (lambda folder: shutil.rmtree(folder / "meta" / "episodes"), "meta/episodes does not exist.*never finalised"),
         (cut("meta/tasks.parquet", 100), "has no footer"),
         (cut(FILE, 1000), "file-000.mp4"),
         (lambda folder: shutil.rmtree(folder / "data"), "data does not exist"),

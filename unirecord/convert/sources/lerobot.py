@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -60,7 +61,10 @@ _NUMBERS: Final = frozenset((
 ))  # fmt: skip
 _MOST_TABLE_BYTES: Final = 256 << 20  # of a table in meta/, and of JSON Lines there
 _MOST_METADATA: Final = 1 << 20  # characters, as JSON
-_PER_EPISODE: Final = frozenset(("episode_index", "frame_index", "timestamp"))
+_MOST_KEPT: Final = 500_000_000  # of a video that is stored as it is, which is in memory whole
+_PER_FRAME: Final = frozenset(("frame_index", "timestamp"))
+_EPISODES: Final = re.compile(r"(\d{1,18}):(\d{1,18})")
+_POINTER: Final = b"version https://git-lfs.github.com/"
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,46 @@ class _Videos(NamedTuple):
     template: str
     files: Mapping[int, tuple[Mapping[str, int], float]]
     firsts: frozenset[int]
+
+
+class _Splits(NamedTuple):
+    """Which episodes are of which split: ascending, each from its first to the one before ``stops``."""
+
+    names: tuple[str, ...]
+    firsts: npt.NDArray[np.int64]
+    stops: npt.NDArray[np.int64]
+
+    def of(self, episodes: Sequence[int]) -> list[str | None]:
+        """The split of each of these episodes; None where it is of none."""
+        found = np.searchsorted(self.firsts, episodes, side="right") - 1
+        there = (found >= 0) & (np.asarray(episodes) < self.stops[found])
+        return [
+            self.names[i] if is_in else None for i, is_in in zip(found.tolist(), there.tolist(), strict=True)
+        ]
+
+
+def _split_ranges(said: Any, episodes: Any) -> _Splits | None:
+    """The splits that meta/info.json says; None where there are none, or one has all episodes.
+
+    ValueError where they are no ranges of episodes, or ranges that share some.
+    """
+    if said is not None and not isinstance(said, dict):
+        raise ValueError(f"they are {said!r:.80}")
+    ranges = []
+    for name, value in (said or {}).items():
+        found = _EPISODES.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            raise ValueError(f"{name!r:.40} is {value!r:.40}, and no range of episodes such as '0:50'")
+        if int(found[1]) < int(found[2]):
+            ranges.append((int(found[1]), int(found[2]), name))
+    ranges.sort()
+    for (_, stop, name), (first, _, other) in pairwise(ranges):
+        if first < stop:
+            raise ValueError(f"episode {first} is of {name!r:.40} and of {other!r:.40}")
+    if not ranges or (len(ranges) == 1 and ranges[0][:2] == (0, episodes)):
+        return None
+    firsts, stops, names = zip(*ranges, strict=True)
+    return _Splits(names, np.array(firsts, np.int64), np.array(stops, np.int64))
 
 
 def _file(source: InputPath, name: str) -> InputPath:
@@ -152,10 +196,20 @@ def _check_footer(file: InputPath) -> None:
     with file.open() as stream:
         stream.seek(max(0, stream.seek(0, 2) - 4))
         if stream.read(4) != b"PAR1":
+            _refuse_pointer(file)
             raise SchemaError(
                 f"{file.name} has no footer, so that nothing in it can be found: the dataset was never finalised; "
                 "call dataset.finalize() in the program that records it, or record it again"
             )
+
+
+def _refuse_pointer(file: InputPath) -> None:
+    """Raise `SchemaError` where git has cloned the dataset without the contents of its large files."""
+    if file.head(len(_POINTER)) == _POINTER:
+        raise SchemaError(
+            f"{file.name} is a pointer of Git LFS, and not the file: `git lfs pull` in the clone brings all files, or "
+            "`hf download` the dataset"
+        )
 
 
 def _column(table: Any, name: str, file: InputPath) -> npt.NDArray[Any]:
@@ -237,8 +291,7 @@ class _Frames:
 
     def __init__(self, file: InputPath, start: float, half: float) -> None:
         av = needed("av", "decoding videos", "av")
-        if not os.path.isfile(file.path):
-            raise SchemaError(f"{file.name} does not exist, in which frames of the dataset are")
+        _refuse_missing(file)
         self.name, self.reached, self._half = file.name, start, half
         with foreign_call("av", file.name):
             self._container = av.open(file.path)
@@ -273,7 +326,7 @@ _QUALITY: Final = 95
 _VIDEO: Final = AskedOption(
     "video",
     "what becomes of videos: pictures of their frames (decode, the default, by PyAV), none, or keep: the file in the "
-    "first of its rows, and in each row its time there",
+    "first of its rows, and in each row the file's name and its time there",
     "HOW",
 )
 _HOW: Final = ("decode", "keep", "none")
@@ -320,9 +373,14 @@ class LeRobotFolder(Source):
         self._tasks = _tasks(self.input, self._version)
         keys = [key for key, one in features.items() if one.dtype == "video"]
         self._keys = keys if self._how != "none" else []
+        self._split = self._splits(info)
         self._rows = self._parquet(features, options)
         self._check_count(info.get("total_frames"), name)
-        self._videos = {key: self._places(key, info, name) for key in self._keys if options.wants(key)}
+        self._videos = {
+            key: self._places(key, info, name)
+            for key in self._keys
+            if any(map(options.wants, (key, *self._beside(key))))
+        }
         self._chunk = info.get("chunks_size", 1000)
         if type(self._chunk) is not int or self._chunk < 1:
             raise SchemaError(f"{name} says {self._chunk!r:.40} episodes a chunk")
@@ -349,7 +407,7 @@ class LeRobotFolder(Source):
         types |= {key: file_type("image/*") for key, one in features.items() if one.dtype == "image"}
         wanted = options.wanted
         if wanted is not None:
-            needed_too = {"task_index", *(_PER_EPISODE if self._keys else ())}
+            needed_too = {"task_index", "episode_index", *(_PER_FRAME if self._keys else ())}
             names = frozenset(key for key in wanted.names | needed_too if key in features)
             wanted = WantedColumns(names, wanted.words)
         asked = {TRUST.name: options.get(TRUST.name)}
@@ -372,6 +430,22 @@ class LeRobotFolder(Source):
             )
         return found
 
+    def _splits(self, info: Mapping[str, Any]) -> _Splits | None:
+        """What becomes a column."""
+        try:
+            found = _split_ranges(info.get("splits"), info.get("total_episodes"))
+        except ValueError as error:
+            self.left_out.append(
+                reduced(f"the splits in {_INFO}", f"no column split: {error}", column="split")
+            )
+            return None
+        if found is not None:
+            told = f"{', '.join(found.names[:5])}{', …' if len(found.names) > 5 else ''}"
+            self.notes.append(
+                f"column split, of {told} (--split-by split writes each to a dataset of its own)"
+            )
+        return found
+
     def _check_count(self, said: Any, name: str) -> None:
         rows = self._rows.rows or 0
         if type(said) is int and rows < said:
@@ -386,17 +460,23 @@ class LeRobotFolder(Source):
         more: dict[str, Any] = {}
         if self._tasks and "task_index" in found:
             more["task"] = "string"
+        if self._split is not None and "episode_index" in found:
+            more["split"] = "string?"
         for key in self._keys:
             if self._how == "decode":
                 more[key] = file_type("image/jpeg")
             else:
-                more |= {key: file_type("video/mp4", "bytes?"), f"{key}.time": "float64"}
+                more |= {key: file_type("video/mp4", "bytes?"), **self._beside(key)}
         both = found.keys() & more.keys()
         if both:
             raise SchemaError(
                 f"{name}: {min(both)!r} is a column of its files, and made of its {_made_of(min(both))}"
             )
         return {**found, **more}
+
+    def _beside(self, key: str) -> dict[str, Any]:
+        """The columns that say, of a video that is kept, where in it a frame is."""
+        return {f"{key}.file": "string", f"{key}.time": "float64"} if self._how == "keep" else {}
 
     def _about(self, info: Mapping[str, Any], features: Mapping[str, _Feature]) -> dict[str, Any]:
         """What the dataset's metadata says."""
@@ -428,7 +508,13 @@ class LeRobotFolder(Source):
             return _Videos(template, {}, frozenset())
         columns = [f"videos/{key}/{one}" for one in ("chunk_index", "file_index", "from_timestamp")]
         files: dict[int, tuple[Mapping[str, int], float]] = {}
-        for file in _file(self.input, "meta/episodes").files(ParquetFiles.suffixes):
+        listed = _file(self.input, "meta/episodes")
+        if not os.path.isdir(listed.path):
+            raise SchemaError(
+                f"{listed.name} does not exist, which says where episodes are in the videos: the dataset was never "
+                "finalised; record it again, or leave videos out by --video none"
+            )
+        for file in listed.files(ParquetFiles.suffixes):
             table = _table(file, ["episode_index", *columns])
             episodes, chunks, numbers, starts = (
                 _column(table, one, file).tolist() for one in ("episode_index", *columns)
@@ -460,7 +546,7 @@ class LeRobotFolder(Source):
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield the frames of a row group."""
         names = set(self.schema.names)
-        keys = [key for key in self._keys if key in names or f"{key}.time" in names]
+        keys = [key for key in self._keys if key in names or not names.isdisjoint(self._beside(key))]
         open_now: dict[str, _Frames] = {}
         try:
             for batch in self._rows.read(unit):
@@ -473,6 +559,10 @@ class LeRobotFolder(Source):
                     columns = {name: values for name, values in part.columns.items() if name in names}
                     if "task" in names and self._tasks:
                         columns["task"] = self._texts(part, unit, misfits)
+                    if "split" in names and self._split is not None:
+                        columns["split"] = self._split.of(
+                            _whole(part.columns["episode_index"], "episode_index", unit)
+                        )
                     for key in keys:
                         if self._how == "decode":
                             columns[key] = self._pictures(key, part, unit, open_now, misfits)
@@ -532,16 +622,17 @@ class LeRobotFolder(Source):
         return found
 
     def _kept(self, key: str, batch: RawBatch, unit: Unit) -> dict[str, Any]:
-        """The file in the first row of the first of its episodes, and the time of each row in it."""
+        """The file in the first row of the first of its episodes; of each row the file's name, and its time there."""
         files: list[bytes | None] = []
-        times = []
+        names, times = [], []
         numbers = _whole(batch.columns["frame_index"], "frame_index", unit)
         for number, (episode, seconds) in zip(numbers, self._times(batch, unit), strict=True):
             file, start = self._place(key, episode)
+            names.append(file.name.removeprefix(f"{self.path}/"))
             times.append(start + seconds)
             first = number == 0 and (self._version == "2" or episode in self._videos[key].firsts)
             files.append(_content(file) if first else None)
-        return {key: files, f"{key}.time": np.array(times, np.float64)}
+        return {key: files, f"{key}.file": names, f"{key}.time": np.array(times, np.float64)}
 
     def _times(self, batch: RawBatch, unit: Unit) -> Iterator[tuple[int, float]]:
         times = batch.columns["timestamp"]
@@ -559,13 +650,25 @@ class LeRobotFolder(Source):
 
 
 def _made_of(name: str) -> str:
-    return "tasks" if name == "task" else "videos"
+    return {"task": "tasks", "split": "splits"}.get(name, "videos")
 
 
-def _content(file: InputPath) -> bytes:
-    if not os.path.isfile(file.path):
-        raise SchemaError(f"{file.name} does not exist, in which frames of the dataset are")
-    with file.open() as stream:
+def _refuse_missing(video: InputPath) -> None:
+    if not os.path.isfile(video.path):
+        raise SchemaError(f"{video.name} does not exist, in which frames of the dataset are")
+    _refuse_pointer(video)
+
+
+def _content(video: InputPath) -> bytes:
+    _refuse_missing(video)
+    with video.open() as stream:
+        size = stream.seek(0, 2)
+        if size > _MOST_KEPT:
+            raise SchemaError(
+                f"{video.name} has {format_size(size)}, and --video keep takes files up to {format_size(_MOST_KEPT)}, "
+                "since each is one value and in memory whole; --video decode, the default, stores its frames"
+            )
+        stream.seek(0)
         return stream.read()
 
 
