@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..format.column import Column
 from ..order.randomness import child_key
-from .chunk import Bounds, Chunk, ElementPlace, place_at
+from .chunk import Bounds, Chunk, place_at
 from .operators import Operator
 from .scheduler import StageQueue, goes_with_the_batch
-from .stage import Named, SlotMemory, Stage, call_of, slots_of, stages_of, step_of
+from .stage import Named, Resumed, SlotMemory, Stage, call_of, slots_of, stages_of, step_of
 from .workers import ProcessStage
 
 __all__ = [
@@ -277,23 +277,23 @@ def _raw(operators: Sequence[Operator]) -> frozenset[str]:
     return frozenset(raw)
 
 
-# All that `step_of` takes but the names: the operator, the place that it is resumed at, slotted columns.
-_Recipe = tuple[Operator, "ElementPlace | None", frozenset[str]]
+# All that `step_of` takes but the names: the operator, what of its elements has been delivered, slotted columns.
+_Recipe = tuple[Operator, Resumed, frozenset[str]]
 
 
 def stage_queues_of(
     graph: Graph,
     names: Named,
-    start: int,
-    inner: Sequence[int],
+    begun: Mapping[int, Sequence[int]],
     memory: SlotMemory,
     key: int,
     bounds: Bounds | None = None,
 ) -> list[StageQueue]:
-    """The source's stage queue, and one for each stage; ``inner``: what has been delivered of the sample at ``start``.
+    """The source's stage queue, and one for each stage.
 
-    Batches that operators write into lie in ``memory``. ``key``: of the pass, for the global random generators of
-    worker processes. ``bounds``: where batches begin and end that are made of samples as they come.
+    ``begun``: how many elements have been delivered of samples, by the places before them. Batches that operators
+    write into lie in ``memory``. ``key``: of the pass, for the global random generators of worker processes.
+    ``bounds``: where batches begin and end that are made of samples as they come.
     """
     stage_queues = [StageQueue(Stage((), prefetch=1 if graph.prefetch else 0))]
     multiplying = 0
@@ -302,11 +302,14 @@ def stage_queues_of(
         slotted = _slotted(graph.stages[number - 1], stage) if number else frozenset()
         recipes: list[_Recipe] = []
         for operator in stage.operators:
-            resumed: ElementPlace | None = None
+            resumed: Resumed = {}
             if operator.multiplies:
                 multiplying += 1
-                if any(inner[:multiplying]):
-                    resumed = place_at(start, inner[:multiplying])
+                resumed = {
+                    place: place_at(place, inner[:multiplying])
+                    for place, inner in begun.items()
+                    if any(inner[:multiplying])
+                }
             recipes.append((operator, resumed, slotted))
         call: Any = _StageCall(names, recipes)
         if stage.processes:

@@ -20,12 +20,7 @@ from .chunk import (
     Chunk,
     ElementPlace,
     Note,
-    extended,
-    inner_of,
-    keeps_count,
-    place_at,
     position_of,
-    split_state,
 )
 from .graph import RULES, Draft, Graph, graph_of, rewritten, stage_queues_of
 from .operators import (
@@ -41,6 +36,7 @@ from .operators import (
 from .scheduler import Running
 from .source import DatasetOrigin, Lend, Origin, OriginPass, ResultReceipts
 from .stage import Named, SlotMemory
+from .state import Standing, keeps_count, loaded
 from .tuner import PipelinePlan, Tuner
 
 __all__ = [
@@ -124,8 +120,9 @@ class Passes:
 
     def __init__(self, design: Design) -> None:
         self._design = design
-        self._at: tuple[OriginPass, ElementPlace] | None = None
-        self._resumed: tuple[int, int, list[int]] | None = None
+        # the latest pass, how it was begun, where it is, its results
+        self._at: tuple[OriginPass, Standing, ElementPlace, int] | None = None
+        self._resumed: tuple[int, Standing] | None = None  # the epoch of the next pass, and where it begins
         self._receipts: ResultReceipts | None = None
         self.recorder: Recorder = Recorder()
         self._tuned: PipelinePlan | None = None
@@ -136,29 +133,42 @@ class Passes:
         """A copy stands where this stands, and has figures, threads and receipts of its own."""
         resumed = self._resumed
         if self._at is not None:
-            at, place = self._at
-            resumed = (at.epoch, position_of(place), list(inner_of(place))) if at.followed else None
+            at = self._at[0]
+            resumed = (at.epoch, self._standing(at.epoch, at.start)) if at.followed else None
         new = {"_at": None, "_resumed": resumed, "_receipts": None, "tuner": None}
         return {**self.__dict__, **new}
+
+    def _standing(self, epoch: int, position: int) -> Standing:
+        """How far the latest pass has come, or where the next begins, which the origin says to be there."""
+        if self._at is not None and self._at[0].followed:
+            _, begun, place, results = self._at
+            return replace(begun, place=place, results=begun.results + results)
+        if self._resumed is not None:
+            resumed_epoch, standing = self._resumed
+            if (resumed_epoch, position_of(standing.place)) == (epoch, position):
+                return standing
+        return Standing.at(position)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest pass stands, by the results handed out."""
         if self._receipts is not None:
             self._receipts.sync()
-        state = self._design.origin.state_dict()
-        place: ElementPlace | None = None
-        if self._at is not None and self._at[0].followed:
-            place = self._at[1]
-        elif self._resumed is not None and self._resumed[:2] == (state["epoch"], state["position"]):
-            place = place_at(*self._resumed[1:])
-        return extended(state, self._design.operators, place, self._design.origin.shard)
+        origin = self._design.origin
+        state = origin.state_dict()
+        standing = self._standing(state["epoch"], state["position"])
+        return standing.extend(state, self._design.operators, origin.shard)
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Makes the next pass go on where ``state`` was taken; ValueError when it is of other operators or ranks."""
-        rest, inner = split_state(state, self._design.operators, self._design.origin.shard)
-        self._design.origin.load_state_dict(rest)
-        self._at = None
-        self._resumed = (rest["epoch"], rest["position"], inner) if any(inner) else None
+        origin = self._design.origin
+        of_dataset, standing = loaded(state, self._design.operators, origin.shard, origin.samples)
+        if len(standing.rest.left) and getattr(origin, "writes_receipts", False):
+            raise ValueError(
+                "these ranks have come differently far, and receipts are of positions that all have come to: go on "
+                "with as many ranks, each from its own state, or leave out receipts="
+            )
+        origin.load_state_dict(of_dataset)
+        self._at, self._resumed = None, (of_dataset["epoch"], standing)
 
     def stats(self) -> Stats:
         """The figures of all passes together."""
@@ -184,26 +194,30 @@ class Passes:
         graph = self._graph()
         self._plan_for(graph)  # refuses before anything begins
         at = self._design.origin.begin()
-        resumed, self._resumed = self._resumed, None
-        inner = resumed[2] if resumed is not None and resumed[:2] == (at.epoch, at.start) else []
-        while (place := (yield from self._run(graph, at, inner))) is not None:
-            at, inner = at.going_on(position_of(place)), inner_of(place)
+        self._at = None
+        standing = self._standing(at.epoch, at.start)
+        self._resumed = None
+        if len(standing.rest.left):
+            at = at.over(standing.rest)
+        while (stands := (yield from self._run(graph, at, standing))) is not None:
+            standing = stands
+            at = at.going_on(position_of(standing.place))
 
-    def _run(
-        self, graph: Graph, at: OriginPass, inner: Sequence[int]
-    ) -> Generator[Any, None, ElementPlace | None]:
-        """A pass, or what is left of one; the place where it stands when rows are excluded, None when it is over."""
+    def _run(self, graph: Graph, at: OriginPass, begun: Standing) -> Generator[Any, None, Standing | None]:
+        """A pass, or what is left of one; how it stands when rows are excluded, None when it is over."""
         recorder, clock = self.recorder, perf_counter_ns
         plan = self._plan_for(graph)
         self._receipts = receipts = at.receipts(graph)
         left_out: dict[int, str | None] = {}
         bounds = at.bounds(graph)
-        stage_queues = stage_queues_of(graph, at.names, at.start, inner, self.memory, at.worker_key, bounds)
+        self._at = at, begun, begun.place, 0
+        partly = begun.begun(self._design.origin.shard)
+        stage_queues = stage_queues_of(graph, at.names, partly, self.memory, at.worker_key, bounds)
         stage_queues[0].processes, stage_queues[0].calls_user = at.processes, at.calls_user
         frozen = self._design.plan is not None
         self.tuner = tuner = Tuner(self._design.budget, plan, frozen=frozen, before=self.tuner)
         source = at.chunks(graph, self._design.budget, recorder.part_times, self._design.lend)
-        mark, asked = at.mark, clock()
+        mark, asked, results = at.mark, clock(), 0
         running: Any = iter(Running(source, stage_queues, self._design.budget.memory, tuner, recorder))
         if self._design.batch_stages:
             running = through(running, self._design.batch_stages)
@@ -224,13 +238,13 @@ class Passes:
                     if receipts is not None:
                         receipts.result(position_of(end), rows[number], left_out)
                     mark(end if type(end) is int else position_of(end))
-                    self._at = at, end
+                    results += 1
+                    self._at = at, begun, end, results
                     value, values[number] = values[number], None  # the user alone holds it
                     yield value
                     del value
                     if at.is_outdated:
-                        stands: ElementPlace = end
-                        return stands
+                        return replace(begun, place=end, results=begun.results + results)
                 if error is not None:
                     raise error
                 asked = clock()
@@ -239,7 +253,7 @@ class Passes:
             end = at.end(graph)
             if bounds is not None or not any(stage_queue.dropped for stage_queue in stage_queues):
                 mark(end)
-                self._at = None
+                self._at = at, begun, end, results
             if receipts is not None:
                 receipts.rest(end, left_out)
         return None
@@ -619,12 +633,20 @@ class Pipeline:
         """Where the iteration stands, by the results handed out; what has been made ahead is not counted."""
         return self._passes.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of threads and processes.
 
-        Where each sample gives one result, also on any number of ranks; where operators leave samples out or make
-        several of one, each rank goes on from its own state. StaleError when the state is of other data, ValueError
-        when it is of other options.
+        Where each sample gives one result, also on any number of ranks. Where operators leave samples out or make
+        several of one, ranks come differently far: each goes on from its own state, or any number of ranks from the
+        states of all.
+
+        Args:
+            state: what ``state_dict()`` has given; or a list of what it has given on each rank, in their order, all
+                within one epoch: every rank is then given the same list.
+
+        Raises:
+            StaleError: the state is of other data.
+            ValueError: it is of other options or operators, or does not say how far all ranks have come.
         """
         self._passes.load_state_dict(state)
 

@@ -18,6 +18,7 @@ from ..format.column import Column
 from ..loading.batch import bytes_of
 from ..loading.stats import PartTimes
 from ..order.randomness import child_key, pass_key, sample_keys
+from ..order.rest import Rest
 from ..order.spec import check_integer
 from .budget import Budget
 from .chunk import Chunk
@@ -191,6 +192,8 @@ class GeneratorOrigin:
         """There are no rows that could meet one."""
         raise ValueError(f"filter({text!r}): generators have no stored columns; give a function")
 
+    samples = 0  # not known
+
     def samples_left(self) -> int | None:
         """Not known."""
         return None
@@ -291,6 +294,10 @@ class _GeneratorPass:
     def going_on(self, position: int) -> OriginPass:
         """It is never asked to."""
         raise AssertionError(position)
+
+    def over(self, rest: Rest) -> OriginPass:
+        """It is never asked to: there is one rank."""
+        raise AssertionError(rest)
 
     def locate(self, row: int) -> tuple[str, str]:
         """Elements are numbered as they are gathered."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from ..loading.stats import PartTimes
 from ..order.exclusion import ExclusionMask
 from ..order.permutation import EpochRun
 from ..order.randomness import pass_key, sample_keys
+from ..order.rest import Rest, RestOrder
 from ..order.selection import Selection
 from ..order.spec import JobSteps
 from .budget import Budget
@@ -299,6 +301,9 @@ class OriginPass(Protocol):
     def going_on(self, position: int) -> OriginPass:
         """The rest of the pass from a position on, as it is to be now."""
 
+    def over(self, rest: Rest) -> OriginPass:
+        """The same pass, whose places are those of the rest of its epoch."""
+
 
 class Origin(Protocol):
     """What is iterated, epoch after epoch."""
@@ -317,6 +322,10 @@ class Origin(Protocol):
 
     def condition(self, text: str) -> str:
         """The one form of a condition on rows; QueryError, ValueError where it is wrong, or there are no rows."""
+
+    @property
+    def samples(self) -> int:
+        """Samples of an epoch, those of all ranks; 0 where that is not known, for one rank alone."""
 
     def samples_left(self) -> int | None:
         """Samples of the next pass; None: not known."""
@@ -449,6 +458,11 @@ class DatasetOrigin:
 
         return str(compile_query(text, self._cursor.plan.data.snapshot.schema))
 
+    @property
+    def samples(self) -> int:
+        """Samples of an epoch, those of all ranks."""
+        return self._cursor.plan.order.samples
+
     def samples_left(self) -> int | None:
         """Samples of the next pass."""
         return self._cursor.samples_left() - self._cursor.skipped_left()
@@ -492,7 +506,8 @@ class DatasetPass:
         return_places: bool = False,
     ) -> None:
         self._crops, self._return_places = crops or {}, return_places
-        self._plan, self._position = cursor.plan, cursor.position
+        self._opened, self._position = cursor.plan, cursor.position
+        self._plan = self._opened
         self._run = cursor.begin(self._plan)
         self._rest = self._run  # what is read; of the run, as far as that has been handed out, a state tells
         self._cursor, self._exclusions = cursor, cursor.exclusions
@@ -553,7 +568,7 @@ class DatasetPass:
     @property
     def is_outdated(self) -> bool:
         """Whether rows have been excluded since it began: what has been made ahead has them."""
-        return self._cursor.exclusions is not self._exclusions and self._cursor.plan is self._plan
+        return self._cursor.exclusions is not self._exclusions and self._cursor.plan is self._opened
 
     def going_on(self, position: int) -> OriginPass:
         """The rest of the pass, without what has been excluded by now."""
@@ -561,6 +576,13 @@ class DatasetPass:
         rest._rest, rest._exclusions = self._plan.order.run(self.epoch, position), self._cursor.exclusions
         rest.start = position
         return rest
+
+    def over(self, rest: Rest) -> OriginPass:
+        """The same pass, whose places are those of the rest of its epoch."""
+        over = copy(self)
+        over._plan = replace(self._plan, order=RestOrder(self._plan.order, rest))
+        over._rest = over._plan.order.run(self.epoch, self.start)
+        return over
 
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
@@ -617,4 +639,4 @@ class DatasetPass:
         steps = None
         if graph.aligned:
             steps = self._cursor.steps(self.start, graph.aligned, graph.drop_last)
-        return self._cursor.exclusion_mask(self.epoch, steps)
+        return ExclusionMask(self._cursor.exclusions, self._plan.order, self.epoch, steps)

@@ -16,11 +16,12 @@ from ..errors import TransformError
 from ..loading.batch import collate, split_batch
 from ..order.randomness import child_key, generator, operator_key
 from ..sizes import many
-from .chunk import Chunk, ElementPlace, Note
+from .chunk import Chunk, ElementPlace, Note, position_of
 from .operators import InPlace, InPlaceTogether, Operator, SkipSample
 
 __all__ = [
     "Named",
+    "Resumed",
     "SlotMemory",
     "Slots",
     "Stage",
@@ -122,6 +123,9 @@ def gathered(values: list[Any]) -> NDArray[Any] | None:
 
 Step = Callable[[Chunk, Iterator[Any] | None], Chunk]
 
+# The place up to which what is made of a sample has been delivered, by the place before the sample.
+Resumed = Mapping[int, ElementPlace]
+
 
 class Named(Protocol):
     """What can say where rows lie."""
@@ -136,13 +140,13 @@ class Named(Protocol):
 def step_of(
     operator: Operator,
     named: Named,
-    resumed: ElementPlace | None,
+    resumed: Resumed,
     slotted: frozenset[str],
 ) -> Step:
     """What an operator does.
 
-    ``resumed``: the place up to which its elements have been delivered, where it lies in the middle of one that it
-    makes several of. ``slotted`` are the columns whose values lie in slots of the batch.
+    ``resumed``: of elements that it makes several of, and of which some have been delivered. ``slotted`` are the
+    columns whose values lie in slots of the batch.
     """
     kind, each = operator.kind, _Each(operator, named)
     if kind == "map":
@@ -320,7 +324,7 @@ class _Each:
 
         return step
 
-    def several(self, call: Callable[..., Any], resumed: ElementPlace | None) -> Step:
+    def several(self, call: Callable[..., Any], resumed: Resumed) -> Step:
         """Any number of elements for one."""
 
         def step(chunk: Chunk, slots: Iterator[Any] | None) -> Chunk:
@@ -430,15 +434,16 @@ def _of_batch(key: Any) -> int:
     return key if isinstance(key, int) else int(key[0])
 
 
-def _append(out: Chunk, chunk: Chunk, number: int, values: list[Any], resumed: ElementPlace | None) -> None:
+def _append(out: Chunk, chunk: Chunk, number: int, values: list[Any], resumed: Resumed) -> None:
     """Appends what one element has become, but for what was delivered before the pass."""
     begin, end, row = chunk.begins[number], chunk.ends[number], chunk.rows[number]
     key = chunk.keys[number] if chunk.keys else None
     last = len(values) - 1
+    delivered = resumed.get(position_of(begin)) if resumed else None
     whole = not isinstance(row, int) and len(row) == len(values)  # a batch that still has its samples
     for i, value in enumerate(values):
         place: ElementPlace = (end, 0) if i == last else (begin, i + 1)
-        if resumed is not None and not _behind(place, resumed):
+        if delivered is not None and not _behind(place, delivered):
             continue
         out.values.append(value)
         _list(out.begins).append((begin, i))
@@ -455,8 +460,8 @@ def _list(values: Any) -> list[Any]:
     return values
 
 
-def _behind(place: Any, resumed: Any) -> bool:
-    later: bool = place > resumed
+def _behind(place: Any, delivered: Any) -> bool:
+    later: bool = place > delivered
     return later
 
 
