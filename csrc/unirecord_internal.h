@@ -413,7 +413,7 @@ typedef struct {
 
 /* Rows that offsets step over stand at places, one after the other; a group is a run of places. */
 struct ur_sequence {
-  const int64_t *rows;    /* the row of the set at each place, ascending; NULL: its number */
+  const int64_t *rows;    /* the row of the set at each place, ascending; NULL: its number, from `first_row` on */
   int64_t places;
   const int64_t *starts;  /* where each of `groups` groups begins, from 0 on, and `places` */
   int64_t groups;
@@ -423,6 +423,8 @@ struct ur_sequence {
   int32_t blank;          /* 1: what is missing is not read, and becomes zero, empty and null; 0: the row at the edge, or nearest */
   const ur_steps *steps;
   int32_t steps_count;
+  int64_t first_row;       /* of the set, with which these rows begin; 0 of the first */
+  const ur_sequence *next; /* NULL, or the sequences of the rows behind, with as many offsets of as many steps, and as blank */
 };
 
 /* rows[i][k] = the row at offset k of steps `number` from anchors[i], missing[i][k] = 1 where there is none, and the row is the

@@ -6,9 +6,9 @@
 
 #include "base/fail.h"
 
-ur_status ur_sequence_check(const ur_sequence *s, const ur_set *set, int32_t outputs, ur_error *error) {
-  bool good = s->places >= 0 && s->groups >= 0 && s->steps_count >= 0 && s->tolerance >= 0;
-  if (good && s->rows == NULL) good = s->places <= ur_set_rows(set);
+static bool numbers_make_sense(const ur_sequence *s, const ur_set *set, int32_t outputs) {
+  bool good = s->places >= 0 && s->groups >= 0 && s->steps_count >= 0 && s->tolerance >= 0 && s->first_row >= 0;
+  if (good && s->rows == NULL) good = s->first_row <= ur_set_rows(set) && s->places <= ur_set_rows(set) - s->first_row;
   int64_t left = outputs;
   for (int32_t i = 0; good && i < s->steps_count; i++) {
     const ur_steps *steps = &s->steps[i];
@@ -16,7 +16,22 @@ ur_status ur_sequence_check(const ur_sequence *s, const ur_set *set, int32_t out
            (!steps->timed || s->times != NULL);
     left -= steps->outputs;
   }
-  return good && left == 0 ? UR_OK : ur_fail(error, UR_ARGUMENT, "the steps of a sequence do not fit its loader");
+  return good && left == 0;
+}
+
+/* Whether the sequences of later rows have as many offsets for the same outputs. */
+static bool is_alike(const ur_sequence *one, const ur_sequence *later) {
+  bool alike = one->steps_count == later->steps_count && one->blank == later->blank && later->first_row >= one->first_row;
+  for (int32_t i = 0; alike && i < one->steps_count; i++)
+    alike = one->steps[i].count == later->steps[i].count && one->steps[i].outputs == later->steps[i].outputs;
+  return alike;
+}
+
+ur_status ur_sequence_check(const ur_sequence *sequence, const ur_set *set, int32_t outputs, ur_error *error) {
+  bool good = true;
+  for (const ur_sequence *s = sequence; good && s != NULL; s = s->next)
+    good = numbers_make_sense(s, set, outputs) && (s->next == NULL || is_alike(s, s->next));
+  return good ? UR_OK : ur_fail(error, UR_ARGUMENT, "the steps of a sequence do not fit its loader");
 }
 
 int64_t ur_sequence_offsets(const ur_sequence *sequence) {
@@ -40,7 +55,7 @@ static int64_t count_below(const int64_t *numbers, int64_t count, int64_t value,
 
 /* The place of a row, or -1. */
 static int64_t place_of(const ur_sequence *s, int64_t row) {
-  if (s->rows == NULL) return row >= 0 && row < s->places ? row : -1;
+  if (s->rows == NULL) return row >= s->first_row && row - s->first_row < s->places ? row - s->first_row : -1;
   int64_t place = count_below(s->rows, s->places, row, false);
   return place < s->places && s->rows[place] == row ? place : -1;
 }
@@ -71,10 +86,17 @@ static int64_t place_beside(int64_t first, int64_t end, int64_t place, int64_t o
   return wanted < first ? first : wanted >= end ? end - 1 : wanted;
 }
 
-ur_status ur_sequence_find(const ur_sequence *s, int32_t number, const int64_t *anchors, int64_t n, int64_t *rows,
+/* The sequences that an anchor is of. */
+static const ur_sequence *sequence_of(const ur_sequence *s, int64_t anchor) {
+  while (s->next != NULL && anchor >= s->next->first_row) s = s->next;
+  return s;
+}
+
+ur_status ur_sequence_find(const ur_sequence *sequence, int32_t number, const int64_t *anchors, int64_t n, int64_t *rows,
                            uint8_t *missing, ur_error *error) {
-  const ur_steps *steps = &s->steps[number];
   for (int64_t i = 0; i < n; i++) {
+    const ur_sequence *s = sequence_of(sequence, anchors[i]);
+    const ur_steps *steps = &s->steps[number];
     int64_t place = place_of(s, anchors[i]);
     if (place < 0) return ur_fail(error, UR_ARGUMENT, "row %" PRId64 " is none that sequences are made of", anchors[i]);
     int64_t group = count_below(s->starts, s->groups, place, true); /* the groups that begin up to it */
@@ -82,7 +104,7 @@ ur_status ur_sequence_find(const ur_sequence *s, int32_t number, const int64_t *
     for (int64_t k = 0; k < steps->count; k++, rows++, missing++) {
       int64_t found = steps->timed ? place_at(s, first, end, place, steps->offsets[k], missing)
                                    : place_beside(first, end, place, steps->offsets[k], missing);
-      *rows = s->rows == NULL ? found : s->rows[found];
+      *rows = s->rows == NULL ? s->first_row + found : s->rows[found]; /* exact: checked to lie in the set */
     }
   }
   return UR_OK;

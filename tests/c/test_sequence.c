@@ -62,6 +62,28 @@ static void rows_are_those_of_a_plain_search(void) {
       }
 }
 
+/* Sequences of the rows from FIRST_LATER on have offsets of their own; between the two lie rows of neither. */
+static void later_rows_have_sequences_of_their_own(void) {
+  enum { FIRST_LATER = 60 };
+  const int64_t own[] = {0, 7, 20}, wide[] = {-2, 4}, near[] = {-1, 2};
+  ur_steps steps = {.offsets = wide, .count = 2, .outputs = 1}, closer = {.offsets = near, .count = 2, .outputs = 1};
+  ur_sequence later = {.places = 20, .starts = own, .groups = 2, .steps = &closer, .steps_count = 1, .first_row = FIRST_LATER};
+  ur_sequence sequence = {.places = 20, .starts = own, .groups = 2, .steps = &steps, .steps_count = 1, .next = &later};
+  for (int64_t row = 0; row < 2 * FIRST_LATER; row++) {
+    int64_t place = row % FIRST_LATER, found[2];
+    uint8_t missing[2];
+    ur_status status = ur_sequence_find(&sequence, 0, &row, 1, found, missing, NULL);
+    EXPECT_EQUAL(status, place < 20 ? UR_OK : UR_ARGUMENT);
+    for (int k = 0; k < 2 && status == UR_OK; k++) {
+      int64_t begin = place < 7 ? 0 : 7, end = place < 7 ? 7 : 20, wanted = place + (row < FIRST_LATER ? wide : near)[k];
+      EXPECT_EQUAL(missing[k], wanted < begin || wanted >= end);
+      if (wanted < begin) wanted = begin;
+      if (wanted >= end) wanted = end - 1;
+      EXPECT_EQUAL(found[k], row - place + wanted);
+    }
+  }
+}
+
 static void far_offsets_are_missing(void) {
   const int64_t far[] = {INT64_MIN, INT64_MAX};
   for (int32_t timed = 0; timed < 2; timed++) {
@@ -177,6 +199,29 @@ static void wrong_steps_are_refused(ur_set *set) {
   EXPECT_EQUAL(load(set, &sequence, 4), UR_ARGUMENT);
 }
 
+static void later_sequences_of_another_shape_are_refused(ur_set *set) {
+  const ur_steps steps[] = {{.offsets = first, .count = FIRST, .outputs = 2}, {.offsets = second, .count = SECOND, .outputs = 2}};
+  const ur_steps others[] = {{.offsets = first, .count = SECOND, .outputs = 2}, {.offsets = second, .count = SECOND, .outputs = 2}};
+  ur_sequence sequence = sequence_of(steps, 2), later = sequence_of(steps, 2);
+  sequence.next = &later;
+  later.first_row = ALL;
+  EXPECT_EQUAL(load(set, &sequence, 4), UR_END);
+  later.steps = others;
+  EXPECT_EQUAL(load(set, &sequence, 4), UR_ARGUMENT);
+  later = sequence_of(steps, 2);
+  later.blank = 1;
+  EXPECT_EQUAL(load(set, &sequence, 4), UR_ARGUMENT);
+  later = sequence_of(steps, 2);
+  sequence.first_row = 1;
+  EXPECT_EQUAL(load(set, &sequence, 4), UR_ARGUMENT);
+  sequence.first_row = 0;
+  later.rows = NULL;
+  later.first_row = ALL - 89;
+  EXPECT_EQUAL(load(set, &sequence, 4), UR_ARGUMENT);
+  later.first_row = ALL - 90;
+  EXPECT_EQUAL(load(set, &sequence, 1), UR_ARGUMENT);
+}
+
 int main(void) {
   EXPECT(mkdtemp(folder) != NULL);
   store_parts(folder, paths, PARTS, ROWS);
@@ -186,11 +231,13 @@ int main(void) {
   }
   rows_are_those_of_a_plain_search();
   far_offsets_are_missing();
+  later_rows_have_sequences_of_their_own();
   for (int io = UR_IO_MAP; io <= UR_IO_MEMORY; io++) {
     ur_set *set = open_set(io);
     batches_have_the_values_of_these_rows(set);
     batches_have_the_values_of_these_rows(set); /* of fixed width they are found without a plan now */
     wrong_steps_are_refused(set);
+    later_sequences_of_another_shape_are_refused(set);
     ur_set_release(set);
   }
   return remove_folder(folder);

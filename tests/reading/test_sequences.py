@@ -451,7 +451,7 @@ def test_what_sequences_are_not_made_of(given_data: Any) -> None:
         unirecord.sequences("data", at={"n": [0]})  # type: ignore[arg-type]
     for call in (
         lambda: made.to_arrow(), lambda: made.to_batches(), lambda: made.read_part(0, "state", 0),
-        lambda: made.batches(4, crops={"f": unirecord.Crop(1)}), lambda: unirecord.mix({"a": made}),
+        lambda: made.batches(4, crops={"f": unirecord.Crop(1)}),
         lambda: unirecord.windows(made, "f", 2), lambda: made.refresh(), lambda: made.read_rows(np.array([ROWS * 2])),
     ):  # fmt: skip
         with pytest.raises((ValueError, IndexError), match=r"sequence|anew"):

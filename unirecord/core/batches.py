@@ -272,7 +272,7 @@ class NativeSequence:
     """A ur_sequence and the arrays that it borrows: what stands at offsets from rows, within their groups; immutable.
 
     ``rows`` (None: their numbers), ``starts`` and ``times`` as the header says. ``steps``: offsets, whether they are of
-    times, and how many outputs have them, of each.
+    times, and how many outputs have them, of each. ``later``: the sequences of the rows behind these.
     """
 
     pointer: Any
@@ -280,6 +280,7 @@ class NativeSequence:
     def __init__(
         self,
         places: int,
+        first_row: int,
         rows: Numbers | None,
         starts: Numbers,
         times: Numbers | None,
@@ -288,12 +289,13 @@ class NativeSequence:
         tolerance: int,
         before: bool,
         blank: bool,
+        later: NativeSequence | None,
     ) -> None:
         self.pointer = pointer = ffi.new("ur_sequence *")
         given = ffi.new("ur_steps[]", max(len(steps), 1))
-        self._kept = [rows, starts, times, given, *(offsets for offsets, _, _ in steps)]
+        self._kept = [rows, starts, times, given, later, *(offsets for offsets, _, _ in steps)]
         self._counts = [len(offsets) for offsets, _, _ in steps]
-        pointer.places, pointer.groups = places, len(starts) - 1
+        pointer.places, pointer.groups, pointer.first_row = places, len(starts) - 1, first_row
         pointer.starts = ffi.from_buffer("int64_t[]", starts)
         if rows is not None:
             pointer.rows = ffi.from_buffer("int64_t[]", rows)
@@ -304,6 +306,8 @@ class NativeSequence:
             one.offsets, one.count = ffi.from_buffer("int64_t[]", offsets), len(offsets)
             one.timed, one.outputs = timed, outputs
         pointer.steps, pointer.steps_count = given, len(steps)
+        if later is not None:
+            pointer.next = later.pointer
 
     def find(self, number: int, anchors: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
         """The rows at steps ``number`` from each anchor, and where there is none: [anchors, offsets] both.

@@ -445,8 +445,6 @@ def _check_sources(sources: Sources) -> None:
             )
         if not isinstance(ds, UniRecordDataset):
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
-        if isinstance(ds.read_cursor.plan.data, SequenceData):
-            raise ValueError(f"source {name!r} is of sequences: these cannot be mixed yet")
         ds.read_cursor.refuse_exclusions("a mixture")
         if ds.num_rows == 0:
             raise ValueError(f"source {name!r} has no rows")
@@ -540,21 +538,69 @@ def _shard(sources: Sources, shard_id: int | None, num_shards: int | None) -> tu
     )
 
 
+_MADE_BY = {
+    "rows": "",
+    "windows or packed samples": "unirecord.windows and packed make samples of rows",
+    "sequences": 'unirecord.sequences(ds, at={"name": [0]}) makes sequences of rows',
+}
+
+
+def _kind_of(data: OpenedData) -> str:
+    if isinstance(data, StreamData):
+        return "windows or packed samples"
+    return "sequences" if isinstance(data, SequenceData) else "rows"
+
+
 def _joined(sources: Sources) -> OpenedData:
     """The data of all sources, one after the other, with the columns that all of them read."""
-    streams = {
-        name: data for name, ds in sources.items() if isinstance(data := ds.read_cursor.plan.data, StreamData)
-    }
-    if not streams:
-        stored = {name: ds.read_cursor.plan.data for name, ds in sources.items()}
-        return _joined_parts(sources, stored, _common_columns(sources))
-    if len(streams) < len(sources):
-        rows = next(name for name in sources if name not in streams)
-        raise ValueError(
-            f"source {next(iter(streams))!r} is of windows or packed samples, and {rows!r} of rows: a mixture is of "
-            "either; unirecord.windows and packed make samples of rows"
-        )
-    return _joined_streams(sources, streams)
+    opened = {name: ds.read_cursor.plan.data for name, ds in sources.items()}
+    kinds = {name: _kind_of(data) for name, data in opened.items()}
+    (first, kind), *_ = kinds.items()
+    for name, other in kinds.items():
+        if other != kind:
+            made = "; ".join(how for how in (_MADE_BY[kind], _MADE_BY[other]) if how)
+            raise ValueError(
+                f"source {first!r} is of {kind}, and {name!r} of {other}: a mixture is of one kind of samples; {made}"
+            )
+    streams = {name: data for name, data in opened.items() if isinstance(data, StreamData)}
+    if streams:
+        return _joined_streams(sources, streams)
+    sequences = {name: data for name, data in opened.items() if isinstance(data, SequenceData)}
+    if sequences:
+        return _joined_sequences(sources, sequences)
+    return _joined_parts(sources, opened, _common_columns(sources))
+
+
+def _joined_sequences(sources: Sources, sequences: Mapping[str, SequenceData]) -> SequenceData:
+    """Sequences of several datasets, each by its own offsets, as those of all their parts."""
+    names = _common_columns(sources)
+    first, *others = sequences
+    for column in names:
+        steps = {name: data.steps_of(column) for name, data in sequences.items()}
+        for other in others:
+            if steps[other] != steps[first]:
+                has, have = (
+                    "the anchor's value alone" if count is None else many(count, "step")
+                    for count in (steps[first], steps[other])
+                )
+                raise ValueError(
+                    f"column {column!r} has {has} in source {first!r} and {have} in {other!r}, and batches have one "
+                    "shape: give it as many offsets in at=, or leave it out with ds.view(columns=…)"
+                )
+    blank = {name: data.steps.blank for name, data in sequences.items()}
+    for other in others:
+        if blank[other] != blank[first]:
+            partial, full = (first, other) if blank[first] else (other, first)
+            raise ValueError(
+                f'source {partial!r} has edges="partial" and {full!r} has not: what is missing is zero, or a row, in '
+                "all sources of a mixture"
+            )
+    base = _joined_parts(sources, {name: data.base for name, data in sequences.items()}, names)
+    pieces, before = [], 0
+    for data in sequences.values():
+        pieces += [(rows, before + first_row) for rows, first_row in data.pieces]
+        before += data.snapshot.rows
+    return SequenceData(base, pieces, names)
 
 
 def _joined_streams(sources: Sources, streams: Mapping[str, StreamData]) -> StreamData:

@@ -16,7 +16,7 @@ from ..format.meaning import read_duration
 from ..loading.batch import IS_PAD
 from ..loading.opened import OpenedData
 from ..loading.plan import Plan
-from ..loading.sequences import REAL_TICKS, Offsets, SequenceData, SequenceRule
+from ..loading.sequences import REAL_TICKS, Offsets, Rows, SequenceData, SequenceRule
 from ..loading.streams import StreamData
 from ..order.spec import check_integer
 from ..sizes import many
@@ -107,8 +107,9 @@ def sequences(
         raise ValueError(f"tolerance={tolerance!r} is negative")
     check_integer("stride", stride, 1)
     rule = SequenceRule(steps, by, order, stride, edges, far, match == "before")
-    data = SequenceData(plan.data, rule, plan.order.selection, _names(plan.data))
-    anchors = data.rows.anchors()
+    rows = Rows(plan.data, rule, plan.order.selection)
+    data = SequenceData(plan.data, [(rows, 0)], _names(plan.data))
+    anchors = rows.anchors()
     made = Plan(data, plan.order, plan.where, plan.condition, plan.narrowed, plan.blocks)
     if anchors != plan.order.selection:
         made = made.selected(anchors)

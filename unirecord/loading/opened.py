@@ -166,7 +166,7 @@ class OpenedData:
 
     def telling(self, where_from: WhereFrom) -> OpenedData:
         """The same parts and columns, with the name of each row's source."""
-        if any(column.name == where_from.column for _, column in self.columns):
+        if any(column.name == where_from.column for column in self.sample_columns):
             raise SchemaError(
                 f"there is a column {where_from.column!r} already: give the one that names the source another name, "
                 "or None"

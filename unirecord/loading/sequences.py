@@ -17,11 +17,11 @@ from ..format.column import Column
 from ..order.selection import Selection
 from ..query.columns import scalar_arrays
 from ..snapshot.part_set import Empty, Snapshot
-from .batch import IS_PAD, SampleReader, StepCounts, put_steps, split_batch
+from .batch import IS_PAD, SampleReader, StepCounts, WhereFrom, put_steps, split_batch
 from .boxes import Crop
 from .opened import OpenedData
 
-__all__ = ["Offsets", "SequenceData", "SequenceRule"]
+__all__ = ["Offsets", "Rows", "SequenceData", "SequenceRule"]
 
 Numbers = NDArray[np.int64]
 Read = TypeVar("Read")
@@ -57,10 +57,10 @@ class SequenceRule:
 
 
 class Rows:
-    """The rows that offsets step over, in their groups."""
+    """The rows that offsets step over, in their groups. Pickled, they are found anew in the same data."""
 
     def __init__(self, data: OpenedData, rule: SequenceRule, selection: Selection) -> None:
-        self.rule = rule
+        self._data, self.rule = data, rule
         self.places = len(selection)
         self.selection = selection
         self._rows = None if selection.is_all else selection.every()
@@ -78,18 +78,34 @@ class Rows:
             None if column is None else _times(where, rule, column, columns[column.name], self.starts)
         )
 
-    def native(self, offsets: Sequence[tuple[Offsets, int]]) -> NativeSequence:
-        """What says which rows stand at these offsets, each of so many outputs."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (self._data, self.rule, self.selection)
+
+    def native(
+        self, offsets: Sequence[tuple[Offsets, int]], first_row: int = 0, later: NativeSequence | None = None
+    ) -> NativeSequence:
+        """What says which rows stand at these offsets, each of so many outputs.
+
+        ``first_row``: the number, where they are read, of the first row of the data; ``later``: of those behind them.
+        """
+        rows = self._rows
         return NativeSequence(
             self.places,
-            self._rows,
+            first_row,
+            rows if rows is None or first_row == 0 else rows + first_row,
             self.starts,
             self.times,
             [(np.array(of.numbers, np.int64), of.timed, outputs) for of, outputs in offsets],
             tolerance=self.rule.tolerance,
             before=self.rule.before,
-            blank=self.rule.edges == "partial",
+            blank=self.is_blank,
+            later=later,
         )
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether what is missing is zero, or None, and no row's."""
+        return self.rule.edges == "partial"
 
     def anchors(self) -> Selection:
         """The rows that may be anchors: those with no step missing, with "drop", and of these by stride."""
@@ -234,9 +250,9 @@ class SequenceReader:
     def batch(self, rows: Numbers, empty: Empty = np.empty) -> dict[str, Any]:
         """The sequences of these anchors as one batch, in memory of its own."""
         batch: dict[str, Any] = {}
-        for number, ((_, offsets), reader) in enumerate(zip(self._data.runs, self._readers, strict=True)):
+        for number, ((_, steps), reader) in enumerate(zip(self._data.runs, self._readers, strict=True)):
             found, missing = self._data.native.find(number, rows)
-            self._put(batch, found, missing, offsets is not None, reader)
+            self._put(batch, found, missing, steps is not None, reader)
         for told in self._data.told:
             told.add(batch, np.asarray(rows, np.int64))
         return batch
@@ -249,7 +265,7 @@ class SequenceReader:
         stepped: bool,
         reader: SampleReader,
     ) -> None:
-        blank = missing.ravel() & (self._data.rule.edges == "partial")
+        blank = missing.ravel() & self._data.steps.blank
         wanted, place = np.unique(found.ravel()[~blank], return_inverse=True)
         places = np.full(found.size, -1, np.int64)
         places[~blank] = place.ravel()
@@ -276,41 +292,53 @@ def _taken(values: Any, places: Numbers) -> Any:
 class SequenceData(OpenedData):
     """Sequences over opened data: rows are their anchors. Pickled, it is made anew of the same data."""
 
-    rule: SequenceRule
     native: NativeSequence
     steps: StepCounts
 
-    # neighbouring columns with the same offsets, which are read together; None: of the anchor alone
-    runs: list[tuple[list[tuple[int, Column]], Offsets | None]]
+    # neighbouring columns with the same offsets, which are read together, and how many steps; None: the anchor alone
+    runs: list[tuple[list[tuple[int, Column]], int | None]]
 
     def __init__(
         self,
         base: OpenedData,
-        rule: SequenceRule,
-        selection: Selection,
+        pieces: Sequence[tuple[Rows, int]],
         columns: Sequence[str] | None = None,
-        rows: Rows | None = None,
+        where_from: WhereFrom | None = None,
     ) -> None:
-        self._base, self.rule = base, rule
-        self.rows = rows or Rows(base, rule, selection)
-        self._init(base.path, base.parts, base.snapshot, columns)
+        """``pieces``: the rows of sequences, and the number in ``base`` of the first row of their data, ascending."""
+        self.base, self.pieces = base, tuple(pieces)
+        self._init(base.path, base.parts, base.snapshot, columns, where_from)
+
+    def steps_of(self, name: str) -> int | None:
+        """How many steps a column has; None: it has the anchor's value alone."""
+        offsets = self.pieces[0][0].rule.at.get(name)
+        return None if offsets is None else len(offsets.numbers)
 
     def _reader(self) -> SampleReader:
-        runs = groupby(self.columns, lambda column: self.rule.at.get(column[1].name))
-        self.runs = [(list(columns), offsets) for offsets, columns in runs]
-        self.native = self.rows.native(
-            [(offsets or Offsets((0,)), len(columns)) for columns, offsets in self.runs]
-        )
-        counts = [None if of is None else len(of.numbers) for columns, of in self.runs for _ in columns]
-        self.steps = StepCounts(tuple(counts), self.rule.edges == "partial")
+        alone = Offsets((0,))
+        self.runs, offsets = [], []
+        for found, columns in groupby(
+            self.columns, lambda column: [rows.rule.at.get(column[1].name) for rows, _ in self.pieces]
+        ):
+            run = list(columns)
+            self.runs.append((run, self.steps_of(run[0][1].name)))
+            offsets.append([(of or alone, len(run)) for of in found])
+        native = None
+        for (rows, first_row), steps in reversed(
+            list(zip(self.pieces, zip(*offsets, strict=True), strict=True))
+        ):
+            native = rows.native(steps, first_row, native)
+        assert native is not None
+        self.native = native
+        counts = [steps for columns, steps in self.runs for _ in columns]
+        self.steps = StepCounts(tuple(counts), self.pieces[0][0].is_blank)
         return cast("SampleReader", SequenceReader(self))
 
     def _mean_bytes(self) -> float:
         """Of a sample, about: what is missing counts as if it were there."""
         return sum(
-            (1 if of is None else len(of.numbers))
-            * self.parts.mean_row_bytes([ordinal for ordinal, _ in columns])
-            for columns, of in self.runs
+            (steps or 1) * self.parts.mean_row_bytes([ordinal for ordinal, _ in columns])
+            for columns, steps in self.runs
         )
 
     @property
@@ -356,20 +384,19 @@ class SequenceData(OpenedData):
         """The C loader of the sequences."""
         return super().open_loader(sequence=self.native, **options)
 
-    def with_columns(self, columns: Sequence[str] | None) -> SequenceData:
+    def with_columns(self, columns: Sequence[str] | None) -> OpenedData:
         """The same sequences with other columns; a mask may be named, and comes with its column."""
         if columns is not None and not isinstance(columns, str):
-            masks = {f"{name}{IS_PAD}": name for name in self.rule.at}
+            masks = {f"{name}{IS_PAD}": name for name in self.pieces[0][0].rule.at}
             columns = [masks.get(name, name) for name in columns if masks.get(name) not in columns]
-        return SequenceData(self._base, self.rule, self.rows.selection, columns, self.rows)
+        return super().with_columns(columns)
+
+    def _over(self, columns: Sequence[str] | None, where_from: WhereFrom | None) -> SequenceData:
+        return SequenceData(self.base, self.pieces, columns, where_from)
 
     def published(self, snapshot: Snapshot) -> NoReturn:
         """Refused: groups are those of the data as they were."""
         raise ValueError("sequences are made of data as they were: refresh these, and make them anew")
 
-    def telling(self, where_from: Any) -> NoReturn:
-        """Refused: a mixture is of rows."""
-        raise ValueError("sequences cannot be mixed yet")
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return SequenceData, (self._base, self.rule, self.rows.selection, self._names)
+        return SequenceData, (self.base, self.pieces, self._names, self.where_from)
