@@ -477,6 +477,9 @@ ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_
  * those not checked before. */
 ur_status ur_part_check(ur_part *part, const ur_section *section, uint64_t first, uint64_t bytes, ur_error *error);
 
+/* The same of all blocks of the index; where it is fetched, they come in few requests. */
+ur_status ur_part_bring(ur_part *part, ur_error *error);
+
 /* Where the blob of (row, column) lies in the data file. Bounds are checked, its digest is not. */
 ur_status ur_part_locate(ur_part *part, int64_t row, int32_t column, uint64_t *offset, uint64_t *bytes,
                          ur_error *error);

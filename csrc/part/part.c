@@ -408,6 +408,13 @@ ur_status ur_part_check(ur_part *part, const ur_section *section, uint64_t first
   return status == UR_OK ? ur_index_check(part, offset, bytes, error) : status;
 }
 
+ur_status ur_part_bring(ur_part *part, ur_error *error) {
+  uint64_t start = part->header.header_bytes;
+  ur_status status = ur_part_is_unchanged(part, error);
+  /* exact: the body begins behind the head */
+  return status == UR_OK ? ur_index_check(part, start, part->header.digests_offset - start, error) : status;
+}
+
 ur_status ur_part_locate(ur_part *part, int64_t row, int32_t column, uint64_t *offset, uint64_t *bytes,
                          ur_error *error) {
   if (row < 0 || (uint64_t)row >= part->header.rows || column < 0 || (uint32_t)column >= part->shown ||

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from objectstore import Server, serving
 
 import unirecord
-from unirecord import NoRowError, QueryError, SchemaError, UniRecordDataset, Writer
+from unirecord import CorruptionError, NoRowError, QueryError, SchemaError, UniRecordDataset, Writer
 from unirecord.cli import main
 from unirecord.query.keys import keys_of
 from unirecord.storage import object_store
@@ -238,10 +239,140 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         yield server
 
 
-def test_a_key_in_an_object_store_takes_two_requests(server: Server) -> None:
+def asked(server: Server, ds: UniRecordDataset, name: str, key: Any) -> list[str]:
+    """The files of which a key takes something, one for each request."""
+    server.requests.clear()
+    with suppress(QueryError):
+        ds.get(name, key, None)
+    return [request.key.rpartition("/")[2] for request in server.requests]
+
+
+COLUMNS = [("path", "img_{:06}.jpg".format), ("n", int)]
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, COLUMNS[::-1]], ids=["strings first", "integers first"])
+def test_a_key_in_an_object_store_takes_one_request_and_the_first_one_four(
+    server: Server, columns: list[tuple[str, Any]]
+) -> None:
     with UniRecordDataset("s3://bucket/keys.urec") as ds:
-        for name, of in (("path", "img_{:06}.jpg".format), ("n", int)):
+        for first, (name, of) in enumerate(columns):
             for number, key in enumerate((17, 99_999, 54_321, 1)):
                 server.requests.clear()
                 assert ds.get(name, of(key))["x"] == b"%d" % key
-                assert len(server.requests) <= (2 if number else 14)
+                assert len(server.requests) == (1 if number or first else 4)
+            assert asked(server, ds, name, of(100_000)) == []
+
+
+def test_an_index_too_long_to_be_fetched_at_once_is_searched_block_by_block(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for most in (2 << 20, 0):  # a column of it is fetched at once, or nothing
+        monkeypatch.setattr("unirecord.query.keys._WHOLE", most)
+        with UniRecordDataset("s3://bucket/keys.urec") as ds:
+            for name, of in COLUMNS:
+                for key in (17, 99_999, 54_321, 1):
+                    assert ds.get(name, of(key))["x"] == b"%d" % key
+                assert ds.get(name, of(100_000), None) is None
+
+
+def test_damage_elsewhere_in_the_index_does_not_keep_a_key_from_its_row(
+    server: Server, tmp_path: Path
+) -> None:
+    index = tmp_path / "bucket" / "keys.urec.idx"
+    content = bytearray(index.read_bytes())
+    place = content.rindex(b"img_000003.jpg")
+    content[place] ^= 1
+    index.write_bytes(content)
+    with UniRecordDataset("s3://bucket/keys.urec", columns=["n", "x"]) as ds:
+        assert ds.get("n", 5)["x"] == b"5"
+        with pytest.raises(CorruptionError, match="index block"):
+            ds.get("path", "img_000003.jpg")
+        assert ds.get("n", 6)["x"] == b"6"
+
+
+PARTS, IN_PART = 5, 10_000
+
+
+@pytest.fixture
+def several(server: Server, tmp_path: Path) -> str:
+    """Parts one after the other in ``n``, each with some of all paths, one of which two of them have."""
+    folder = tmp_path / "bucket" / "several"
+    for part in range(PARTS):
+        schema = {"n": "int64", "path": "string", "kind": "uint8?", "x": "bytes"}
+        with (
+            unirecord.append(folder) if part else Writer(folder, schema, index=["n", "path", "kind"])
+        ) as writer:
+            numbers = np.arange(IN_PART) * PARTS + part
+            paths = [f"p{number:05}" for number in numbers]
+            if part in (1, 3):
+                paths[-1] = "p00777a"
+            x = np.empty(IN_PART, object)
+            x[:] = [b"%d" % number for number in numbers]
+            kinds = np.ma.masked_all(IN_PART, np.uint8)
+            kinds[:3] = part
+            writer.write_batch(
+                {"n": np.arange(IN_PART) + part * IN_PART, "path": paths, "kind": kinds, "x": x}
+            )
+    return "s3://bucket/several"
+
+
+def test_parts_that_cannot_have_a_key_are_not_asked(server: Server, several: str) -> None:
+    with UniRecordDataset(several) as ds:
+        files = [Path(ds.locate(part * IN_PART)[0]).name for part in range(PARTS)]
+        assert ds.get("n", 3)["x"] == b"15"
+        # of the others, their least and greatest values are known now: what comes is their index and a row
+        first, later = asked(server, ds, "n", IN_PART + 50), asked(server, ds, "n", IN_PART + 51)
+        assert set(first) == {files[1] + ".idx", files[1]}
+        assert later == [files[1]]
+        assert asked(server, ds, "n", IN_PART * PARTS) == asked(server, ds, "path", "q") == []
+        assert set(asked(server, ds, "kind", 4)) == {files[4] + ".idx"}  # three rows have it
+        assert asked(server, ds, "kind", 77) == []
+
+
+def test_several_parts_are_asked_at_the_same_time(server: Server, several: str) -> None:
+    with UniRecordDataset(several) as ds:
+        assert ds.get("n", 3)["x"] == b"15"
+        server.latency, server.most_in_flight = 0.3, 0
+        files = asked(server, ds, "path", "p00777")
+        assert server.most_in_flight >= PARTS - 1
+        assert len({name for name in files if name.endswith(".idx")}) == PARTS - 1
+        server.latency = 0.0
+        assert len(asked(server, ds, "path", "p00778")) == 1
+        assert asked(server, ds, "path", "p00777b") == []
+        server.requests.clear()
+        with pytest.raises(QueryError, match="2 rows"):
+            ds.get("path", "p00777a")
+        assert server.requests == []
+        assert ds.get("path", "p00004")["n"] == 4 * IN_PART
+
+
+def test_each_value_is_found_in_several_parts_also_those_without_known_limits(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    for first in range(0, ROWS, 125):
+        with unirecord.append(folder) if first else Writer(folder, SCHEMA, index=INDEXED) as writer:
+            for n in range(first, first + 125):
+                # what is longer than the statistics say stands in one part alone
+                writer.write(row(n) | ({"near": f"{n:0300}"} if 125 <= n < 250 else {}))
+    ds = UniRecordDataset(folder)
+    for n in range(0, ROWS, 7):
+        sample = row(n)
+        assert ds.get("path", sample["path"])["blob"] == sample["blob"]
+        assert ds.get("score", sample["score"])["blob"] == sample["blob"]
+        assert ds.get("price", Decimal(sample["price"]) / 100)["blob"] == sample["blob"]
+        assert ds.get("ts", np.datetime64(sample["ts"], "us"))["blob"] == sample["blob"]
+    assert ds.get("near", f"{200:0300}")["blob"] == b"200"
+    assert ds.get("near", row(300)["near"])["blob"] == b"300"
+    assert ds.get("near", f"{300:0300}", None) is None
+    assert ds.get("flag", True)["blob"] == b"3"
+
+
+def test_a_corrected_value_is_found_whatever_the_statistics_say(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    for part in range(2):
+        with unirecord.append(folder) if part else Writer(folder, {"n": "int64", "m": "int64"}) as writer:
+            writer.write_batch({"n": np.arange(100) + 100 * part, "m": np.arange(100) + 100 * part})
+    unirecord.set_values(folder, rows=[17], values={"m": 63})
+    unirecord.set_values(folder, rows=[117], values={"m": 227})
+    ds = UniRecordDataset(folder)
+    assert ds.get("m", 227)["n"] == 117
+    assert ds.get("m", 17, None) is None

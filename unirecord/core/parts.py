@@ -94,6 +94,13 @@ class NativePart:
             error.part = 0
             raise_for(error, self._paths)
 
+    def bring(self) -> None:
+        """Checks all blocks of the index that have not been checked, and fetches those that are not here."""
+        error = ffi.new("ur_error *")
+        if lib.ur_part_bring(self.handle.pointer, error) != lib.UR_OK:
+            error.part = 0
+            raise_for(error, self._paths)
+
     def locate(self, row: int, column: int) -> tuple[int, int]:
         """Offset in the data file, and size, of a blob."""
         place, error = ffi.new("uint64_t[2]"), ffi.new("ur_error *")

@@ -487,6 +487,23 @@ class PartColumns:
         """Row numbers by value, or None when the column is not indexed."""
         return self._vector(layout.SECTION_ORDER, column)
 
+    def limits(self, column: int) -> tuple[Any, Any] | None:
+        """The least and the greatest value as written, of strings their bytes; None where they are not known."""
+        found = self._part.statistics[column]
+        if found is None or found["min"] is None or found["max"] is None:
+            return None
+        least, greatest = found["min"], found["max"]
+        return (least.encode(), greatest.encode()) if isinstance(least, str) else (least, greatest)
+
+    @property
+    def index_bytes(self) -> int:
+        """Of its index, in all files that it has."""
+        return self._part.index_bytes
+
+    def bring(self) -> None:
+        """Fetches, and checks, all of the index that is not there yet."""
+        self._part.bring()
+
 
 # What a scan of a part is made of, and the test of strings that the C core makes.
 

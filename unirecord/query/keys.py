@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..errors import NoRowError, QueryError, SchemaError
+from ..errors import CorruptionError, NoRowError, QueryError, SchemaError
 from ..format.meaning import DAY
 from ..sizes import many
 from ..snapshot.part_set import PartSet
+from ..snapshot.prefetch import RUN_BYTES
 from . import simplify, typed
 from .check import describe
-from .columns import FlatColumns, Vector, columns_of
+from .columns import FlatColumns, PartColumns, Vector, columns_of
 from .query import Query, SortedValues
 from .scan import in_threads
 from .tree import Always, Condition, Constant, Field, Range, Text, Value
@@ -29,7 +31,13 @@ _KEPT: Final = (
     1 << 17
 )  # values of a column that are kept, of all parts together: those that searches begin with
 _LEAST: Final = 1 << 8  # of one part
-_WHOLE: Final = 1 << 26  # bytes of a column's index that are fetched at once, rather than block by block
+# Bytes of an index, or of a column in it, that are fetched at once rather than block by block; of an index of several
+# that are asked, those of one request.
+_WHOLE: Final = 1 << 26
+_SMALL: Final = RUN_BYTES
+_AT_ONCE: Final = (
+    32  # parts that are asked at a time, where that takes requests: each in 16 MiB of memory at most
+)
 
 
 def keys_of(parts: PartSet, name: str) -> Keys:
@@ -56,10 +64,13 @@ class Keys:
         self._column = column
         self._field = Field(name, ordinal, column.type, column.nullable, column.meaning)
         # parts are open as long as their set is, which keeps these keys
-        self._parts = list(columns_of(parts))
+        self._parts = cast("Sequence[PartColumns]", columns_of(parts))
         self._fetched = parts.is_fetched
         self._bases = parts.starts.tolist()
-        self._sorted: list[SortedValues | None] | None = None
+        self._patched = ordinal in parts.patched
+        self._limits: list[tuple[Any, Any] | None] = []  # of each part, once they are known
+        self._sorted: dict[int, SortedValues | None] = {}
+        self._brought: set[int] = set()
 
     def condition(self, value: Any) -> Condition:
         """``column == value``; QueryError where the column has no such values."""
@@ -81,17 +92,35 @@ class Keys:
             key = _key(self.condition(value))
             if key is None:
                 return []
+        if len(self._parts) == 1:
+            return self._rows_of(0, key, value, 1)
+        numbers = self._may_have(key)
+        if not self._fetched:
+            return [row for number in numbers for row in self._rows_of(number, key, value, len(numbers))]
+        every = in_threads(
+            lambda number, _: self._rows_of(number, key, value, len(numbers)), _nothing, numbers, _AT_ONCE
+        )
+        return [row for rows in every for row in rows]
+
+    def _rows_of(self, number: int, key: Any, value: Any, asked: int) -> list[int]:
+        """Those of one of the parts that are asked, as numbers of the dataset; ``key`` is the value as it is stored."""
         found: list[int] = []
-        for number, values in enumerate(self._sorted or self._opened()):
-            if values is not None:
-                place, there = values.first(key)
-                while there == key:
-                    found.append(self._bases[number] + values.row(place))
-                    place += 1
-                    there = values.value(place) if place < len(values) else None
-            elif self._parts[number].rows:
-                rows = Query("", self.condition(value)).rows([self._parts[number]])
-                found += (rows + self._bases[number]).tolist()
+        base = self._bases[number]
+        if number in self._sorted:
+            values = self._sorted[number]
+        else:
+            values = self._sorted[number] = self._in_order(number, asked)
+        if values is not None:
+            place, there = values.first(key)
+            while there == key:
+                found.append(base + values.row(place))
+                place += 1
+                there = values.value(place) if place < len(values) else None
+        elif self._parts[number].rows:
+            found = (Query("", self.condition(value)).rows([self._parts[number]]) + base).tolist()
+        if found and self._fetched:
+            # the row is read next, and other rows will be
+            self._bring(number, _WHOLE)
         return found
 
     def read(self, text: str) -> Any:
@@ -110,14 +139,27 @@ class Keys:
         except InvalidOperation:
             return text
 
-    def _opened(self) -> list[SortedValues | None]:
-        keeps = max(_LEAST, _KEPT // max(len(self._parts), 1))
-        self._sorted = [self._in_order(columns, keeps) for columns in self._parts]
-        return self._sorted
+    def _may_have(self, key: Any) -> Sequence[int]:
+        """The parts between whose least and greatest value the key is, or of which these are not known."""
+        every = range(len(self._parts))
+        if self._patched:
+            return every
+        if not self._limits:
+            self._limits = in_threads(
+                lambda number, _: self._parts[number].limits(self._field.ordinal),
+                _nothing,
+                every,
+                _AT_ONCE if self._fetched else 1,
+            )
+        limits = self._limits
+        return [number for number in every if (of := limits[number]) is None or of[0] <= key <= of[1]]
 
-    def _in_order(self, columns: FlatColumns, keeps: int) -> SortedValues | None:
-        ordinal = self._field.ordinal
+    def _in_order(self, number: int, asked: int) -> SortedValues | None:
+        """The values of a part, of all that are asked; of an object store all that searches read comes at once."""
+        columns, ordinal = self._parts[number], self._field.ordinal
         columns.confirm_rows()
+        if self._fetched:
+            self._bring(number, _WHOLE if asked == 1 else _SMALL)
         rows = columns.sorted_rows(ordinal) if columns.rows else None
         if rows is None or len(rows) != columns.rows:
             return None
@@ -125,8 +167,21 @@ class Keys:
         validity = columns.validity(ordinal)
         every = [rows, *vectors, *([] if validity is None else [validity])]
         if self._fetched and sum(vector.array.nbytes for vector in every) <= _WHOLE:
-            in_threads(lambda vector, _: vector.bring(), lambda: None, every, len(every))
-        return SortedValues(rows, read, validity, keeps)
+            in_threads(lambda vector, _: vector.bring(), _nothing, every, len(every) if asked == 1 else 1)
+        return SortedValues(rows, read, validity, max(_LEAST, _KEPT // len(self._parts)))
+
+    def _bring(self, number: int, most: int) -> None:
+        """Fetches the whole index of a part, of so many bytes at most, once."""
+        columns = self._parts[number]
+        if number not in self._brought and columns.index_bytes <= most:
+            # what is damaged of it is said by who needs that
+            with suppress(CorruptionError):
+                columns.bring()
+            self._brought.add(number)
+
+
+def _nothing() -> None:
+    """What threads share that share nothing."""
 
 
 _KNOWN: WeakKeyDictionary[PartSet, dict[str, Keys]] = WeakKeyDictionary()

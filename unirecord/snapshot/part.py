@@ -281,6 +281,15 @@ class Part:
             return _INTEGERS[width // 2] if dtype is None else np.dtype(dtype)
         return _INTEGERS[width]
 
+    @property
+    def index_bytes(self) -> int:
+        """Of its index."""
+        return int(self.info.index_bytes)
+
+    def bring(self) -> None:
+        """Checks all of the index that has not been checked; where it is fetched, that comes in few requests."""
+        self._native.bring()
+
     def locate(self, row: int, column: int) -> tuple[int, int]:
         """Offset in the data file, and size, of a blob; its digest is not checked."""
         return self._native.locate(row, column)
@@ -296,6 +305,7 @@ class JoinedPart(Part):
         first = places[0][0]
         super().__init__(first._native, path, schema)
         self._places = places
+        self._files = list({id(part): part for part, _ in places}.values())
 
     @property
     def content(self) -> Metadata:
@@ -321,6 +331,16 @@ class JoinedPart(Part):
         """Rows of a zone of this column; 0 when it has no zones."""
         part, place = self._places[column]
         return part.zone_rows(place)
+
+    @property
+    def index_bytes(self) -> int:
+        """Of the indexes of its files."""
+        return sum(part.index_bytes for part in self._files)
+
+    def bring(self) -> None:
+        """The same of each of its files."""
+        for part in self._files:
+            part.bring()
 
     def locate(self, row: int, column: int) -> tuple[int, int]:
         """Offset in its data file, and size, of a blob; its digest is not checked."""
