@@ -293,6 +293,22 @@ def test_a_table_of_any_size_finds_what_a_dict_does(
     assert found == expected
 
 
+def test_a_key_that_most_rows_have_takes_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    told_apart = module._told_apart
+    monkeypatch.setattr(module, "KEYS_AT_ONCE", 50)
+    monkeypatch.setattr(module, "_told_apart", lambda keys: sizes.append(len(keys)) or told_apart(keys))
+    with KeyTable() as table:
+        for start in range(0, 1000, 20):
+            keys = np.zeros(20, module.KEY)
+            keys["row"] = np.arange(start, start + 20)
+            table.add(keys)
+        found = [np.concatenate(both) for both in zip(*table.duplicates(), strict=True)]
+    assert found[0].tolist() == list(range(1, 1000))
+    assert not found[1].any()
+    assert max(sizes) == 51
+
+
 def test_a_source_that_has_grown_between_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     grown = [*VALUES, *({"id": 10 + i, "path": str(i), "n": 0} for i in range(20))]
     data = list(VALUES)

@@ -91,8 +91,11 @@ class KeyTable:
         pairs = Buckets(self._folder, "pairs", _PAIR)
         stretch = max(-(-self._end // count), 1)
         for bucket in range(count):
-            found = _later_ones(self._keys.take(bucket))
-            pairs.add(found["row"] // stretch, found)
+            firsts = np.empty(0, KEY)
+            # a key that most rows have makes one bucket large, and not the keys that differ in it
+            for keys in self._keys.pieces(bucket, KEYS_AT_ONCE):
+                firsts, found = _told_apart(np.concatenate([firsts, keys]))
+                pairs.add(found["row"] // stretch, found)
         for bucket in range(count):
             found = pairs.take(bucket)
             if len(found):
@@ -103,13 +106,13 @@ class KeyTable:
         self._keys.add((keys["high"] % np.uint64(_BUCKETS)).astype(np.int64), keys)
 
 
-def _later_ones(keys: Keys) -> NDArray[Any]:
-    """Of keys whose rows ascend, the rows that are not the first of their key, with that first one."""
+def _told_apart(keys: Keys) -> tuple[Keys, NDArray[Any]]:
+    """Of keys whose rows ascend among equal ones, the first of each, and the other rows with that first one."""
     keys = keys[np.lexsort((keys["low"], keys["high"]))]  # which leaves equal ones in their order
     is_first = np.ones(len(keys), np.bool_)
     is_first[1:] = (keys["low"][1:] != keys["low"][:-1]) | (keys["high"][1:] != keys["high"][:-1])
     later = np.flatnonzero(~is_first)
-    firsts = np.flatnonzero(is_first)[np.cumsum(is_first)[later] - 1]
+    firsts = keys[is_first]
     found = np.empty(len(later), _PAIR)
-    found["row"], found["of"] = keys["row"][later], keys["row"][firsts]
-    return found
+    found["row"], found["of"] = keys["row"][later], firsts["row"][np.cumsum(is_first)[later] - 1]
+    return firsts, found

@@ -87,6 +87,16 @@ class Buckets:
         os.unlink(self._path(bucket))
         return content
 
+    def pieces(self, bucket: int, most: int) -> Iterator[NDArray[Any]]:
+        """All records of a bucket, once, in the order in which they were added; of a file at most so many at a time."""
+        if self._folder is None or not os.path.exists(self._path(bucket)):
+            yield self.take(bucket)
+            return
+        with open(self._path(bucket), "rb") as file:
+            while content := file.read(most * self._dtype.itemsize):
+                yield np.frombuffer(content, self._dtype)
+        os.unlink(self._path(bucket))
+
     def _path(self, bucket: int) -> str:
         assert self._folder is not None
         return os.path.join(self._folder, f"{self._name}-{bucket}")
