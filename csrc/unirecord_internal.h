@@ -360,7 +360,9 @@ typedef enum {
   UR_STREAM_ELEMENTS = 0,
   UR_STREAM_DOCUMENTS = 1, /* the row of each one's document, -1 where filled up */
   UR_STREAM_POSITIONS = 2, /* its place in its run of elements of one document */
-  UR_STREAM_LABELS = 3     /* itself; -100 where its place is 0, and where filled up */
+  UR_STREAM_LABELS = 3,    /* itself; -100 where its place is 0, and where filled up */
+  UR_STREAM_LENGTHS = 4,   /* of each run of elements of one document in a sample: how many they are, as int32 */
+  UR_STREAM_RUNS = 5       /* of each run: the row of its document, as int64 */
 } ur_stream_output;
 
 typedef struct {
@@ -384,6 +386,7 @@ struct ur_stream {
                                each sample, and all of them */
   int64_t every;
   const ur_stream_piece *pieces; /* of PACKED; no more elements in a sample than `length` */
+  const int64_t *numbers;   /* of PACKED: what each piece's document is called in place of its row; NULL: its row */
   const int64_t *selection;
   const ur_bitmap *bitmap;
   int64_t selection_start;
@@ -391,8 +394,9 @@ struct ur_stream {
   uint8_t padding[8];       /* the element that samples are filled up with */
 };
 
-/* Reads samples[0..n) of the stream into outputs of fixed width, `length` elements for each sample. outputs[i].column is one
- * of ur_stream_output: the elements, or int64 for each of them. UR_STALE where documents have other lengths than the table says. */
+/* Reads samples[0..n) of the stream. outputs[i].column is one of ur_stream_output: the elements or int64 for each of them, of fixed
+ * width, or what is said of each run, of variable width, which a stream longer than 2^31 - 1 does not have. UR_STALE where
+ * documents have other lengths than the table says. */
 ur_status ur_stream_read(ur_set *set, const ur_stream *stream, const int64_t *samples, int64_t n, ur_output *outputs,
                          int32_t output_count, ur_error *error);
 

@@ -44,15 +44,12 @@ static ur_status check_options(const ur_set *set, const ur_loader_options *o, ur
   return UR_OK;
 }
 
-/* An output of a stream, as a column of fixed width. */
+/* An output of a stream, as a column. */
 static ur_status stream_column(ur_filler *filler, size_t output, ur_error *error) {
-  const ur_stream *stream = filler->options.stream;
-  int32_t number = filler->columns[output];
-  if (number < UR_STREAM_ELEMENTS || number > UR_STREAM_LABELS)
-    return ur_fail(error, UR_ARGUMENT, "a stream has no output %" PRId32, number);
-  /* exact: ur_stream_check() has checked the product */
-  filler->infos[output].fixed_bytes = stream->length * (int64_t)ur_stream_width(stream, number);
-  return UR_OK;
+  uint64_t bytes = 0;
+  ur_status status = ur_stream_width(filler->options.stream, filler->columns[output], &bytes, error);
+  filler->infos[output].fixed_bytes = (int64_t)bytes; /* exact: ur_stream_check() has checked the product */
+  return status;
 }
 
 /* Batches of different sizes, none empty, are all samples. */
@@ -425,10 +422,9 @@ static ur_status stream_into_batch(const ur_filler *filler, ur_scratch *s, int64
   ur_batch *batch = NULL;
   if (timing != NULL) timing->count = 0; /* it begins where elements are read */
   outputs_to_measure(filler, s, rows);
-  for (int32_t c = 0; c < filler->options.output_count; c++)
-    if (!ur_multiply((uint64_t)rows, (uint64_t)filler->infos[c].fixed_bytes, &s->outputs[c].used))
-      return ur_fail(error, UR_ARGUMENT, "a batch of %" PRId64 " samples exceeds 2^64 bytes", rows);
   ur_status status = ur_stream_cut(stream, filler->set, s->rows, rows, &s->stretches, error);
+  if (status == UR_OK)
+    status = ur_stream_measure(stream, &s->stretches, rows, s->outputs, filler->options.output_count, error);
   if (status == UR_OK) status = prepare(filler, s, number, rows, skipped, &batch, error);
   if (status == UR_OK)
     status = ur_stream_fill(stream, filler->set, &s->stretches, rows, s->outputs, filler->options.output_count, timing, error);

@@ -148,7 +148,7 @@ static ur_status cut_whole(reader *from, int64_t sample, int64_t entry, int64_t 
     }
     if (status != UR_OK || first >= elements) continue; /* an empty one */
     int64_t count = elements - first < left ? elements - first : left;
-    status = add_stretch(found, row, (ur_stretch){first, count, to}, error);
+    status = add_stretch(found, row, (ur_stretch){first, count, to, row}, error);
     left -= count;
     to += count;
   }
@@ -166,7 +166,7 @@ static ur_status cut_apart(reader *from, int64_t sample, int64_t entry, int64_t 
   if (__builtin_mul_overflow(sample - before, stream->stride, &first) || first >= elements) return changed(error);
   int64_t count = elements - first < stream->length ? elements - first : stream->length;
   if (count < stream->length && !stream->padded) return changed(error);
-  return add_stretch(found, row, (ur_stretch){first, count, to}, error);
+  return add_stretch(found, row, (ur_stretch){first, count, to, row}, error);
 }
 
 /* Pieces of documents, as the table says. */
@@ -176,11 +176,11 @@ static ur_status cut_packed(const reader *from, int64_t sample, int64_t to, ur_s
   for (int64_t i = stream->before[sample]; i < stream->before[sample + 1]; i++) {
     const ur_stream_piece *piece = &stream->pieces[i];
     int64_t row = 0;
-    if (piece->document < 0 || piece->document >= stream->documents || piece->first < 0 || piece->count < 0 ||
+    if (piece->document < 0 || piece->document >= stream->documents || piece->first < 0 || piece->count < 1 ||
         piece->count > left)
       return ur_fail(error, UR_ARGUMENT, "piece %" PRId64 " does not fit its sample", i);
     ur_status status = row_of(from, piece->document, &row, error);
-    if (status == UR_OK) status = add_stretch(found, row, (ur_stretch){piece->first, piece->count, to}, error);
+    if (status == UR_OK) status = add_stretch(found, row, (ur_stretch){piece->first, piece->count, to, stream->numbers == NULL ? row : stream->numbers[i]}, error);
     if (status != UR_OK) return status;
     left -= piece->count;
     to += piece->count;
@@ -192,8 +192,10 @@ ur_status ur_stream_cut(const ur_stream *stream, ur_set *set, const int64_t *sam
                         ur_error *error) {
   reader from = {.stream = stream, .set = set};
   ur_status status = UR_OK;
-  int64_t entries[TOGETHER];
+  int64_t entries[TOGETHER], bytes = 0;
   found->count = 0;
+  if (n < 0 || __builtin_mul_overflow(n, stream->length * 8, &bytes)) /* exact: ur_stream_check() has checked it */
+    return ur_fail(error, UR_ARGUMENT, "%" PRId64 " samples exceed 2^63 bytes", n);
   for (int64_t i = 0; i < n; i++)
     if (samples[i] < 0 || samples[i] >= stream->samples)
       return ur_because(error, UR_REASON_ROW, ur_fail(error, UR_ARGUMENT, "there is no sample %" PRId64, samples[i]));

@@ -5,9 +5,9 @@
 #include "base/timing.h"
 #include "unirecord_internal.h"
 
-/* `count` elements of a document, from element `first` on, that go to element `to` of the batch. */
+/* `count` elements of a document, from element `first` on, that go to element `to` of the batch; what its document is called. */
 typedef struct {
-  int64_t first, count, to;
+  int64_t first, count, to, name;
 } ur_stretch;
 
 /* The stretches of some samples, in order; starts as zeros. rows[i] is the row of the set that stretch i is of. */
@@ -24,10 +24,14 @@ ur_status ur_stream_check(const ur_stream *stream, ur_set *set, ur_error *error)
 ur_status ur_stream_cut(const ur_stream *stream, ur_set *set, const int64_t *samples, int64_t n, ur_stretches *found,
                         ur_error *error);
 
-/* Bytes of an element of an output (ur_stream_output). */
-uint64_t ur_stream_width(const ur_stream *stream, int32_t output);
+/* Bytes of a sample in an output (ur_stream_output) of fixed width, in one of variable width 0. UR_ARGUMENT where there is none. */
+ur_status ur_stream_width(const ur_stream *stream, int32_t output, uint64_t *bytes, ur_error *error);
 
-/* Fills the outputs, which have room for n samples, from the stretches of these. */
+/* How much the outputs have of n samples, and of those of variable width where each begins. */
+ur_status ur_stream_measure(const ur_stream *stream, const ur_stretches *found, int64_t n, ur_output *outputs,
+                            int32_t output_count, ur_error *error);
+
+/* Fills the outputs, which have been measured, from the stretches of n samples. */
 ur_status ur_stream_fill(const ur_stream *stream, ur_set *set, const ur_stretches *found, int64_t n,
                          const ur_output *outputs, int32_t output_count, ur_timing *timing, ur_error *error);
 void ur_stretches_free(ur_stretches *stretches);

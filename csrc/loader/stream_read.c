@@ -156,12 +156,12 @@ static void fill_numbers(int64_t *numbers, int64_t from, int64_t end, int64_t fi
   for (int64_t i = from; i < end; i++) numbers[i] = first + (i - from) * step;
 }
 
-/* What the output says of elements [from, end): those of a row, or -1 for those that are filled up. */
-static void describe(const ur_stream *stream, const ur_output *output, int64_t from, int64_t end, int64_t row) {
+/* What the output says of elements [from, end): those of a document that is called so, or -1 for those that are filled up. */
+static void describe(const ur_stream *stream, const ur_output *output, int64_t from, int64_t end, int64_t name) {
   int64_t *numbers = (int64_t *)(void *)output->data;
-  if (output->column == UR_STREAM_DOCUMENTS) fill_numbers(numbers, from, end, row, 0);
+  if (output->column == UR_STREAM_DOCUMENTS) fill_numbers(numbers, from, end, name, 0);
   if (output->column == UR_STREAM_POSITIONS) fill_numbers(numbers, from, end, 0, 1);
-  if (output->column == UR_STREAM_ELEMENTS && row < 0) fill_elements(stream, output->data, from, end);
+  if (output->column == UR_STREAM_ELEMENTS && name < 0) fill_elements(stream, output->data, from, end);
 }
 
 static void fill_up(const ur_stream *stream, const ur_stretches *found, int64_t n, const ur_output *output) {
@@ -172,7 +172,7 @@ static void fill_up(const ur_stream *stream, const ur_stretches *found, int64_t 
     if (at < next) describe(stream, output, at, next, -1); /* at the end of one sample alone: each has something */
     if (i == found->count) return;
     at = next + found->stretches[i].count;
-    if (output->column != UR_STREAM_ELEMENTS) describe(stream, output, next, at, found->rows[i]);
+    if (output->column != UR_STREAM_ELEMENTS) describe(stream, output, next, at, found->stretches[i].name);
   }
 }
 
@@ -208,10 +208,57 @@ static ur_status fill_labels(const ur_stream *stream, ur_set *set, const ur_stre
   return status;
 }
 
+/* ---- runs --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t run_bytes(int32_t output) {
+  return output == UR_STREAM_LENGTHS ? sizeof(int32_t) : sizeof(int64_t);
+}
+
+static void measure_runs(const ur_stream *stream, const ur_stretches *found, int64_t n, ur_output *output) {
+  int64_t width = (int64_t)run_bytes(output->column), run = 0;
+  for (int64_t i = 0; i < n; i++) {
+    output->offsets[i] = run * width; /* exact: in memory a stretch takes more */
+    /* exact: ur_stream_cut() has checked the end of all samples */
+    while (run < found->count && found->stretches[run].to < (i + 1) * stream->length) run++;
+  }
+  output->offsets[n] = run * width; /* exact: likewise */
+  output->used = (uint64_t)output->offsets[n];
+}
+
+static void fill_runs(const ur_stretches *found, const ur_output *output) {
+  for (int64_t i = 0; i < found->count; i++) {
+    const ur_stretch *stretch = &found->stretches[i];
+    if (output->column == UR_STREAM_RUNS) ((int64_t *)(void *)output->data)[i] = stretch->name;
+    else ((int32_t *)(void *)output->data)[i] = (int32_t)stretch->count; /* exact: ur_stream_width() has checked `length` */
+  }
+}
+
 /* ---- reading ------------------------------------------------------------------------------------------------------ */
 
-uint64_t ur_stream_width(const ur_stream *stream, int32_t output) {
-  return output == UR_STREAM_ELEMENTS ? (uint64_t)stream->element_bytes : sizeof(int64_t);
+ur_status ur_stream_width(const ur_stream *stream, int32_t output, uint64_t *bytes, ur_error *error) {
+  if (output < UR_STREAM_ELEMENTS || output > UR_STREAM_RUNS)
+    return ur_fail(error, UR_ARGUMENT, "a stream has no output %" PRId32, output);
+  if (output == UR_STREAM_LENGTHS && stream->length > INT32_MAX)
+    return ur_fail(error, UR_ARGUMENT, "runs of samples of %" PRId64 " elements are more than int32 can count", stream->length);
+  uint64_t width = output == UR_STREAM_ELEMENTS ? (uint64_t)stream->element_bytes : sizeof(int64_t);
+  /* exact: ur_stream_check() has checked the product */
+  *bytes = output >= UR_STREAM_LENGTHS ? 0 : (uint64_t)stream->length * width;
+  return UR_OK;
+}
+
+ur_status ur_stream_measure(const ur_stream *stream, const ur_stretches *found, int64_t n, ur_output *outputs,
+                            int32_t output_count, ur_error *error) {
+  for (int32_t i = 0; i < output_count; i++) {
+    ur_output *output = &outputs[i];
+    uint64_t bytes = 0;
+    ur_status status = ur_stream_width(stream, output->column, &bytes, error);
+    if (status != UR_OK) return status;
+    if ((bytes == 0) != (output->offsets != NULL))
+      return ur_fail(error, UR_ARGUMENT, "offsets are those of outputs of variable width");
+    if (bytes == 0) measure_runs(stream, found, n, output);
+    else output->used = (uint64_t)n * bytes; /* exact: ur_stream_cut() has checked it */
+  }
+  return UR_OK;
 }
 
 ur_status ur_stream_fill(const ur_stream *stream, ur_set *set, const ur_stretches *found, int64_t n,
@@ -220,10 +267,12 @@ ur_status ur_stream_fill(const ur_stream *stream, ur_set *set, const ur_stretche
   for (int32_t i = 0; i < output_count && status == UR_OK; i++) {
     if (outputs[i].column == UR_STREAM_LABELS) {
       status = fill_labels(stream, set, found, n, &outputs[i], timing, error);
-      continue;
+    } else if (outputs[i].offsets != NULL) {
+      fill_runs(found, &outputs[i]);
+    } else {
+      if (outputs[i].column == UR_STREAM_ELEMENTS) status = copy_elements(stream, set, found, outputs[i].data, timing, error);
+      if (status == UR_OK) fill_up(stream, found, n, &outputs[i]);
     }
-    if (outputs[i].column == UR_STREAM_ELEMENTS) status = copy_elements(stream, set, found, outputs[i].data, timing, error);
-    if (status == UR_OK) fill_up(stream, found, n, &outputs[i]);
   }
   return status;
 }
@@ -232,17 +281,10 @@ ur_status ur_stream_read(ur_set *set, const ur_stream *stream, const int64_t *sa
                          int32_t output_count, ur_error *error) {
   ur_stretches found = {0};
   ur_status status = ur_stream_check(stream, set, error);
-  for (int32_t i = 0; i < output_count && status == UR_OK; i++) {
-    uint64_t elements = 0;
-    ur_output *output = &outputs[i];
-    if (output->column < UR_STREAM_ELEMENTS || output->column > UR_STREAM_LABELS || n < 0)
-      return ur_fail(error, UR_ARGUMENT, "a stream has no output %" PRId32, output->column);
-    if (!ur_multiply((uint64_t)n, (uint64_t)stream->length, &elements) ||
-        !ur_multiply(elements, ur_stream_width(stream, output->column), &output->used) || output->used > INT64_MAX)
-      return ur_fail(error, UR_ARGUMENT, "%" PRId64 " samples exceed 2^63 bytes", n);
-    if (output->used > output->capacity) status = ur_fail(error, UR_TOO_SMALL, "a buffer is too small");
-  }
   if (status == UR_OK) status = ur_stream_cut(stream, set, samples, n, &found, error);
+  if (status == UR_OK) status = ur_stream_measure(stream, &found, n, outputs, output_count, error);
+  for (int32_t i = 0; i < output_count && status == UR_OK; i++)
+    if (outputs[i].used > outputs[i].capacity) status = ur_fail(error, UR_TOO_SMALL, "a buffer is too small");
   if (status == UR_OK) status = ur_stream_fill(stream, set, &found, n, outputs, output_count, NULL, error);
   ur_stretches_free(&found);
   return status;

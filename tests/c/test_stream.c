@@ -83,6 +83,45 @@ static void packed_samples_are_filled_up(ur_set *set) {
   EXPECT(memcmp(places, expected, sizeof places) == 0);
 }
 
+/* What is said of runs has as many entries as they are, and none for what is filled up. */
+static void runs_are_told_with_their_names(ur_set *set) {
+  const int64_t starts[] = {0, 2, 3}, names[] = {70, 80, 90};
+  const ur_stream_piece pieces[] = {{0, 1, 3}, {1, 0, 2}, {3, 0, 1}};
+  ur_stream stream = windows(6, 6, 2);
+  stream.kind = UR_STREAM_PACKED;
+  stream.before = starts;
+  stream.pieces = pieces;
+  stream.padded = 1;
+  int32_t lengths[3];
+  int64_t rows[3], ends[3], of_rows[3];
+  const int64_t numbers[] = {1, 0};
+  ur_output outputs[] = {{.column = UR_STREAM_LENGTHS, .data = (uint8_t *)lengths, .capacity = sizeof lengths, .offsets = ends},
+                         {.column = UR_STREAM_RUNS, .data = (uint8_t *)rows, .capacity = sizeof rows, .offsets = of_rows}};
+  EXPECT_EQUAL(ur_stream_read(set, &stream, numbers, 2, outputs, 2, NULL), UR_OK);
+  EXPECT(lengths[0] == 1 && lengths[1] == 3 && lengths[2] == 2);
+  EXPECT(ends[0] == 0 && ends[1] == 4 && ends[2] == 12);
+  EXPECT(rows[0] == ROWS - 4 && rows[1] == ROWS - 1 && rows[2] == ROWS - 2);
+  EXPECT(of_rows[0] == 0 && of_rows[1] == 8 && of_rows[2] == 24);
+  stream.numbers = names;
+  EXPECT_EQUAL(ur_stream_read(set, &stream, numbers, 2, outputs, 2, NULL), UR_OK);
+  EXPECT(rows[0] == 90 && rows[1] == 70 && rows[2] == 80);
+  outputs[0].capacity = 8;
+  EXPECT_EQUAL(ur_stream_read(set, &stream, numbers, 2, outputs, 2, NULL), UR_TOO_SMALL);
+  EXPECT_EQUAL(outputs[0].used, 12);
+  outputs[0].offsets = NULL;
+  EXPECT_EQUAL(ur_stream_read(set, &stream, numbers, 2, outputs, 1, NULL), UR_ARGUMENT);
+  outputs[0].column = UR_STREAM_RUNS + 1;
+  EXPECT_EQUAL(ur_stream_read(set, &stream, numbers, 2, outputs, 1, NULL), UR_ARGUMENT);
+  EXPECT_EQUAL(ur_stream_read(set, &stream, numbers, -1, outputs, 0, NULL), UR_ARGUMENT);
+  const ur_stream_piece empty[] = {{0, 1, 0}, {1, 0, 2}, {3, 0, 1}};
+  stream.pieces = empty;
+  EXPECT_EQUAL(ur_stream_read(set, &stream, numbers, 2, outputs, 0, NULL), UR_ARGUMENT);
+  stream.pieces = pieces;
+  stream.length = (int64_t)INT32_MAX + 1;
+  outputs[0] = (ur_output){.column = UR_STREAM_LENGTHS, .data = (uint8_t *)lengths, .capacity = sizeof lengths, .offsets = ends};
+  EXPECT_EQUAL(ur_stream_read(set, &stream, numbers, 1, outputs, 1, NULL), UR_ARGUMENT);
+}
+
 static void expect_status(ur_set *set, const ur_stream *stream, int64_t sample, ur_status status) {
   uint8_t found[MOST];
   ur_output output = {.column = UR_STREAM_ELEMENTS, .data = found, .capacity = sizeof found};
@@ -163,6 +202,7 @@ int main(void) {
     ur_set *set = open_set(io);
     windows_are_pieces_of_the_stream(set);
     packed_samples_are_filled_up(set);
+    runs_are_told_with_their_names(set);
     wrong_calls_are_refused(set);
     a_wrong_table_is_stale(set);
     ur_set_release(set);

@@ -124,6 +124,64 @@ def test_a_flat_batch_is_what_flash_attention_and_hugging_face_take(corpus: UniR
         padding_free(unirecord.packed(corpus, "tokens", LENGTH, documents=False).read_rows(np.arange(1)))
 
 
+def flattened(ds: UniRecordDataset, rows: list[int]) -> dict[str, Any]:
+    """What Hugging Face's collator makes of the documents of these samples."""
+    transformers = pytest.importorskip("transformers")
+    documents = [
+        {"input_ids": tokens[document == number].tolist()}
+        for tokens, document in ((ds[row]["tokens"], ds[row]["document"]) for row in rows)
+        for number in dict.fromkeys(document[document >= 0].tolist())
+    ]
+    made: dict[str, Any] = transformers.DataCollatorWithFlattening(return_flash_attn_kwargs=True)(documents)
+    return made
+
+
+def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        if isinstance(value, torch.Tensor):
+            assert value.dtype == other[name].dtype
+            assert torch.equal(value, other[name])
+        else:
+            assert (type(value), value) == (type(other[name]), other[name])
+
+
+def test_a_flat_batch_is_that_of_the_collator_of_hugging_face(corpus: UniRecordDataset) -> None:
+    packed, rows = unirecord.packed(corpus, "tokens", LENGTH), [6, 0, 5]
+    assert_same(padding_free(packed.read_rows(np.array(rows))), flattened(packed, rows))
+
+
+def test_flat_batches_by_lengths_are_those_by_documents(corpus: UniRecordDataset, tmp_path: Path) -> None:
+    packed = unirecord.packed(corpus, "tokens", LENGTH)
+    lengths = unirecord.packed(corpus, "tokens", LENGTH, documents=False, lengths=True)
+    unirecord.write_dataset(packed, tmp_path / "packs", workers=1)
+    stored = UniRecordDataset(tmp_path / "packs")
+    again = unirecord.packed(stored, "tokens")
+    for rows in (np.arange(0), np.arange(1), np.arange(packed.num_rows)[::-1]):
+        wanted: dict[str, Any] = padding_free(packed.read_rows(rows))
+        for ds in (lengths, stored, again):
+            assert_same(padding_free(ds.read_rows(rows)), wanted)
+    wanted = padding_free(packed[packed.num_rows - 1])
+    batches = zip(*(loader(ds, batch_size=2) for ds in (packed, lengths, stored, again)), strict=True)
+    for one, *others in batches:
+        for other in others:
+            assert_same(padding_free(other), padding_free(one))
+    last = stored[stored.num_rows - 1]
+    tensors = {name: torch.from_numpy(value.astype(np.int64)) for name, value in last.items()}
+    samples = [stored[i] for i in range(3)]
+    several = {name: [sample[name] for sample in samples] for name in ("tokens", "seq_lens")}
+    several["tokens"] = np.stack(several["tokens"])
+    for given_ in (last, tensors):
+        assert_same(padding_free(given_), wanted)
+    assert_same(padding_free(several), padding_free(packed.read_rows(np.arange(3))))
+    ragged = {**stored.read_rows(np.arange(3))}
+    ragged["seq_lens"] = ragged["seq_lens"].to_torch()
+    assert_same(padding_free(ragged), padding_free(packed.read_rows(np.arange(3))))
+    assert unirecord.cu_seqlens(stored.read_rows(np.arange(3))["seq_lens"]).tolist() == (
+        padding_free(several)["cu_seq_lens_q"].tolist()
+    )
+
+
 @pytest.mark.parametrize("kind", ["uint8", "int8", "uint16", "int16", "uint32", "int32", "int64"])
 def test_labels_are_the_elements_of_any_width(tmp_path: Path, kind: str) -> None:
     info = np.iinfo(kind)

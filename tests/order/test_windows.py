@@ -82,13 +82,20 @@ def places(numbers: list[Any]) -> list[int]:
 
 
 def shown(batch: dict[str, Any]) -> list[Any]:
+    begins = (batch["position"] == 0) & (batch["document"] >= 0)
+    ends = np.append(np.flatnonzero(begins), begins.size)
+    held = [int((batch["document"].ravel()[a:b] >= 0).sum()) for a, b in pairwise(ends)]
+    lengths = batch["seq_lens"]
+    assert lengths.values.dtype == np.int32
+    assert lengths.values.tolist() == held
+    assert lengths.element_lengths.tolist() == begins.sum(axis=1).tolist()
     masked = (batch["position"] == 0) | (batch["document"] < 0)
     assert batch["labels"].dtype == np.int64
     assert np.array_equal(batch["labels"], np.where(masked, -100, batch["tokens"].astype(np.int64)))
     return list(zip(*(batch[name].tolist() for name in ("tokens", "document", "position")), strict=True))
 
 
-EVERYTHING = {"documents": True, "positions": True, "labels": True}
+EVERYTHING = {"documents": True, "positions": True, "labels": True, "lengths": True}
 
 
 @settings(max_examples=25, deadline=None)
@@ -152,7 +159,7 @@ def test_packed_samples_have_every_element_once(
     ds, found = corpus
     rows = list(range(len(found))) if chosen is None else chosen
     base = ds if chosen is None else ds.select(np.array(chosen, np.int64))
-    packed = unirecord.packed(base, "tokens", length, pad=pad, positions=True, labels=True)
+    packed = unirecord.packed(base, "tokens", length, pad=pad, positions=True, labels=True, lengths=True)
     samples = shown(packed.read_rows(np.arange(packed.num_rows)))
     pieces = []
     for tokens, row_of, position in samples:
@@ -355,16 +362,16 @@ def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     assert outcome.attempted > 8
 
 
-@pytest.mark.parametrize(("length", "place"), [(8, "uint8"), (256, "uint8"), (257, "uint16")])
+@pytest.mark.parametrize(("length", "place"), [(8, "uint8"), (255, "uint8"), (256, "uint16")])
 def test_written_samples_take_the_least_room(corpus: Any, tmp_path: Path, length: int, place: str) -> None:
     packed = unirecord.packed(corpus[0], "tokens", length, **EVERYTHING)
     unirecord.write_dataset(packed, tmp_path / "out", workers=1)
     with unirecord.UniRecordDataset(tmp_path / "out") as ds:
-        token = np.dtype(packed.schema["tokens"].type)
-        label = np.result_type(token, np.int8).name
-        assert [ds.schema[name].type for name in ("document", "position", "labels")] == ["int8", place, label]
-        for a, b in zip(ds, packed, strict=True):
+        assert ds.schema.names == ("tokens", "seq_lens", "document")
+        assert [ds.schema[name].type for name in ("document", "seq_lens")] == ["uint8", place]
+        for a, b in zip(unirecord.packed(ds, "tokens", **EVERYTHING), packed, strict=True):
             assert all(np.array_equal(a[name], b[name]) for name in packed.schema.names)
+            assert all(a[name].dtype == b[name].dtype for name in packed.schema.names)
     changed = unirecord.packed(corpus[0], "tokens", length).view(
         transform=lambda s: {"document": s["document"]}
     )

@@ -4,8 +4,11 @@ from .batches import APART as APART
 from .batches import DOCUMENTS as DOCUMENTS
 from .batches import ELEMENTS as ELEMENTS
 from .batches import LABELS as LABELS
+from .batches import LENGTHS as LENGTHS
+from .batches import OF_RUNS as OF_RUNS
 from .batches import PACKED as PACKED
 from .batches import POSITIONS as POSITIONS
+from .batches import RUNS as RUNS
 from .batches import WHOLE as WHOLE
 from .batches import BatchPool as BatchPool
 from .batches import Crops as Crops

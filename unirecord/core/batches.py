@@ -203,6 +203,10 @@ ELEMENTS: Final = int(lib.UR_STREAM_ELEMENTS)
 DOCUMENTS: Final = int(lib.UR_STREAM_DOCUMENTS)
 POSITIONS: Final = int(lib.UR_STREAM_POSITIONS)
 LABELS: Final = int(lib.UR_STREAM_LABELS)
+LENGTHS: Final = int(lib.UR_STREAM_LENGTHS)
+RUNS: Final = int(lib.UR_STREAM_RUNS)
+# What is said of a run, and in which type.
+OF_RUNS: Final[dict[int, np.dtype[Any]]] = {LENGTHS: np.dtype(np.int32), RUNS: np.dtype(np.int64)}
 
 Numbers = npt.NDArray[np.int64]
 
@@ -210,7 +214,8 @@ Numbers = npt.NDArray[np.int64]
 class NativeStream:
     """A ur_stream over a column of ``parts``, and the arrays that it borrows; immutable.
 
-    ``before`` and ``pieces`` (int64[n, 3]) as the header says. ``selection`` is what a selection gives the C loader.
+    ``before``, ``pieces`` (int64[n, 3]) and ``numbers`` as the header says. ``selection`` is what a selection gives the
+    C loader.
     """
 
     pointer: Any
@@ -228,6 +233,7 @@ class NativeStream:
         before: Numbers,
         every: int,
         pieces: Numbers | None,
+        numbers: Numbers | None,
         selection: tuple[Numbers | Bitmap | None, int, int, int],
         padding: npt.NDArray[Any] | None,
         element_bytes: int,
@@ -242,9 +248,11 @@ class NativeStream:
         pointer.documents, pointer.every = documents, every
         pointer.selection_start, pointer.selection_step = start, step
         pointer.before = ffi.from_buffer("int64_t[]", before)
-        self._kept = [before, pieces, held]
+        self._kept = [before, pieces, numbers, held]
         if pieces is not None:
             pointer.pieces = ffi.cast("ur_stream_piece *", ffi.from_buffer(pieces))
+        if numbers is not None:
+            pointer.numbers = ffi.from_buffer("int64_t[]", numbers)
         if isinstance(held, Bitmap):
             pointer.bitmap = held.pointer
         elif held is not None:
@@ -255,17 +263,30 @@ class NativeStream:
 
     def read(self, samples: Numbers, numbers: Sequence[int], outputs: Sequence[npt.NDArray[Any]]) -> None:
         """Fills an array for each output (ELEMENTS, DOCUMENTS, POSITIONS, LABELS), [samples, length]."""
-        given = np.ascontiguousarray(samples, np.int64)
-        native, error = ffi.new("ur_output[]", max(len(numbers), 1)), ffi.new("ur_error *")
+        native = ffi.new("ur_output[]", max(len(numbers), 1))
         for output, number, array in zip(native, numbers, outputs, strict=False):
             output.column, output.capacity = number, array.nbytes
             output.data = ffi.from_buffer("uint8_t[]", array, True)
+        self._read(samples, native, len(numbers))
+
+    def read_runs(self, samples: Numbers, number: int) -> tuple[npt.NDArray[np.uint8], Numbers]:
+        """What an output (of OF_RUNS) has of each run, as bytes, and where each sample's begin."""
+        offsets, data = np.empty(len(samples) + 1, np.int64), np.empty(0, np.uint8)
+        output = ffi.new("ur_output *")
+        output.column, output.offsets = number, ffi.from_buffer("int64_t[]", offsets, True)
+        while not self._read(samples, output, 1):
+            data = np.empty(output.used, np.uint8)
+            output.data, output.capacity = ffi.from_buffer("uint8_t[]", data, True), data.nbytes
+        return data, offsets
+
+    def _read(self, samples: Numbers, native: Any, count: int) -> bool:
+        """Whether there was room in the outputs."""
+        given, error = np.ascontiguousarray(samples, np.int64), ffi.new("ur_error *")
         rows = ffi.from_buffer("int64_t[]", given)
-        status = lib.ur_stream_read(
-            self.parts.pointer, self.pointer, rows, len(given), native, len(numbers), error
-        )
-        if status != lib.UR_OK:
+        status = lib.ur_stream_read(self.parts.pointer, self.pointer, rows, len(given), native, count, error)
+        if status not in (lib.UR_OK, lib.UR_TOO_SMALL):
             self.parts.fail(error)
+        return bool(status == lib.UR_OK)
 
 
 class NativeSequence:

@@ -17,7 +17,7 @@ from ..loading.loader import UNCHANGED, ReadAhead, Unchanged, check_callable
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
 from ..loading.sequences import SequenceData
-from ..loading.streams import StreamData, StreamRule
+from ..loading.streams import SEQ_LENS, StreamData, StreamRule, WrittenPacks, element_type
 from ..migration_hints import OF_DRAWS, no_attribute
 from ..order.mixture import Mixture, MixtureSource, Stop, samples_until, whole_weights
 from ..order.permutation import Rule, ShardOrder
@@ -606,7 +606,7 @@ def _joined_sequences(sources: Sources, sequences: Mapping[str, SequenceData]) -
 def _joined_streams(sources: Sources, streams: Mapping[str, StreamData]) -> StreamData:
     """Windows and packed samples of several datasets, as those of all their parts."""
     rules = {name: data.streams[0][0] for name, data in streams.items()}
-    for option in ("column", "length", "documents", "positions", "labels"):
+    for option in ("column", "length", "documents", "positions", "labels", "lengths"):
         _agreed(sources, option, {name: getattr(rule, option) for name, rule in rules.items()})
     paddings = {name: rule.padding for name, rule in rules.items() if rule.padding is not None}
     if paddings:
@@ -614,6 +614,13 @@ def _joined_streams(sources: Sources, streams: Mapping[str, StreamData]) -> Stre
     column = next(iter(rules.values())).column
     bases = {name: data.base.with_columns([column]) for name, data in streams.items()}
     names = _common_columns(sources)
+    written = next((name for name, rule in rules.items() if rule.packs is not None), None)
+    packing = next((name for name, rule in rules.items() if rule.packs is None), None)
+    if written is not None and packing is not None:
+        raise SchemaError(
+            f"the samples of source {written!r} have been packed and written, and those of {packing!r} are packed as "
+            "they are read: a mixture is of either; unirecord.write_dataset writes the others as well"
+        )
     _refuse_other_values(column, {name: data.snapshot.schema[column] for name, data in bases.items()})
     base = _joined_parts(sources, bases, [column])
     joined, first = [], 0
@@ -711,6 +718,7 @@ def windows(
     documents: str | bool = False,
     positions: str | bool = False,
     labels: str | bool = False,
+    lengths: str | bool = False,
 ) -> UniRecordDataset:
     """Windows over the values of a column, which lie one behind the other as one stream (docs/language.md).
 
@@ -732,6 +740,8 @@ def windows(
             document in the window, int64[length]; ``positions="position_ids"`` is what models of Hugging Face take.
         labels: a further column "labels", or of this name: each element as int64[length], −100 where a run of a
             document begins, and where filled up: what no loss is to count.
+        lengths: a further column "seq_lens", or of this name: how long each run of a document is, int32, as many as
+            there are in the sample; batches have it as a `RaggedArray`.
 
     Raises:
         SchemaError: the column is of another kind.
@@ -742,18 +752,19 @@ def windows(
     check_integer("length", length, 1, 1 << 40)
     step = length if stride is None else check_integer("stride", stride, 1, 1 << 40)
     windows = Windows(length, step, boundaries == "document", pad is not None)
-    return _streamed(ds, column, length, windows, pad, documents, positions, labels)
+    return _streamed(ds, column, length, windows, pad, documents, positions, labels, lengths)
 
 
 def packed(
     ds: UniRecordDataset[Any],
     column: str,
-    length: int,
+    length: int | None = None,
     *,
     pad: float = 0,
     documents: str | bool = True,
     positions: str | bool = False,
     labels: str | bool = False,
+    lengths: str | bool = False,
 ) -> UniRecordDataset:
     """Values of a column packed whole into samples of one length: none is cut that fits (docs/language.md).
 
@@ -761,26 +772,35 @@ def packed(
     are put together, 8,192 values at a time, by best fit. ``unirecord.cu_seqlens`` of the column "document" says
     where each begins. Else as for ``windows``.
 
+    ``write_dataset`` keeps the elements and the column "seq_lens" of what has been packed, and of a column "document"
+    one number for each document. Without a length, ``ds`` is of such rows, which are the samples as they are; what
+    else is asked for is made of these two columns, whatever they were called.
+
     Args:
         ds: the dataset.
         column: as for ``windows``.
-        length: elements of a sample.
+        length: elements of a sample; None: values have been packed already, and are of one length.
         pad: what the end of a sample is filled up with.
-        documents, positions, labels: as for ``windows``.
+        documents, positions, labels, lengths: as for ``windows``.
     """
-    check_integer("length", length, 1, 1 << 40)
-    return _streamed(ds, column, length, None, pad, documents, positions, labels)
+    if length is not None:
+        check_integer("length", length, 1, 1 << 40)
+    return _streamed(ds, column, length, None, pad, documents, positions, labels, lengths)
+
+
+_DOCUMENT = "document"
 
 
 def _streamed(
     ds: UniRecordDataset[Any],
     column: str,
-    length: int,
+    length: int | None,
     windows: Windows | None,
     pad: float | None,
     documents: str | bool,
     positions: str | bool,
     labels: str | bool,
+    lengths: str | bool,
 ) -> UniRecordDataset:
     plan = _plan_of(ds)
     if plan.order.rule is not None:
@@ -790,12 +810,24 @@ def _streamed(
             "these are windows, packed samples or sequences already: make others of the dataset they come from"
         )
     ds.read_cursor.refuse_exclusions("windows or packed samples")
-    names = [
-        name if isinstance(name, str) else default if name else None
-        for name, default in ((documents, "document"), (positions, "position"), (labels, "labels"))
-    ]
-    rule = StreamRule(column, length, windows, pad, *names)
-    data = StreamData(plan.data, [(rule, plan.order.selection)])
+    selection, packs = plan.order.selection, None
+    if length is None:
+        element_type(plan.data, column)
+        stored = _named(lengths, SEQ_LENS) or SEQ_LENS, _named(documents, _DOCUMENT) or _DOCUMENT
+        packs = WrittenPacks.read(plan.data, selection, column, *stored)
+        (length,) = plan.data.parts.schema[column].shape or ()
+    rule = StreamRule(
+        column,
+        length,
+        windows,
+        pad,
+        _named(documents, _DOCUMENT),
+        _named(positions, "position"),
+        _named(labels, "labels"),
+        _named(lengths, SEQ_LENS),
+        packs=packs,
+    )
+    data = StreamData(plan.data, [(rule, selection)])
     old = plan.order.sharding
     sharding = Sharding(data.snapshot.rows, old.shard_id, old.num_shards, old.remainder)
     spec = data.with_blocks(plan.order.spec, data.snapshot.rows, plan.blocks)
@@ -804,4 +836,22 @@ def _streamed(
     made: UniRecordDataset = object.__new__(UniRecordDataset)
     fresh = Plan(data, order, None, None, False, plan.blocks)
     made._stand(Cursor(fresh, Position(ds.read_cursor.position.epoch)), None, ds.on_corrupt)
+    return made
+
+
+def _named(asked: str | bool, default: str) -> str | None:
+    """The name of a column that may be asked for."""
+    return asked if isinstance(asked, str) else default if asked else None
+
+
+def as_written(ds: Any) -> UniRecordDataset | None:
+    """What is written of windows or packed samples, with their order; None for all else, and with a transform."""
+    if not isinstance(ds, UniRecordDataset) or ds.transform is not None:
+        return None
+    plan = ds.read_cursor.plan
+    if not isinstance(plan.data, StreamData):
+        return None
+    made: UniRecordDataset = object.__new__(UniRecordDataset)
+    written = replace(plan, data=plan.data.as_written())
+    made._stand(Cursor(written, Position(ds.read_cursor.position.epoch)), None, ds.on_corrupt)
     return made

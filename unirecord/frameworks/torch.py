@@ -160,7 +160,10 @@ _NO_TARGET = -100  # torch.nn.CrossEntropyLoss(ignore_index=-100)
 
 
 def padding_free(
-    batch: Mapping[str, Any], column: str = "tokens", document: str = "document"
+    batch: Mapping[str, Any],
+    column: str = "tokens",
+    document: str = "document",
+    lengths: str = "seq_lens",
 ) -> dict[str, torch.Tensor | int]:
     """A batch of packed samples or windows laid out flat, as models take it that attend within each document alone.
 
@@ -169,10 +172,11 @@ def padding_free(
     FlashAttention's ``flash_attn_varlen_func``.
 
     Args:
-        batch: of `unirecord.packed` or `unirecord.windows` with ``documents=True``: arrays or tensors [n, length], or
-            a sample, [length].
+        batch: of `unirecord.packed` or `unirecord.windows` with ``documents`` or ``lengths``, or of what has been
+            written of them: arrays or tensors [n, length], or a sample, [length].
         column: the tokens.
-        document: the column that says which document each is of, -1 where filled up.
+        document: the column that says which document each is of, -1 where filled up; not needed beside ``lengths``.
+        lengths: the column that says how long documents are, in their order.
 
     Returns:
         ``input_ids``, ``labels`` and ``position_ids`` (int64[1, tokens]; a label is -100 where a document begins),
@@ -183,25 +187,52 @@ def padding_free(
     """
     import torch
 
-    rows, tokens = (
-        torch.atleast_2d(torch.as_tensor(batch[name])).to(torch.int64) for name in (document, column)
-    )
-    begins = torch.ones_like(rows, dtype=torch.bool)
-    begins[:, 1:] = rows[:, 1:] != rows[:, :-1]
-    there = rows >= 0
-    ids = tokens[there]
-    starts = begins[there].nonzero()[:, 0]
-    ends = torch.cat([starts, starts.new_tensor([len(ids)])])
-    lengths = ends.diff()
-    longest = int(lengths.max()) if len(lengths) else 0
+    tokens = torch.atleast_2d(torch.as_tensor(batch[column])).to(torch.int64)
+    if lengths in batch:
+        runs, there = _runs_by_lengths(batch[lengths], tokens)
+    else:
+        runs, there = _runs_by_document(torch.atleast_2d(torch.as_tensor(batch[document])))
+    ids, longest = tokens[there], int(runs.max()) if len(runs) else 0
+    ends = torch.cat([runs.new_zeros(1), runs.cumsum(0)])
+    starts = ends[:-1]
     labels = ids.clone()
     labels[starts] = _NO_TARGET
-    positions = torch.arange(len(ids), device=ids.device) - starts.repeat_interleave(lengths)
+    positions = torch.arange(len(ids), device=ids.device) - starts.repeat_interleave(runs)
     bounds = ends.to(torch.int32)
     return {
         "input_ids": ids[None], "labels": labels[None], "position_ids": positions[None],
         "cu_seq_lens_q": bounds, "cu_seq_lens_k": bounds, "max_length_q": longest, "max_length_k": longest,
     }  # fmt: skip
+
+
+def _runs_by_document(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """How long each run of one document is (int64), and which places hold a token."""
+    import torch
+
+    begins = torch.ones_like(rows, dtype=torch.bool)
+    begins[:, 1:] = rows[:, 1:] != rows[:, :-1]
+    there = rows >= 0
+    starts = begins[there].nonzero()[:, 0]
+    return torch.cat([starts, starts.new_tensor([int(there.sum())])]).diff(), there
+
+
+def _runs_by_lengths(lengths: Any, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same of ``tokens``, by the lengths of a batch or a sample."""
+    import torch
+
+    if isinstance(lengths, (list, tuple)) and len(lengths) and hasattr(lengths[0], "__len__"):
+        of_rows = [torch.as_tensor(one).to(torch.int64) for one in lengths]
+        runs, counts = torch.cat(of_rows), torch.tensor([len(one) for one in of_rows])
+    elif hasattr(lengths, "offsets"):
+        ragged = lengths if isinstance(lengths, RaggedTensor) else ragged_tensor(lengths, None)
+        runs, counts = ragged.values.to(torch.int64), ragged.offsets.diff()
+    else:
+        runs = torch.as_tensor(lengths).to(torch.int64)
+        counts = torch.tensor([len(runs)])
+    runs = runs.to(tokens.device)
+    row = torch.arange(len(tokens), device=tokens.device).repeat_interleave(counts.to(tokens.device))
+    held = runs.new_zeros(len(tokens)).index_add(0, row, runs)
+    return runs, torch.arange(tokens.shape[1], device=tokens.device) < held[:, None]
 
 
 # Values of different lengths as tensors: packed, jagged, padded, or one by one.

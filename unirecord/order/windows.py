@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,6 +164,16 @@ class Packing:
         return cls(np.ascontiguousarray(pieces), before.astype(np.int64), total)
 
     @classmethod
+    def of_runs(cls, counts: Numbers, lengths: Numbers) -> Packing:
+        """Rows that are packed samples already: of each how many runs it has, and the lengths of all of them."""
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        first = ends[:-1] - np.repeat(ends[bounds[:-1]], counts)
+        pieces = np.stack([np.repeat(np.arange(len(counts)), counts), first, lengths], axis=1)
+        starts = np.concatenate([bounds[:1], bounds[1:][counts > 0]])  # without documents there is no sample
+        return cls(np.ascontiguousarray(pieces), starts, int(ends[-1]))
+
+    @classmethod
     def joined(cls, of: Sequence[tuple[Packing, Callable[[Numbers], Numbers]]]) -> Packing:
         """The samples of several, one after the other; each with what gives the numbers of its documents in all."""
         pieces, starts, before = [np.empty((0, 3), np.int64)], [np.zeros(1, np.int64)], 0
@@ -207,16 +218,19 @@ def _packed(first: int, lengths: Numbers, length: int) -> tuple[Numbers, Numbers
     return np.concatenate([full, rests]).astype(np.int64), counts.astype(np.int64)
 
 
-def cu_seqlens(document: NDArray[np.int64]) -> NDArray[np.int32]:
+def cu_seqlens(runs: Any) -> NDArray[np.int32]:
     """Where each run of elements of one document begins in a batch, laid out flat, and its end: int32[runs + 1].
 
-    What FlashAttention's functions for sequences of various lengths take, so that no token sees another document. What
-    samples are filled up with counts as a run of its own.
+    What FlashAttention's functions for sequences of various lengths take, so that no token sees another document. With
+    the column "document", what samples are filled up with counts as a run of its own; with "seq_lens" it counts as
+    nothing: it is left out of what is laid out flat.
 
     Args:
-        document: the column of that name of a batch, [n, length], or of a sample, [length].
+        runs: the column "document" of a batch, [n, length], or of a sample, [length]; or "seq_lens" of a batch.
     """
-    given = np.atleast_2d(np.asarray(document))
+    if hasattr(runs, "element_offsets"):
+        return np.append(0, np.cumsum(runs.values, dtype=np.int64)).astype(np.int32)
+    given = np.atleast_2d(np.asarray(runs))
     begins = np.ones(given.shape, np.bool_)
     begins[:, 1:] = given[:, 1:] != given[:, :-1]
     return np.append(np.flatnonzero(begins), given.size).astype(np.int32)

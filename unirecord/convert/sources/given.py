@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from ...dataset.dataset import UniRecordDataset
+from ...dataset.draws import as_written
 from ...errors import MissingError, SchemaError
 from ...format.schema import Schema
 from ...format.values.tensors import array_of, is_torch_tensor, memory_of
@@ -83,9 +84,10 @@ class GivenRecords(Source):
         given = given if path is None else _named(path.name)
         if callable(given) and not hasattr(given, "__getitem__") and not hasattr(given, "__iter__"):
             given = given()
-        self._given = given
+        samples = as_written(given)
+        self._given = given if samples is None else samples
         self._field_names = None if names is None else tuple(names)
-        self._least_types = _least_types(given)
+        self._stored_types = {} if samples is None else _stored_types(samples)
         super().__init__(path or InputPath(f"the {type(given).__name__}", ""), options, progress)
 
     @classmethod
@@ -117,7 +119,8 @@ class GivenRecords(Source):
             )
         if not first and not options.overrides:
             raise SchemaError(f"{self.path} gives no records, so there are no types to find; pass schema=")
-        self.schema: Schema = apply_overrides(_types(first, options.overrides), options.overrides)
+        known = {**self._stored_types, **options.overrides}
+        self.schema: Schema = apply_overrides(_types(first, known), options.overrides)
         classes = getattr(given, "classes", None)  # torchvision
         if isinstance(classes, list | tuple) and all(isinstance(c, str) for c in classes):
             self.metadata: dict[str, Any] | None = {"classes": list(classes)}
@@ -147,9 +150,8 @@ class GivenRecords(Source):
             raise TypeError(OF_TUPLES)
         if isinstance(item, Mapping):
             record = {str(name): _plain(value) for name, value in item.items()}
-            for name, least in self._least_types.items():
-                if name in record:
-                    record[name] = record[name].astype(least)
+            for name, spec in self._stored_types.items():
+                record[name] = record[name].astype(spec["type"])
             return record
         if hasattr(item, "_asdict"):
             return {name: _plain(value) for name, value in item._asdict().items()}
@@ -208,12 +210,19 @@ def _named(name: str) -> Any:
     return getattr(module, attribute)
 
 
-def _least_types(given: Any) -> dict[str, np.dtype[Any]]:
-    """The types in which numbers that a dataset of packed samples or windows makes take least room."""
-    if not isinstance(given, UniRecordDataset) or given.transform is not None:
-        return {}
-    data = given.read_cursor.plan.data
-    return data.least_types if isinstance(data, StreamData) else {}
+def _stored_types(samples: UniRecordDataset) -> dict[str, Any]:
+    """The types in which windows or packed samples take least room, by column."""
+    data = samples.read_cursor.plan.data
+    least = data.least_types if isinstance(data, StreamData) else {}
+    types = Schema(column for _, column in data.columns).to_spec()
+    return {
+        name: {**_spec(spec), **({"type": least[name].name} if name in least else {})}
+        for name, spec in types.items()
+    }
+
+
+def _spec(spec: Any) -> dict[str, Any]:
+    return spec if isinstance(spec, dict) else {"type": spec}
 
 
 def _types(records: Sequence[Mapping[str, Any]], known: Mapping[str, Any]) -> dict[str, Any]:
