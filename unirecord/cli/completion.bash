@@ -41,7 +41,7 @@ _unirecord() {
     export) words='-h --help --debug --to --where --columns -n --limit --parts --overwrite --json --storage-option --cache --cache-bytes --quiet' ;;
     inspect|info|head|ls) words='-h --help --debug --rows --json --csv --html --where --columns -n --limit --offset --sort --sample --seed --quote-formulas --count --group-by --stats --row --key --extract --explain --exact --mean --sum --out --name --storage-option --cache --cache-bytes' ;;
     view) words='-h --help --debug --port --open --storage-option --cache --cache-bytes' ;;
-    trace) words='-h --help --debug --batch --ranks --drop-last --seed --shuffle --block-rows --window-blocks --remainder --where --state --start --weights --stop --samples --drawn-by --step --epoch --rank --row --epochs --columns -n --limit --csv --json --extract --out --storage-option --cache --cache-bytes' ;;
+    trace) words='-h --help --debug --batch --ranks --drop-last --seed --shuffle --block-rows --window-blocks --remainder --where --state --start --weights --stop --samples --repeat --drawn-by --step --epoch --rank --row --epochs --columns -n --limit --csv --json --extract --out --storage-option --cache --cache-bytes' ;;
     audit) words='-h --help --debug --restarts --dataset --json' ;;
     report) words='-h --help --debug --restarts --dataset --quiet' ;;
     log) words='-h --help --debug --json --storage-option' ;;

@@ -108,6 +108,7 @@ SHUFFLES: Final = {
         Argument("--weights", type=pairs, metavar="NAME=W,…", help="of a mixture, as given to it"),
         Argument("--stop", choices=("first", "all"), help="of a mixture, as given to it (default first)"),
         Argument("--samples", type=count, metavar="N", help="of a mixture, as given to it"),
+        Argument("--repeat", type=pairs, metavar="NAME=N,…", help="of a mixture, as given to it"),
         Argument("--drawn-by", metavar="COLUMN", help="the column of drawn batches, with their --state"),
     ),
     titled(
@@ -318,9 +319,10 @@ Numbers = NDArray[np.int64]
 
 # The options that a state says.
 OF_STATE: Final = (
-    "seed", "shuffle", "block_rows", "window_blocks", "where", "remainder", "epoch", "weights", "stop", "samples"
+    "seed", "shuffle", "block_rows", "window_blocks", "where", "remainder", "epoch", "weights", "stop", "samples",
+    "repeat",
 )  # fmt: skip
-_OF_MIXTURE: Final = ("weights", "stop", "samples")
+_OF_MIXTURE: Final = ("weights", "stop", "samples", "repeat")
 
 
 @dataclass(frozen=True)
@@ -514,6 +516,7 @@ def named_path(text: str) -> tuple[str, str]:
 
 def _mixture(args: argparse.Namespace, paths: Mapping[str, str]) -> UniRecordDataset[Any]:
     weights = None if args.weights is None else {name: float(weight) for name, weight in args.weights.items()}
+    repeat = None if args.repeat is None else {name: count(often) for name, often in args.repeat.items()}
     return _mix(
         {name: (path, {"remainder": args.remainder or "pad"}) for name, path in paths.items()},
         weights,
@@ -521,6 +524,7 @@ def _mixture(args: argparse.Namespace, paths: Mapping[str, str]) -> UniRecordDat
         shuffle=SHUFFLES[args.shuffle or "yes"],
         stop=args.stop or "first",
         samples=args.samples,
+        repeat=repeat,
     )
 
 
@@ -539,6 +543,12 @@ def mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniR
     if set(told) != set(paths):
         raise UsageError(f"the state is of the sources {sorted(told)}; give each of them as NAME=PATH")
     stages = [(start, dict(zip(told, weights, strict=True))) for start, weights in drawn["weights"]]
+    repeat = dict(zip(told, drawn["repeat"], strict=True)) if "repeat" in drawn else None
+    then = {
+        name: dict(zip(told, weights, strict=True))
+        for name, weights in zip(told, drawn.get("then", ()), strict=False)
+        if weights is not None
+    }
     return _mix(
         {
             name: (paths[name], options_of({**one, "remainder": state["remainder"]}))
@@ -549,6 +559,8 @@ def mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniR
         shuffle=options_of(state)["shuffle"],
         samples=drawn["samples"],
         schedule=dict(stages[1:]) or None,
+        repeat=repeat,
+        then=then or None,
     )
 
 

@@ -19,7 +19,7 @@ from ..loading.plan import Plan
 from ..loading.sequences import SequenceData
 from ..loading.streams import SEQ_LENS, StreamData, StreamRule, WrittenPacks, element_type
 from ..migration_hints import OF_DRAWS, no_attribute
-from ..order.mixture import Mixture, MixtureSource, Stop, samples_until, whole_weights
+from ..order.mixture import Ends, Mixture, MixtureSource, Stop, samples_until, whole_weights
 from ..order.permutation import Rule, ShardOrder
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
 from ..order.selection import Selection
@@ -355,6 +355,8 @@ def mix(
     shuffle: Shuffle = True,
     stop: Stop = "first",
     samples: int | None = None,
+    repeat: int | Mapping[str, int | None] | None = None,
+    then: Mapping[str, Weights] | None = None,
     schedule: Mapping[int, Weights] | None = None,
     by: str | None = None,
     shard_id: int | None = None,
@@ -378,6 +380,12 @@ def mix(
         shuffle: the order of sources that were opened without a shuffle, as for a dataset.
         stop: an epoch ends when the "first" source has been read whole, or when "all" have.
         samples: an epoch has this many samples, whatever has been read; in place of ``stop``.
+        repeat: how often a source is read in an epoch at most, of all or by name; None: as often as its turns come.
+            Then it is left out until the next epoch, and the others share its turns by their weights. With
+            ``stop="all"`` an epoch ends when each has been read so often, or once where it is None. It needs that, or
+            ``samples``.
+        then: by the name of a source that ``repeat`` leaves out, the weights from there on, in place of those before;
+            sources that have ended have none.
         schedule: other weights from a sample on, such as ``{1_000_000: {"web": 1, "code": 1}}``. Samples count over all
             ranks and epochs: step · batch size · ranks. Every source goes on where it stands. It needs ``samples``.
         by: a column of runs of elements, such as "tokens": weights are shares of its elements in place of samples. A
@@ -395,16 +403,34 @@ def mix(
     """
     _check_sources(sources)
     stages = _stages(sources, weights, schedule, by)
+    rows = [_order(ds).samples for ds in sources.values()]
     if schedule and samples is None:
         raise ValueError("with a schedule, say how many samples an epoch has: samples=")
     if stop not in ("first", "all"):
         raise ValueError(
             f'stop must be "first" or "all", got {stop!r}; for a number of samples, give samples='
         )
-    if samples is None:
-        rows = [_order(ds).samples for ds in sources.values()]
-        samples = max(samples_until(stop, rows, stages[0][1]), 1)
-    mixture = Mixture(_orders(sources), stages, check_integer("samples", samples, 1))
+    ends = None
+    if repeat is None:
+        if then is not None:
+            raise ValueError(
+                "then= has weights from the end of a source on, and no source ends: give repeat= as well"
+            )
+        if samples is None:
+            samples = max(samples_until(stop, rows, stages[0][1]), 1)
+    else:
+        if schedule:
+            raise ValueError(
+                "a schedule counts over all epochs, and repeat= has each epoch alike: give one of them"
+            )
+        if stop == "first" and samples is None:
+            raise ValueError(
+                "repeat= says what becomes of a source that ends before the epoch, and this ends with the first: give "
+                'stop="all" or samples='
+            )
+        ends = Ends(_most(sources, repeat), _weights_after(sources, then or {}, repeat, by))
+        samples = _samples_with(ends, rows, stages[0][1], seed, samples)
+    mixture = Mixture(_orders(sources), stages, check_integer("samples", samples, 1), ends)
     data = _joined(sources)
     if source_column is not None:
         data = data.telling(WhereFrom(source_column, *_names_of(sources, mixture)))
@@ -454,24 +480,71 @@ def _stages(
     sources: Sources, weights: Weights | None, schedule: Mapping[int, Weights] | None, by: str | None
 ) -> list[tuple[int, tuple[int, ...]]]:
     """(first turn, integer weights) of each stage, those before the schedule first."""
-    given_rows = {name: ds.num_rows for name, ds in sources.items()}
-    given = given_rows if weights is None else weights
-    lengths = [] if by is None else [_mean_elements(name, ds, by) for name, ds in sources.items()]
-    named = [(0, given), *sorted((schedule or {}).items())]
-    stages: list[tuple[int, tuple[int, ...]]] = []
-    for start, wanted in named:
+    stages = [(0, whole_weights([ds.num_rows for ds in sources.values()]))] if weights is None else []
+    for start, wanted in [*([] if weights is None else [(0, weights)]), *sorted((schedule or {}).items())]:
         check_integer("a sample of the schedule", start, 1 if stages else 0, 1 << 62)
-        if not isinstance(wanted, Mapping) or set(wanted) != set(sources):
-            shown = sorted(wanted) if isinstance(wanted, Mapping) else wanted
-            raise ValueError(f"weights are for {shown}; there must be one for each of {sorted(sources)}")
-        shares: list[float | Fraction] = [wanted[name] for name in sources]
-        if by is not None and wanted is not given_rows:
-            shares = [one / length for one, length in zip(whole_weights(shares), lengths, strict=True)]
-        stages.append((int(start), whole_weights(shares)))
+        stages.append((int(start), _whole(sources, wanted, by)))
     if not schedule and 0 in stages[0][1]:
         without = list(sources)[stages[0][1].index(0)]
         raise ValueError(f"source {without!r} has the weight 0 and would never come: leave it out")
     return stages
+
+
+def _whole(sources: Sources, weights: Any, by: str | None) -> tuple[int, ...]:
+    """Weights of samples as integers: of a source that has longer ones less, where they are given ``by`` a column."""
+    if not isinstance(weights, Mapping) or set(weights) != set(sources):
+        shown = sorted(weights) if isinstance(weights, Mapping) else weights
+        raise ValueError(f"weights are for {shown}; there must be one for each of {sorted(sources)}")
+    shares = whole_weights([weights[name] for name in sources])
+    if by is None:
+        return shares
+    lengths = [_mean_elements(name, ds, by) for name, ds in sources.items()]
+    return whole_weights([one / length for one, length in zip(shares, lengths, strict=True)])
+
+
+def _most(sources: Sources, repeat: int | Mapping[str, int | None]) -> tuple[int | None, ...]:
+    """The samples that each source has in an epoch at most."""
+    times = repeat if isinstance(repeat, Mapping) else dict.fromkeys(sources, repeat)
+    if strangers := sorted(set(times) - set(sources)):
+        raise ValueError(f"repeat= is for {strangers}; the sources are {sorted(sources)}")
+    return tuple(
+        None
+        if (often := times.get(name)) is None
+        else _order(ds).samples * check_integer(f"repeat of {name!r}", often, 1, 1 << 32)
+        for name, ds in sources.items()
+    )
+
+
+def _weights_after(
+    sources: Sources, then: Mapping[str, Weights], repeat: int | Mapping[str, int | None], by: str | None
+) -> tuple[tuple[int, ...] | None, ...]:
+    """The weights from the end of each source on, None: those before."""
+    ending = sources if not isinstance(repeat, Mapping) else [n for n in repeat if repeat[n] is not None]
+    if strangers := sorted(set(then) - set(ending)):
+        raise ValueError(
+            f"then= is for {strangers}, of which repeat= says no end; it does of {sorted(ending)}"
+        )
+    zero = dict.fromkeys(sources, 0)
+    return tuple(
+        _whole(sources, {**zero, **then[name], name: 0}, by) if name in then else None for name in sources
+    )
+
+
+def _samples_with(
+    ends: Ends, rows: Sequence[int], weights: tuple[int, ...], seed: int, samples: int | None
+) -> int:
+    """The samples of an epoch in which sources end; ValueError where there are not as many."""
+    whole = ends.samples(rows, weights, seed)
+    if samples is None and whole is None:
+        raise ValueError(
+            "then= leaves a source without a weight before it has been read whole: give samples="
+        )
+    most = [n for n in ends.most if n is not None]
+    if samples is not None and len(most) == len(rows) and samples > sum(most):
+        raise ValueError(
+            f"samples={samples}: repeat= has every source end, and together they have {many(sum(most), 'sample')}"
+        )
+    return samples if samples is not None else whole or 1
 
 
 def _names_of(sources: Sources, mixture: Mixture) -> tuple[list[str], list[int]]:

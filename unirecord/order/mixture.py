@@ -20,6 +20,7 @@ from .randomness import splitmix64
 from .spec import OrderSpec, check_integer
 
 __all__ = [
+    "Ends",
     "MixedOrder",
     "Mixture",
     "MixtureSource",
@@ -264,6 +265,77 @@ class Stages:
         return self.drawn[stage][source] + self.turns[stage].before(source, turn - int(self.starts[stage]))
 
 
+@dataclass(frozen=True)
+class Ends:
+    """What becomes of sources that end within an epoch: they come no more in it, and others take their turns.
+
+    ``most``: the samples of each source in an epoch at most, None: any number. ``weights``: those from the end of a
+    source on, None: as before. Sources that have ended have none.
+    """
+
+    most: tuple[int | None, ...]
+    weights: tuple[tuple[int, ...] | None, ...]
+
+    def stages(self, weights: tuple[int, ...], seed: int) -> list[tuple[int, tuple[int, ...]]]:
+        """(first turn, weights) of each stage of an epoch: another begins with the end of a source."""
+        stages, turn, drawn = [], 0, [0] * len(weights)
+        ended: set[int] = set()
+        while any(weights):
+            stages.append((turn, weights))
+            table = Turns(weights, seed)
+            ends = [
+                (int(table.turns_of(s, np.array([most - drawn[s] - 1], np.int64))[0]) + 1, s)
+                for s, most in enumerate(self.most)
+                if most is not None and weights[s]
+            ]
+            if not ends:
+                break
+            length, source = min(ends)
+            drawn = [n + table.before(s, length) for s, n in enumerate(drawn)]
+            turn += length
+            ended.add(source)
+            after = self.weights[source] or weights
+            weights = tuple(0 if s in ended else weight for s, weight in enumerate(after))
+        return stages
+
+    def samples(self, rows: Sequence[int], weights: tuple[int, ...], seed: int) -> int | None:
+        """The length of an epoch that ends when each source has ended, or has been read whole; None: it never does."""
+        stages = Stages(self.stages(weights, seed), seed)
+        last = [
+            int(stages.turns_of(s, np.array([(most or n) - 1], np.int64))[0])
+            for s, (most, n) in enumerate(zip(self.most, rows, strict=True))
+        ]
+        return None if -1 in last else max(last) + 1
+
+
+class EpochStages:
+    """Stages of an epoch, which all epochs have anew; each source goes on where it stood."""
+
+    def __init__(self, stages: Stages, samples: int) -> None:
+        self._stages, self._samples = stages, samples
+        self._drawn: NDArray[np.int64] = np.array(
+            [stages.before(s, samples) for s in range(stages.sources)], np.int64
+        )
+
+    def at(self, turns: Numbers) -> tuple[NDArray[Any], Numbers]:
+        """(source, which of its draws) of each turn."""
+        epoch, place = np.divmod(turns, self._samples)
+        source, draw = self._stages.at(place)
+        return source, draw + epoch * self._drawn[source]
+
+    def turns_of(self, source: int, draws: Numbers) -> Numbers:
+        """The turns of the draws of a source; −1 for those that never come."""
+        if not self._drawn[source]:
+            return np.full(len(draws), -1, np.int64)
+        epoch, within = np.divmod(draws, self._drawn[source])
+        return np.asarray(self._stages.turns_of(source, within) + epoch * self._samples, np.int64)
+
+    def before(self, source: int, turn: int) -> int:
+        """How many draws a source has had before a turn."""
+        epoch, place = divmod(turn, self._samples)
+        return epoch * int(self._drawn[source]) + self._stages.before(source, place)
+
+
 class Mixture(Rule):
     """The rule of a mixture. Epoch e is the turns e · samples … (e + 1) · samples − 1 of one endless sequence.
 
@@ -274,37 +346,57 @@ class Mixture(Rule):
     repeats = True  # also where an epoch ends with the first source: those of another may end within it
 
     def __init__(
-        self, sources: Sequence[MixtureSource], stages: Sequence[tuple[int, tuple[int, ...]]], samples: int
+        self,
+        sources: Sequence[MixtureSource],
+        stages: Sequence[tuple[int, tuple[int, ...]]],
+        samples: int,
+        ends: Ends | None = None,
     ) -> None:
-        """``stages`` are (first turn, integer weights of the sources), ``samples`` the turns of an epoch."""
+        """``stages`` are (first turn, integer weights of the sources), ``samples`` the turns of an epoch.
+
+        With ``ends`` there is one stage, with the weights at the beginning of each epoch.
+        """
         self.sources: tuple[MixtureSource, ...] = tuple(sources)
         self.stages: tuple[tuple[int, tuple[int, ...]], ...] = tuple(stages)
         self.samples: int = check_integer("samples", samples, 1, _MOST_TURNS)
         self.rows: int = sum(source.order.selected_rows for source in self.sources)
         self.first_rows: NDArray[np.int64] = np.array([source.first_row for source in sources], np.int64)
-        self._seeded: tuple[int, Stages] | None = None
+        self.ends = ends
+        self._seeded: tuple[int, Stages | EpochStages] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mixture, (self.sources, self.stages, self.samples)
+        return Mixture, (self.sources, self.stages, self.samples, self.ends)
 
-    def stages_of(self, seed: int) -> Stages:
+    def stages_of(self, seed: int) -> Stages | EpochStages:
         """The turns of a seed; those of the latest one are kept."""
         seeded = self._seeded
         if seeded is None or seeded[0] != seed:
-            seeded = self._seeded = (seed, Stages(self.stages, seed))
+            seeded = self._seeded = (seed, self._stages(seed))
         return seeded[1]
+
+    def _stages(self, seed: int) -> Stages | EpochStages:
+        if self.ends is None:
+            return Stages(self.stages, seed)
+        return EpochStages(Stages(self.ends.stages(self.stages[0][1], seed), seed), self.samples)
 
     def order(self, spec: OrderSpec) -> MixedOrder:
         """The order of an epoch."""
         return MixedOrder(self, spec)
 
     def state(self, spec: OrderSpec) -> dict[str, Any]:
-        """Plain values: the sources, the weights of each stage and the length of an epoch."""
-        return {
+        """Plain values: the sources, the weights of each stage and the length of an epoch, and what ends in it."""
+        state: dict[str, Any] = {
             "samples": self.samples,
             "sources": [source.state(spec) for source in self.sources],
             "weights": [[start, list(weights)] for start, weights in self.stages],
         }
+        if self.ends is not None:
+            state["repeat"] = [
+                None if most is None else most // source.samples
+                for most, source in zip(self.ends.most, self.sources, strict=True)
+            ]
+            state["then"] = [None if one is None else list(one) for one in self.ends.weights]
+        return state
 
     def difference(
         self, state: Mapping[str, Any], spec: OrderSpec, epoch: int, position: int
