@@ -17,6 +17,7 @@ from objectstore import Server, serving
 import unirecord
 from unirecord import CorruptionError, NoRowError, QueryError, SchemaError, UniRecordDataset, Writer
 from unirecord.cli import main
+from unirecord.query import keys
 from unirecord.query.keys import keys_of
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
@@ -195,12 +196,12 @@ def test_many_random_keys(seed: int, tmp_path: Path) -> None:
                 writer.write({"s": s, "n": n})
     with UniRecordDataset(folder) as ds:
         for name, place in (("s", 0), ("n", 1)):
-            keys = keys_of(ds.read_cursor.plan.data.parts, name)
+            known = keys_of(ds.read_cursor.plan.data.parts, name)
             for value in [pick.choice(data)[place] for _ in range(100) if data] + (
                 ["k", "", "zz"] if name == "s" else [-1, 10**9]
             ):
                 if value is not None:
-                    assert keys.rows(value) == [i for i, one in enumerate(data) if one[place] == value]
+                    assert known.rows(value) == [i for i, one in enumerate(data) if one[place] == value]
 
 
 def test_inspect_shows_the_row_of_a_key(path: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,16 +264,44 @@ def test_a_key_in_an_object_store_takes_one_request_and_the_first_one_four(
             assert asked(server, ds, name, of(100_000)) == []
 
 
-def test_an_index_too_long_to_be_fetched_at_once_is_searched_block_by_block(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+KEYS = (17, 99_999, 54_321, 1, 40_404, 777)
+
+
+@pytest.mark.parametrize(("name", "of"), COLUMNS)
+def test_a_long_index_is_searched_block_by_block_until_keys_have_taken_as_much(
+    server: Server, monkeypatch: pytest.MonkeyPatch, name: str, of: Any
 ) -> None:
-    for most in (2 << 20, 0):  # a column of it is fetched at once, or nothing
-        monkeypatch.setattr("unirecord.query.keys._WHOLE", most)
+    monkeypatch.setattr(keys, "_SMALL", 0)
+    for whole in (
+        1,
+        2,
+        4,
+    ):  # MiB that a key may fetch, of an index of 3.7 MB and a column of it of 0.6 or 2.6
+        monkeypatch.setattr(keys, "_WHOLE", whole << 20)
         with UniRecordDataset("s3://bucket/keys.urec") as ds:
-            for name, of in COLUMNS:
-                for key in (17, 99_999, 54_321, 1):
-                    assert ds.get(name, of(key))["x"] == b"%d" % key
-                assert ds.get(name, of(100_000), None) is None
+            counts = []
+            for key in KEYS:
+                server.requests.clear()
+                assert ds.get(name, of(key))["x"] == b"%d" % key
+                counts.append(len(server.requests))
+            first = 4 // whole
+            assert counts[first:] == [1] * (len(KEYS) - first)
+            assert asked(server, ds, name, of(100_000)) == []
+
+
+@pytest.mark.parametrize("whole", [0, 2 << 20])
+def test_an_index_too_long_to_be_fetched_is_searched_block_by_block(
+    server: Server, monkeypatch: pytest.MonkeyPatch, whole: int
+) -> None:
+    monkeypatch.setattr(keys, "_SMALL", 0)
+    monkeypatch.setattr(keys, "_WHOLE", whole)
+    monkeypatch.setattr(keys, "_MOST", 0)
+    with UniRecordDataset("s3://bucket/keys.urec") as ds:
+        for name, of in COLUMNS:
+            for key in KEYS:
+                assert ds.get(name, of(key))["x"] == b"%d" % key
+            assert ds.get(name, of(100_000), None) is None
+        assert server.bytes < 3_700_000
 
 
 def test_damage_elsewhere_in_the_index_does_not_keep_a_key_from_its_row(
@@ -344,6 +373,24 @@ def test_several_parts_are_asked_at_the_same_time(server: Server, several: str) 
             ds.get("path", "p00777a")
         assert server.requests == []
         assert ds.get("path", "p00004")["n"] == 4 * IN_PART
+
+
+def test_a_row_of_several_files_takes_a_request_of_each_at_most(
+    server: Server, several: str, tmp_path: Path
+) -> None:
+    unirecord.add_columns(
+        tmp_path / "bucket" / "several",
+        {"more": "int64", "text": "bytes"},
+        lambda batch: {"more": [3 * n for n in batch["n"]], "text": [b"%d" % n for n in batch["n"]]},
+        reads=["n"],
+    )
+    with UniRecordDataset(several) as ds:
+        assert ds.get("more", 60)["text"] == b"20"
+        for name, key in (("more", 63), ("n", 22), ("path", "p00005")):
+            assert ds.get(name, key) is not None
+        for name, key in (("more", 66), ("n", 23), ("path", "p00010")):
+            assert len(asked(server, ds, name, key)) == 2
+        assert asked(server, ds, "more", 67) == []
 
 
 def test_each_value_is_found_in_several_parts_also_those_without_known_limits(tmp_path: Path) -> None:

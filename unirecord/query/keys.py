@@ -32,9 +32,11 @@ _KEPT: Final = (
 )  # values of a column that are kept, of all parts together: those that searches begin with
 _LEAST: Final = 1 << 8  # of one part
 # Bytes of an index, or of a column in it, that are fetched at once rather than block by block; of an index of several
-# that are asked, those of one request.
+# that are asked, those of one request. A key searched block by block takes as long as so many bytes, so each has paid
+# for them, until the whole index comes, of so many bytes at most.
 _WHOLE: Final = 1 << 26
 _SMALL: Final = RUN_BYTES
+_MOST: Final = 1 << 30
 _AT_ONCE: Final = (
     32  # parts that are asked at a time, where that takes requests: each in 16 MiB of memory at most
 )
@@ -70,7 +72,11 @@ class Keys:
         self._patched = ordinal in parts.patched
         self._limits: list[tuple[Any, Any] | None] = []  # of each part, once they are known
         self._sorted: dict[int, SortedValues | None] = {}
-        self._brought: set[int] = set()
+        # of parts that are fetched: those of which the index is here, those searched block by block, and how many keys
+        # have taken blocks
+        self._whole: set[int] = set()
+        self._by_blocks: set[int] = set()
+        self._keys: dict[int, int] = {}
 
     def condition(self, value: Any) -> Condition:
         """``column == value``; QueryError where the column has no such values."""
@@ -118,9 +124,10 @@ class Keys:
                 there = values.value(place) if place < len(values) else None
         elif self._parts[number].rows:
             found = (Query("", self.condition(value)).rows([self._parts[number]]) + base).tolist()
-        if found and self._fetched:
-            # the row is read next, and other rows will be
-            self._bring(number, _WHOLE)
+        # where the key is found, its row is read next
+        if self._fetched and number not in self._whole and (found or number in self._by_blocks):
+            self._keys[number] = self._keys.get(number, 0) + 1
+            self._bring(number, min(_WHOLE * self._keys[number], _MOST))
         return found
 
     def read(self, text: str) -> Any:
@@ -166,18 +173,21 @@ class Keys:
         read, vectors = _reading(columns, self._field)
         validity = columns.validity(ordinal)
         every = [rows, *vectors, *([] if validity is None else [validity])]
-        if self._fetched and sum(vector.array.nbytes for vector in every) <= _WHOLE:
-            in_threads(lambda vector, _: vector.bring(), _nothing, every, len(every) if asked == 1 else 1)
+        if self._fetched:
+            if sum(vector.array.nbytes for vector in every) <= _WHOLE:
+                in_threads(lambda vector, _: vector.bring(), _nothing, every, len(every) if asked == 1 else 1)
+            else:
+                self._by_blocks.add(number)
         return SortedValues(rows, read, validity, max(_LEAST, _KEPT // len(self._parts)))
 
     def _bring(self, number: int, most: int) -> None:
-        """Fetches the whole index of a part, of so many bytes at most, once."""
+        """Fetches the whole index of a part, of so many bytes at most."""
         columns = self._parts[number]
-        if number not in self._brought and columns.index_bytes <= most:
+        if columns.index_bytes <= most:
             # what is damaged of it is said by who needs that
             with suppress(CorruptionError):
                 columns.bring()
-            self._brought.add(number)
+            self._whole.add(number)
 
 
 def _nothing() -> None:
