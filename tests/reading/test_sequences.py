@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -290,6 +291,7 @@ def test_other_forms_of_time(given_data: Any) -> None:
         ([timedelta(milliseconds=-200), timedelta(0)], timedelta(milliseconds=60)),
         ([np.timedelta64(-200, "ms"), np.timedelta64(0, "ms")], np.timedelta64(60, "ms")),
         ([-200.0, 0.0], 60.0),
+        (pd.to_timedelta([-200, 0], unit="ms"), pd.Timedelta("60ms")),
     ):
         other = unirecord.sequences(ds, at={"n": offsets}, tolerance=tolerance, **rest)
         assert [plain(sample["n"]) for sample in other] == [plain(sample["n"]) for sample in text]
@@ -395,6 +397,27 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"at": {"x": [0.5]}, "order": "x", "tolerance": 1}, ValueError, "no finer"),
     ({"at": {"x": [float("nan")]}, "order": "t", "tolerance": 1}, ValueError, "nan"),
     ({"at": {"x": [0]}, "tolerance": "1s"}, ValueError, "for offsets in time"),
+    ({"at": {"x": [0]}, "match": "before"}, ValueError, "match='before' is for offsets in time"),
+    (
+        {"at": {"x": [np.timedelta64(1)]}, "order": "t", "tolerance": 1},
+        ValueError,
+        "is no span of weeks, days",
+    ),
+    (
+        {"at": {"x": [np.timedelta64(1, "M")]}, "order": "t", "tolerance": 1},
+        ValueError,
+        "is no span of weeks",
+    ),
+    (
+        {"at": {"x": [np.timedelta64("NaT", "s")]}, "order": "t", "tolerance": 1},
+        ValueError,
+        "NaT.* is no span",
+    ),
+    (
+        {"at": {"x": [np.timedelta64(10**9, "D")]}, "order": "t", "tolerance": 1},
+        ValueError,
+        "out of all reach",
+    ),
     ({"at": {"x": ["0s"]}, "order": "t", "tolerance": "-1s"}, ValueError, "negative"),
     ({"at": {"x": []}}, ValueError, "0 steps"),
     ({"at": {"x": 3}}, TypeError, "a list"),

@@ -29,11 +29,17 @@ __all__ = ["sequences"]
 _MOST_STEPS = 1 << 20
 _FARTHEST = 1 << 40
 _UNITS = {
+    "W": Fraction(7 * 86_400),
     "D": Fraction(86_400),
+    "h": Fraction(3_600),
+    "m": Fraction(60),
     "s": Fraction(1),
     "ms": Fraction(1, 10**3),
     "us": Fraction(1, 10**6),
     "ns": Fraction(1, 10**9),
+    "ps": Fraction(1, 10**12),
+    "fs": Fraction(1, 10**15),
+    "as": Fraction(1, 10**18),
 }
 
 
@@ -100,6 +106,8 @@ def sequences(
         raise ValueError(
             'offsets in time need a tolerance, such as tolerance="20ms"; "0s" takes rows at exactly these times alone'
         )
+    if match != "nearest" and not timed:
+        raise ValueError(f"match={match!r} is for offsets in time, and these count rows")
     if tolerance is not None and not timed:
         raise ValueError(f"tolerance={tolerance!r} is for offsets in time, and these count rows")
     far = 0 if tolerance is None else _in_units(tolerance, column, "tolerance")
@@ -254,8 +262,15 @@ def _seconds(given: Any) -> Fraction | None:
             return read_duration(given)
         except ValueError as error:
             raise ValueError(f'{given!r}: {error}; times are given as "-1s", "20ms" or "6h"') from None
+    # a Timedelta of pandas counts nanoseconds, which timedelta does not
+    given = given.to_timedelta64() if hasattr(given, "to_timedelta64") else given
     if isinstance(given, np.timedelta64):
-        return Fraction(int(given.astype("m8[ns]").astype(np.int64)), 10**9)
+        unit, number = np.datetime_data(given.dtype)
+        if unit not in _UNITS or np.isnat(given):
+            raise ValueError(
+                f"{given!r} is no span of weeks, days, hours, minutes, seconds or parts of these"
+            )
+        return int(given.astype(np.int64)) * number * _UNITS[unit]
     if isinstance(given, timedelta):
         return Fraction(given // timedelta(microseconds=1), 10**6)
     return None
