@@ -72,7 +72,8 @@ def table() -> pa.Table:
 SPECS: dict[str, Any] = {
     **{name: name for name in ("int16", "uint32", "int64", "float32", "float64", "bool", "string")},
     "half": "float16", "null_string": "string?", "null_int": "int16?", "null_float": "float64?", "null_bool": "bool?",
-    "bytes": "bytes", "fixed": "bytes", "view": "string", "category": "string",
+    "bytes": "bytes", "fixed": "bytes", "view": "string",
+    "category": {"type": "string", "annotations": {"dictionary": "unordered"}},
     "vector": {"type": "float32", "shape": [4]}, "list": {"type": "int64", "shape": [-1]},
     "matrix": {"type": "int64", "shape": [-1, -1]},
     "words": {"type": "object", "logical": {"type": "nested", "of": "list<string>"}},

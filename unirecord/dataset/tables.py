@@ -44,6 +44,8 @@ __all__ = [
 # Columns of a batch as Arrow arrays: their types, nulls, and arrays as lists, one level for each dimension.
 
 
+# By which Polars knows an Enum: the length of each name in UTF-8, and the name.
+_ENUM_KEY: Final = b"_PL_ENUM_VALUES2"
 _COMPLEX: Final = {"complex64": "float32", "complex128": "float64"}  # as pairs: real, imaginary
 
 
@@ -59,16 +61,17 @@ def _field(column: Column) -> pyarrow.Field:
 
     kind, said, own = _type(column), column.wire_annotations, arrow_type(column)
     # The names of classes stay: files have of a dictionary what occurs, in the order in which it does.
-    if own is not None and not pyarrow.types.is_dictionary(own):
+    if own is not None and column.dictionary is None:
         said.pop(LOGICAL_KEY, None)
     plain = kind == own if own is not None else not column.is_array and column.type != "object"
-    metadata = {} if plain and not pyarrow.types.is_dictionary(kind) else {TYPE_KEY: str(column).encode()}
+    metadata = {} if plain and column.dictionary is None else {TYPE_KEY: str(column).encode()}
+    if column.classes is not None and column.dictionary is not None:
+        metadata[_ENUM_KEY] = "".join(f"{len(name.encode())};{name}" for name in column.classes).encode()
     if said:
         metadata[ARROW_KEY] = json.dumps(said, ensure_ascii=False).encode()
     nested = column.nested
-    nullable = (
-        column.nullable or pyarrow.types.is_dictionary(kind) or (nested is not None and nested.nullable)
-    )
+    is_class = column.dictionary is not None and not column.is_string
+    nullable = column.nullable or is_class or (nested is not None and nested.nullable)
     return pyarrow.field(column.name, kind, nullable=nullable, metadata=metadata or None)
 
 

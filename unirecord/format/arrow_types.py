@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..errors import SchemaError
 from .column import Column
+from .logical import MOST_DIGITS, WORD_DIGITS
 from .nested import nested_of, nested_type
 from .schema import Schema
 from .values.batch import numbers_of
@@ -24,8 +25,6 @@ TYPE_KEY: Final = (
 # Of a column's annotations: its feature in Hugging Face datasets, as JSON, where its type does not say it.
 FEATURE_KEY: Final = "huggingface"
 _NO_CLASS: Final = -1  # Hugging Face's mark for no label
-_WORD_DIGITS: Final = 18  # that are stored in one word of 64 bits
-_MOST_DIGITS: Final = 38  # that Arrow's decimal128 has
 _DAY_MS: Final = 86_400_000
 
 
@@ -36,8 +35,10 @@ def arrow_type(column: Column) -> pyarrow.DataType | None:
     """
     import pyarrow
 
+    if column.dictionary is not None:
+        return pyarrow.dictionary(pyarrow.int32(), pyarrow.string(), column.dictionary == "ordered")
     said = column.known_logical
-    if said is None or (column.is_array and said["type"] == "class"):
+    if said is None:
         return None
     makers = {
         "timestamp": lambda: pyarrow.timestamp(said["unit"], said.get("zone")),
@@ -46,7 +47,6 @@ def arrow_type(column: Column) -> pyarrow.DataType | None:
         "duration": lambda: pyarrow.duration(said["unit"]),
         "decimal": lambda: pyarrow.decimal128(said["precision"], said["scale"]),
         "nested": lambda: nested_type(nested_of(said["of"])),
-        "class": lambda: pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
     }
     return makers[said["type"]]() if said["type"] in makers else None
 
@@ -60,6 +60,8 @@ def as_arrow(column: Column, stored: pyarrow.Array, kind: pyarrow.DataType) -> p
 
     if not (pyarrow.types.is_decimal(kind) or pyarrow.types.is_dictionary(kind)):
         return stored.view(kind)
+    if column.is_string:
+        return stored.dictionary_encode()
     if column.is_array:
         return pyarrow.Array.from_buffers(
             kind, len(stored), [stored.buffers()[0], stored.values.buffers()[1]], stored.null_count
@@ -79,7 +81,9 @@ def as_arrow(column: Column, stored: pyarrow.Array, kind: pyarrow.DataType) -> p
             "ds.scalars gives the numbers as they are"
         )
     codes = pyarrow.array(numbers.astype(np.int32), mask=absent if absent.any() else None)
-    return pyarrow.DictionaryArray.from_arrays(codes, pyarrow.array(names, pyarrow.string()))
+    return pyarrow.DictionaryArray.from_arrays(
+        codes, pyarrow.array(names, pyarrow.string()), ordered=kind.ordered
+    )
 
 
 def arrow_spec(kind: pyarrow.DataType) -> dict[str, Any] | None:
@@ -103,9 +107,9 @@ def arrow_spec(kind: pyarrow.DataType) -> dict[str, Any] | None:
         stored, logical = f"int{kind.bit_width}", {"type": "time", "unit": kind.unit}
     elif types.is_duration(kind):
         stored, logical = "int64", {"type": "duration", "unit": kind.unit}
-    elif types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= _MOST_DIGITS:
+    elif types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= MOST_DIGITS:
         logical = {"type": "decimal", "precision": kind.precision, "scale": kind.scale}
-        if kind.precision > _WORD_DIGITS:
+        if kind.precision > WORD_DIGITS:
             return {"type": "int64", "shape": [2], "logical": logical}
         stored = "int64"
     else:
@@ -130,7 +134,7 @@ def from_arrow(column: Column, array: pyarrow.Array) -> Any:
 
     kind = array.type
     types, wanted = pyarrow.types, arrow_type(column)
-    if wanted is None or types.is_nested(wanted):
+    if wanted is None or types.is_nested(wanted) or column.is_string:
         return None
     if types.is_dictionary(wanted):
         is_text = types.is_string(kind) or types.is_large_string(kind)

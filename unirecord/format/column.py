@@ -46,6 +46,8 @@ ARROW_KEY: Final = (
 # In the map of a column's annotations as files have it; beside the type, never among the annotations, where a
 # user gives and sees them: what the values stand for, and how they are cut where they are stored.
 LOGICAL_KEY: Final = "logical"
+# Of a column of strings or of classes that Arrow had as a dictionary, and is given: "ordered" or "unordered".
+DICTIONARY_KEY: Final = "dictionary"
 CHUNKS_KEY: Final = "chunks"
 BESIDE: Final = (LOGICAL_KEY, CHUNKS_KEY)
 MAX_DEPTH: Final = 16
@@ -350,6 +352,14 @@ class Column:
     def shown(self, value: Any) -> Any:
         """Internal: a stored value for people: times, decimals and classes as text, all others as they are."""
         return value if value is None or self.meaning is None else self.meaning.text(value)
+
+    @cached_property
+    def dictionary(self) -> str | None:
+        """Internal: "ordered" or "unordered" where Arrow gets its values as a dictionary of strings; else None."""
+        said = self.wire_annotations.get(DICTIONARY_KEY) if self.packed_annotations else None
+        if self.classes is not None and self.shape is None:
+            return "ordered" if said == "ordered" else "unordered"
+        return "unordered" if self.is_string and said is not None else None
 
     @property
     def is_wide_decimal(self) -> bool:

@@ -14,6 +14,8 @@ from .nested import nested_of
 __all__ = [
     "LOGICAL_TYPES",
     "LogicalType",
+    "MOST_DIGITS",
+    "WORD_DIGITS",
     "ZONE",
     "canonical",
     "from_text",
@@ -67,7 +69,9 @@ ZONE: Final = re.compile(
 )
 _MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/(?:\*|[a-z0-9][a-z0-9!#$&^_.+-]{0,126})")
 _WORDS: Final = 2  # of 64 bits, of a decimal of more digits than one holds
-_DIGITS: Final = (18, 38)  # that one and two words hold
+# Of a decimal: that one word holds, and two do, as many as Arrow's decimal128.
+WORD_DIGITS: Final = 18
+MOST_DIGITS: Final = 38
 
 
 def _unit_problem(given: Mapping[str, Any]) -> str | None:
@@ -99,11 +103,11 @@ def _duration(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | No
 
 def _decimal(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
     precision, scale = given["precision"], given["scale"]
-    if type(precision) is not int or not 1 <= precision <= _DIGITS[1]:
-        return f"precision is a number of digits from 1 to {_DIGITS[1]}, got {precision!r}"
+    if type(precision) is not int or not 1 <= precision <= MOST_DIGITS:
+        return f"precision is a number of digits from 1 to {MOST_DIGITS}, got {precision!r}"
     if type(scale) is not int or not 0 <= scale <= precision:
         return f"scale is a number of digits from 0 to the precision, got {scale!r}"
-    two = precision > _DIGITS[0]
+    two = precision > WORD_DIGITS
     if stored != "int64" or shape != ((_WORDS,) if two else None):
         return f"{precision} digits are stored as int64{f'[{_WORDS}]' if two else ''}"
     return None
@@ -207,10 +211,10 @@ def from_text(text: str) -> tuple[str, list[int] | None, dict[str, Any]] | None:
         return None
     name = found[1] or found[2]
     if name == "decimal":
-        given = [int(piece) if piece.isdecimal() and len(piece) < _DIGITS[0] else piece for piece in given]
+        given = [int(piece) if piece.isdecimal() and len(piece) < WORD_DIGITS else piece for piece in given]
     parameters = ("precision", "scale") if name == "decimal" else ("unit", "zone", "more")
     logical = {"type": name, **dict(zip(parameters, given, strict=False))}
-    wide = name == "decimal" and type(given[0]) is int and given[0] > _DIGITS[0]
+    wide = name == "decimal" and type(given[0]) is int and given[0] > WORD_DIGITS
     small = name == "date" or (name == "time" and given[0] in ("s", "ms"))
     return "int32" if small else "int64", [_WORDS] if wide else None, logical
 

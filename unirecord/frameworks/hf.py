@@ -79,6 +79,8 @@ def _feature(column: Column) -> Any:
     if _is_dense(column):
         kind = getattr(datasets, f"Array{len(column.item_shape)}D")
         return kind(shape=column.item_shape, dtype=str(column.dtype))
+    if column.is_string:
+        return datasets.Value("string")
     return datasets.Features.from_arrow_schema(arrow_schema([column]))[column.name]
 
 

@@ -130,7 +130,7 @@ def with_tensors(table: Any, columns: Sequence[Column]) -> Any:
     """A table of ``to_batches`` with arrays of one shape as Ray's tensors, over the same memory, in place of lists.
 
     Ray makes arrays and tensors of those, one for a batch, and of lists objects. Nulls and complex numbers stay lists.
-    Classes are their numbers, as training takes them.
+    Classes are their numbers, as training takes them, and words of dictionaries strings.
     """
     import numpy as np
     import pyarrow
@@ -138,7 +138,10 @@ def with_tensors(table: Any, columns: Sequence[Column]) -> Any:
 
     for number, column in enumerate(columns):
         shape, kind = column.item_shape, table.schema.field(number).type
-        if pyarrow.types.is_dictionary(kind):
+        if pyarrow.types.is_dictionary(kind) and column.is_string:
+            field = pyarrow.field(column.name, kind.value_type, column.nullable)
+            table = table.set_column(number, field, table.column(number).cast(kind.value_type))
+        elif pyarrow.types.is_dictionary(kind):
             field = pyarrow.field(column.name, pyarrow.from_numpy_dtype(column.dtype), column.nullable)
             codes = pyarrow.chunked_array(
                 [chunk.indices for chunk in table.column(number).chunks], kind.index_type

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..errors import SchemaError
-from ..format.logical import ZONE
+from ..format.logical import MOST_DIGITS, WORD_DIGITS, ZONE
 from ..format.schema import Schema
 from ..format.values.cell import is_missing
 from ..format.values.tensors import array_of
@@ -36,8 +36,6 @@ _OF_NUMPY: Final = {
     "M": "D",
     "Y": "D",
 }
-_WORD_DIGITS: Final = 18
-_MOST_DIGITS: Final = 38
 _INT_MAX: Final = (1 << 64) - 1
 
 
@@ -223,16 +221,16 @@ class ColumnEvidence:
         elif self.type == "decimal":
             before, behind = self.digits
             precision = max(1, before + behind)
-            if precision > _MOST_DIGITS:
+            if precision > MOST_DIGITS:
                 raise SchemaError(
-                    f"column {self.name!r}: its decimals need {precision} digits, and {_MOST_DIGITS} can be had; store "
+                    f"column {self.name!r}: its decimals need {precision} digits, and {MOST_DIGITS} can be had; store "
                     "them as strings"
                 )
             logical |= {
-                "precision": _WORD_DIGITS if precision <= _WORD_DIGITS else _MOST_DIGITS,
+                "precision": WORD_DIGITS if precision <= WORD_DIGITS else MOST_DIGITS,
                 "scale": behind,
             }
-            if precision > _WORD_DIGITS:
+            if precision > WORD_DIGITS:
                 return {"type": stored + null, "shape": [2], "logical": logical}
         else:
             logical |= {"unit": self.unit}

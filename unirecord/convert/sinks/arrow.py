@@ -75,10 +75,17 @@ def _write_arrow(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> Non
     """Write the rows, a record batch of about 8 MB at a time."""
     import pyarrow
 
-    with rows.to_batches() as reader, pyarrow.ipc.new_file(out, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
-            advance(len(batch))
+    with rows.to_batches() as reader:
+        # A file has one dictionary of a column, and batches of strings have each their own.
+        columns = [rows.schema[name] for name in rows.column_names]
+        words = [i for i, column in enumerate(columns) if column.is_string and column.dictionary is not None]
+        schema = reader.schema
+        for place in words:
+            schema = schema.set(place, schema.field(place).with_type(pyarrow.string()))
+        with pyarrow.ipc.new_file(out, schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch.cast(schema) if words else batch)
+                advance(len(batch))
 
 
 # The Arrow file format, also called Feather 2, uncompressed: it can be mapped.

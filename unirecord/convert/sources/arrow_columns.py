@@ -14,7 +14,8 @@ import numpy as np
 from ...dataset.tables import arrow_schema
 from ...errors import SchemaError
 from ...format.arrow_types import FEATURE_KEY, TYPE_KEY, arrow_spec, from_arrow
-from ...format.column import ARROW_KEY, CHUNKS_KEY, LOGICAL_KEY, Column
+from ...format.column import ARROW_KEY, CHUNKS_KEY, DICTIONARY_KEY, LOGICAL_KEY, Column
+from ...format.meaning import DAY
 from ...format.nested import nested_from, nested_of, stored_type
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
@@ -40,6 +41,8 @@ __all__ = [
 
 
 _LONG_TEXT: Final = 4096
+_INTERVAL: Final = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
+_MOST_DAYS: Final = 100_000_000  # of which the microseconds fit 64 bits
 _ELEMENTS: Final = {
     "bool": "bool", "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
     "uint8": "uint8", "uint16": "uint16", "uint32": "uint32", "uint64": "uint64",
@@ -213,6 +216,24 @@ def plain_storage(array: Any) -> Any:
     return array
 
 
+def _durations(pa: Any, array: Any) -> Any:
+    """Intervals, which are what DuckDB has for durations; SchemaError where one has months."""
+    parts = np.frombuffer(array.buffers()[1] or b"", _INTERVAL, len(array), array.offset * _INTERVAL.itemsize)
+    absent = numbers_of(array.is_null())
+    far = (parts["months"] != 0) | (np.abs(parts["days"].astype(np.int64)) > _MOST_DAYS)
+    if (wrong := ~absent & far).any():
+        raise SchemaError(
+            f"{array[int(wrong.argmax())].as_py()} is no duration, as months differ in length: convert it to days or "
+            "seconds"
+        )
+    if (parts["nanoseconds"][~absent] % 1_000).any():
+        whole = zip(absent.tolist(), parts["days"].tolist(), parts["nanoseconds"].tolist(), strict=True)
+        found = [None if null else days * DAY * 1_000_000_000 + rest for null, days, rest in whole]
+        return pa.array(found, pa.duration("ns"))
+    microseconds = parts["days"] * np.int64(DAY * 1_000_000) + parts["nanoseconds"] // 1_000
+    return pa.array(microseconds, pa.duration("us"), mask=absent)
+
+
 def is_text(pa: Any, kind: Any) -> bool:
     """Whether values are Unicode."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
@@ -260,6 +281,8 @@ def _spec(pa: Any, kind: Any, feature: Any) -> Any:
     name = str(kind)
     if name in _ELEMENTS:
         return _ELEMENTS[name]
+    if pa.types.is_interval(kind):
+        kind = pa.duration("us")
     if (known := arrow_spec(kind)) is not None:
         return known
     if is_text(pa, kind) or pa.types.is_null(kind) or pa.types.is_decimal(kind):
@@ -314,6 +337,8 @@ def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] |
     ) and not array.null_count:
         return array.to_numpy_ndarray()
     array = plain_storage(array)
+    if pa.types.is_interval(array.type) and column.type != "object":
+        array = _durations(pa, array)
     kind = array.type
     known = from_arrow(column, array)
     if known is not None:
@@ -561,9 +586,9 @@ def choose_columns(
         found[name] = _exported_classes(pa, fields.field(i), evidence.nulls) or found[name]
         exported = said_by_export(fields.field(i).metadata, found[name])
         if exported:
-            found[name] = {
-                **(found[name] if isinstance(found[name], Mapping) else {"type": found[name]}), **exported
-            }  # fmt: skip
+            found[name] = {**_whole(found[name]), **exported}
+        elif (dictionary := _dictionary(pa, fields.field(i).type, found[name])) is not None:
+            found[name] = {**_whole(found[name]), "annotations": {DICTIONARY_KEY: dictionary}}
         if feature is not None:
             found[name] = _with_feature(source, found[name], name, fields.field(i).type, feature)
         labels = labels or Schema.parse({name: found[name]})[name].classes
@@ -579,6 +604,20 @@ def choose_columns(
     return dict(zip(names, fields.names, strict=True))
 
 
+def _whole(spec: Any) -> dict[str, Any]:
+    return dict(spec) if isinstance(spec, Mapping) else {"type": spec}
+
+
+def _dictionary(pa: Any, kind: Any, spec: Any) -> str | None:
+    """How Arrow has a dictionary of strings that becomes a column of such a type; None of all else."""
+    if not pa.types.is_dictionary(kind):
+        return None
+    if spec in ("string", "string?"):
+        return "unordered"
+    is_class = isinstance(spec, Mapping) and (spec.get(LOGICAL_KEY) or {}).get("type") == "class"
+    return "ordered" if is_class and kind.ordered else None
+
+
 def _with_feature(source: Source, spec: Any, name: str, kind: Any, feature: Any) -> Any:
     """The type with what Hugging Face says of the column, where the type itself does not say as much."""
     column = Schema.parse({name: spec})[name]
@@ -589,7 +628,7 @@ def _with_feature(source: Source, spec: Any, name: str, kind: Any, feature: Any)
         said = f"what Hugging Face says of it has {len(text):,} characters, of {_MOST_FEATURE:,} at most"
         source.left_out.append(reduced(f"column {name!r}", said, column=name))
         return spec
-    whole = dict(spec) if isinstance(spec, Mapping) else {"type": spec}
+    whole = _whole(spec)
     return {**whole, "annotations": {**whole.get("annotations", {}), FEATURE_KEY: text}}
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ...dataset.dataset import UniRecordDataset
 from ...dataset.draws import as_written
 from ...errors import MissingError, SchemaError
+from ...format.logical import MOST_DIGITS, WORD_DIGITS
 from ...format.schema import Schema
 from ...format.values.tensors import array_of, is_torch_tensor, memory_of
 from ...loading.streams import StreamData
@@ -471,7 +472,12 @@ def _series(pa: Any, name: str, series: Any, said: list[LeftOut]) -> Any:
             return pa.array(values, from_pandas=values.dtype.kind in "mM")
         if isinstance(values, np.ndarray) and any(getattr(v, "ndim", 0) > 1 for v in values):
             values = [v.tolist() if hasattr(v, "tolist") else v for v in values]
-        return pa.array(values, from_pandas=True)
+        found = pa.array(values, from_pandas=True)
+        if isinstance(series.dtype, np.dtype) and pa.types.is_decimal128(found.type):
+            # Objects say no more than the digits that they have: rows to come may have more.
+            digits = WORD_DIGITS if found.type.precision <= WORD_DIGITS else MOST_DIGITS
+            found = found.cast(pa.decimal128(digits, found.type.scale))
+        return found
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise SchemaError(
             f"column {name!r}: its values have no common type that is exact ({error})"
