@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pipeline_rows import number, opened, plain, written
 
 import unirecord
-from unirecord import UniRecordDataset
+from unirecord import SkipSample, UniRecordDataset
 from unirecord.pipeline.pipeline import Pipeline
 
 Build = Callable[[Pipeline], Pipeline]
@@ -111,6 +111,94 @@ def test_any_number_of_ranks_goes_on_exactly_once(path: Path, data: st.DataObjec
             found.update(elements(taken(pipeline, count)))
         states = json.loads(json.dumps([pipeline.state_dict() for pipeline in pipelines]))
     assert found == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_where_conditions_alone_leave_samples_out_any_state_says_it(path: Path, data: st.DataObject) -> None:
+    """Ranks that have handed out as many results each, as trainers do, go on from one state, on any number of ranks."""
+    size, drop_last = data.draw(st.sampled_from([0, 1, 3])), data.draw(st.booleans())
+    conditions = data.draw(
+        st.lists(st.sampled_from(["i != 9", "i < 45", "i >= 3", "i < 20 or i > 30"]), min_size=1)
+    )
+    rewrite = data.draw(st.booleans())
+    ds = opened(path, columns=["i"], where="i < 60")
+
+    def build(rank: int, ranks: int) -> Pipeline:
+        pipeline = ds.view(shard_id=rank, num_shards=ranks, remainder="uneven").pipeline(
+            cpus=1, rewrite=rewrite
+        )
+        for condition in conditions:
+            pipeline = pipeline.map(lambda sample: sample).filter(condition)
+        return pipeline.batch(size, drop_last=drop_last) if size else pipeline
+
+    state: Any = None
+    found: Counter[tuple[int, str]] = Counter()
+    met = ds.view(where=" and ".join(f"({condition})" for condition in conditions))
+    expected = set(elements(list(met)))
+    ranks, interruptions = 1, data.draw(st.integers(1, 3), label="interruptions")
+    for interruption in range(interruptions + 1):
+        others = data.draw(st.integers(1, 5), label="ranks")
+        pipelines = [build(rank, others) for rank in range(others)]
+        for pipeline in pipelines if state is not None else ():
+            pipeline.load_state_dict(state)
+        ranks = others
+        count = 1000 if interruption == interruptions else data.draw(st.integers(0, 8), label="results")
+        came = [taken(pipeline, count) for pipeline in pipelines]
+        for results in came:
+            found.update(elements(results))
+        if interruption < interruptions:
+            states = json.loads(json.dumps([pipeline.state_dict() for pipeline in pipelines]))
+            again = [build(rank, others) for rank in range(others)]
+            for pipeline, own in zip(again, states, strict=True):
+                pipeline.load_state_dict(own)
+            going_on = [rank for rank, pipeline in enumerate(again) if taken(pipeline, 1)]
+            state = states[data.draw(st.sampled_from(going_on))] if going_on else states
+    assert set(found.values()) <= {1}
+    assert set(found) <= expected
+    if not drop_last or not size:
+        assert set(found) == expected
+    else:
+        assert len(expected) - len(found) < size * ranks
+
+
+def test_a_state_of_conditions_is_refused_where_one_rank_cannot_tell(path: Path) -> None:
+    ds = opened(path, columns=["i"], where="i < 60")
+
+    def build(rank: int, ranks: int, source: UniRecordDataset = ds) -> Pipeline:
+        view = source.view(shard_id=rank, num_shards=ranks, remainder="uneven")
+        return view.pipeline(cpus=1).filter("i != 9").batch(4)
+
+    over = build(0, 2)
+    list(over)
+    with pytest.raises(ValueError, match=r"all of its epoch.*those of all in a list"):
+        build(0, 3).load_state_dict(over.state_dict())
+
+    def odd(sample: dict[str, Any]) -> dict[str, Any]:
+        if number(sample) % 2:
+            raise SkipSample("odd")
+        return sample
+
+    skipping = (
+        ds.view(shard_id=0, num_shards=2, remainder="uneven")
+        .pipeline(cpus=1)
+        .map(odd)
+        .filter("i != 9")
+        .batch(4)
+    )
+    taken(skipping, 2)
+    with pytest.raises(ValueError, match=r"more has been left out there.*those of all in a list"):
+        build(0, 3).load_state_dict(skipping.state_dict())
+    with pytest.raises(ValueError, match="selection is"):
+        build(0, 3, opened(path, columns=["i"], where="i < 50")).load_state_dict(
+            (lambda pipeline: (taken(pipeline, 2), pipeline.state_dict())[1])(build(0, 2))
+        )
+    excluding = ds.view(shard_id=0, num_shards=2, remainder="uneven")
+    excluding.exclude(rows=[3])
+    pipeline = excluding.pipeline(cpus=1).filter("i != 9")
+    taken(pipeline, 2)
+    with pytest.raises(ValueError, match="those of all in a list"):
+        build(0, 3).load_state_dict(pipeline.state_dict())
 
 
 def left_early(

@@ -161,7 +161,7 @@ class Passes:
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Makes the next pass go on where ``state`` was taken; ValueError when it is of other operators or ranks."""
         origin = self._design.origin
-        of_dataset, standing = loaded(state, self._design.operators, origin.shard, origin.samples)
+        of_dataset, standing = loaded(state, self._design.operators, origin)
         if len(standing.rest.left) and getattr(origin, "writes_receipts", False):
             raise ValueError(
                 "these ranks have come differently far, and receipts are of positions that all have come to: go on "
@@ -636,9 +636,9 @@ class Pipeline:
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Makes the next iteration go on where ``state`` was taken, on any number of threads and processes.
 
-        Where each sample gives one result, also on any number of ranks. Where operators leave samples out or make
-        several of one, ranks come differently far: each goes on from its own state, or any number of ranks from the
-        states of all.
+        Where each sample gives one result, or conditions alone leave samples out, also on any number of ranks. Where
+        functions leave samples out or make several of one, ranks come differently far: each goes on from its own state,
+        or any number of ranks from the states of all.
 
         Args:
             state: what ``state_dict()`` has given; or a list of what it has given on each rank, in their order, all

@@ -230,6 +230,10 @@ class GeneratorOrigin:
         self.set_epoch(state["epoch"])
         self._position = check_integer("the state's position", state["position"], 0)
 
+    def places_after(self, state: dict[str, Any], *_: Any) -> list[tuple[int, bool]]:
+        """It is never asked to: there is one rank."""
+        raise AssertionError(state)
+
     def begin(self) -> OriginPass:
         """Starts a pass: the generators are made anew."""
         if self._begun:

@@ -20,11 +20,11 @@ from ..loading.loader import MOST_PREFETCH, BatchMemory, BatchReader, LoaderOpti
 from ..loading.plan import Plan
 from ..loading.stats import PartTimes
 from ..order.exclusion import ExclusionMask
-from ..order.permutation import EpochRun
+from ..order.permutation import EpochRun, ShardOrder
 from ..order.randomness import pass_key, sample_keys
 from ..order.rest import Rest, RestOrder
 from ..order.selection import Selection
-from ..order.spec import JobSteps
+from ..order.spec import JobSteps, Sharding
 from .budget import Budget
 from .chunk import Bounds, Chunk, ElementPlace, Note, position_of
 from .graph import Graph
@@ -342,6 +342,21 @@ class Origin(Protocol):
     def load_state_dict(self, state: Any) -> None:
         """Makes the next pass go on from a state."""
 
+    def places_after(
+        self,
+        state: dict[str, Any],
+        rest: Rest,
+        ranks: int,
+        conditions: Sequence[str],
+        samples: int,
+        unit: int,
+    ) -> list[tuple[int, bool]]:
+        """Where each of so many ranks stands after so many samples that meet conditions, and whether more come to it.
+
+        ``state``: of the dataset, in the epoch that all took up as ``rest`` says. ``unit``: a rank hands out whole
+        batches of so many alone. StaleError, ValueError for a state of something else.
+        """
+
     def begin(self) -> OriginPass:
         """Starts a pass."""
 
@@ -483,10 +498,49 @@ class DatasetOrigin:
         """Makes the next pass go on from a state of the dataset."""
         self._cursor.load_state_dict(state)
 
+    def places_after(
+        self,
+        state: dict[str, Any],
+        rest: Rest,
+        ranks: int,
+        conditions: Sequence[str],
+        samples: int,
+        unit: int,
+    ) -> list[tuple[int, bool]]:
+        """Where each of so many ranks stands after so many samples that meet conditions, and whether more come."""
+        self.standing_at(0, 0).load_state_dict(state)
+        plan = self._cursor.plan
+        names, mine = RowNames(plan), plan.order.sharding
+        met = np.logical_and.reduce([names.meeting(condition) for condition in conditions])
+        found = []
+        for rank in range(ranks):
+            sharding = Sharding(mine.rows, rank, ranks, mine.remainder)
+            order = RestOrder(plan.order.with_sharding(sharding), rest)
+            found.append(_place_after(order, order.run(state["epoch"], rest.start), met, samples, unit))
+        return found
+
     def begin(self) -> OriginPass:
         """Starts a pass of the dataset."""
         crops = self._crops, self._return_places
         return DatasetPass(self._cursor, self._on_corrupt, self._memories, self._receipts, *crops)
+
+
+def _place_after(
+    order: ShardOrder, run: EpochRun, met: NDArray[np.bool_], samples: int, unit: int
+) -> tuple[int, bool]:
+    """The place of a run behind so many samples whose rows are ``met``, in whole units, and whether a unit follows."""
+    found, count = [np.empty(0, np.int64)], 0
+    for start in range(0, run.samples, _WINDOW):
+        window = np.arange(start, min(start + _WINDOW, run.samples), dtype=np.int64)
+        rows = order.rows_at(run.first + run.stride * window, run.epoch)
+        found.append(window[met[rows]])
+        count += len(found[-1])
+        if count >= samples + unit:
+            break
+    numbers = np.concatenate(found)
+    goes_on = len(numbers) >= samples + unit
+    given = samples if goes_on else min(samples, len(numbers) // unit * unit)
+    return run.after(int(numbers[given - 1]) + 1 if given else 0), goes_on
 
 
 class DatasetPass:

@@ -13,6 +13,7 @@ from ..order.spec import check_integer
 from ..sizes import many
 from .chunk import ElementPlace, inner_of, place_at, position_of
 from .operators import Operator
+from .source import Origin
 
 __all__ = ["Standing", "keeps_count", "loaded"]
 
@@ -91,7 +92,7 @@ class _RankState:
         own = state.get(_KEY)
         if own is not None:
             wrong = not isinstance(own, Mapping) or not {"shard", "start", "results"} <= set(own) <= _FIELDS
-            if wrong or not isinstance(own["shard"], Sequence) or len(own["shard"]) != 2:
+            if wrong or len(_counts(own["shard"])) != 2:
                 raise ValueError(f"the state's {_KEY} is {own!r:.200}; it does not come from state_dict()")
         return cls(rest, own)
 
@@ -120,25 +121,17 @@ class _RankState:
         return Standing(place_at(position, inner), rest, partly, results)
 
 
-def loaded(
-    given: object, operators: Sequence[Operator], shard: tuple[int, int], samples: int
-) -> tuple[dict[str, Any], Standing]:
+def loaded(given: object, operators: Sequence[Operator], origin: Origin) -> tuple[dict[str, Any], Standing]:
     """The dataset's state, and how far this rank has come, of a state or of those of all ranks in their order.
 
-    ``samples``: those of an epoch. ValueError where the states do not say it.
+    ValueError where the states do not say it.
     """
+    shard, samples = origin.shard, origin.samples
     if isinstance(given, Mapping) or not isinstance(given, Sequence):
         one = _RankState.of(given)
         if one.shard in (None, shard):
             return one.dataset, one.standing(operators, samples)
-        assert one.shard is not None
-        if one.shard[1] != 1:
-            raise ValueError(
-                f"the state was saved by rank {one.shard[0]} of {one.shard[1]}, and this is rank {shard[0]} of "
-                f"{shard[1]}: operators that leave samples out or make several of one let ranks come differently far, "
-                f"so {_OWN_WAY}: load_state_dict([state of rank 0, state of rank 1, …])"
-            )
-        states = [one]
+        states = [one] if one.shard == (0, 1) else _of_all_ranks(one, operators, origin)
     else:
         states = [_RankState.of(state) for state in given]
     for rank, state in enumerate(states):
@@ -154,6 +147,45 @@ def loaded(
         own = states[shard[0]]
         return own.dataset, own.standing(operators, samples)
     return _merged(states, operators, samples)
+
+
+def _of_all_ranks(one: _RankState, operators: Sequence[Operator], origin: Origin) -> list[_RankState]:
+    """The states of all ranks of a job, each after as many results as one of them; ValueError where one cannot tell.
+
+    Which samples meet conditions on stored rows, the order says. What functions leave out or make, only running does.
+    """
+    assert one.shard is not None
+    assert one.own is not None
+    rank, ranks = one.shard
+    said = f"the state was saved by rank {rank} of {ranks}, and this is rank {origin.shard[0]} of {origin.shard[1]}"
+    way = f"{_OWN_WAY}: load_state_dict([state of rank 0, state of rank 1, …])"
+    planned = all(operator.keeps_count or operator.kind == "where" for operator in operators)
+    if not planned or "excluded" in one.dataset:
+        raise ValueError(
+            f"{said}: operators that leave samples out or make several of one let ranks come differently far, so {way}"
+        )
+    standing = one.standing(operators, origin.samples)
+    batch = next((operator for operator in operators if operator.kind == "batch"), None)
+    size = 1 if batch is None else batch.size
+    places = origin.places_after(
+        one.dataset,
+        standing.rest,
+        ranks,
+        [operator.condition or "" for operator in operators if operator.kind == "where"],
+        standing.results * size,
+        size if batch is not None and batch.drop_last else 1,
+    )
+    place, goes_on = places[rank] if 0 <= rank < len(places) else (-1, False)
+    if not goes_on:
+        raise ValueError(
+            f"{said}: it had handed out all of its epoch, and whether others had, only their states say, so {way}"
+        )
+    if place != standing.place:
+        raise ValueError(f"{said}: more has been left out there than by conditions, so {way}")
+    return [
+        _RankState({**one.dataset, "position": place}, {**one.own, "shard": [number, ranks]})
+        for number, (place, _) in enumerate(places)
+    ]
 
 
 def _merged(
