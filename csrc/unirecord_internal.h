@@ -168,6 +168,20 @@ void ur_distinct_find(const ur_distinct *set, const uint8_t *data, const uint64_
 int32_t ur_strings_extremes(const uint8_t *data, const uint64_t *ends, const uint8_t *valid, uint64_t count,
                             uint64_t *least, uint64_t *greatest);
 
+typedef struct { /* string i is data[starts[i] .. stops[i]) */
+  const uint8_t *data;
+  const uint64_t *starts, *stops;
+  uint64_t count;
+} ur_string_piece;
+
+/* The strings of all pieces, numbered from 0 through all of them, byte by byte: their numbers in order, and of each its rank,
+ * how many are less. Either may be NULL. 32 bytes of memory a string for a moment; UR_NO_MEMORY. */
+ur_status ur_strings_order(const ur_string_piece *pieces, uint64_t piece_count, uint64_t *order, uint64_t *ranks);
+
+/* The chosen ones of strings one after the other in `content`, for which the caller has made room, and `count` + 1 ends. */
+void ur_strings_take(const uint8_t *data, const uint64_t *ends, const uint64_t *chosen, uint64_t count, uint8_t *content,
+                     uint64_t *content_ends);
+
 /* ---- CSV, as it is looked through before it is converted ---------------------------------------------------------- */
 
 typedef struct { /* what the cells of a column can all be read as */

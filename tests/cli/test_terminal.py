@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +26,8 @@ from partgen_bytes import Col, Spec
 
 import unirecord.cli
 from unirecord.cli import main
-from unirecord.cli.terminal import escaped, print_csv, to_json
+from unirecord.cli.terminal import escaped, print_csv, print_csv_counts, to_json
+from unirecord.format.values.strings import Texts
 
 ESC, C1, CR, BIDI = "\x1b]0;owned\x07\x1b[31m", "\x9b31m", "safe\rEVIL", "\u202eexe.png"
 MARKS = (
@@ -252,6 +254,17 @@ def test_csv_that_is_read_back_says_the_same(rows: list[list[str]]) -> None:
     out = io.StringIO(newline="")
     print_csv(rows, out=out)
     assert list(csv.reader(io.StringIO(out.getvalue(), newline=""))) == rows
+
+
+@given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=5)), st.booleans())
+def test_csv_of_many_counts_is_that_of_their_rows(values: list[str | None], quote_formulas: bool) -> None:
+    texts, counts = Texts.of(values, nullable=True), np.arange(len(values)) % 3 * 7
+    assert texts is not None
+    one_by_one, at_once = io.StringIO(newline=""), io.StringIO(newline="")
+    print_csv(zip(values, counts.tolist(), strict=True), quote_formulas, out=one_by_one)
+    with contextlib.redirect_stdout(at_once):
+        print_csv_counts([(texts, counts)], quote_formulas)
+    assert at_once.getvalue() == one_by_one.getvalue()
 
 
 def test_ordinary_text_stays_as_it_is() -> None:

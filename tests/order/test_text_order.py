@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -13,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord import Writer
+from unirecord.core import StringPiece, order_of_strings, ranks_of_strings, take_strings
 from unirecord.inspect.statistics import sorted_rows
-from unirecord.query import ordered as ordered_module
 from unirecord.query.columns import Strings, Vector
-from unirecord.query.ordered import TextRanks, rows_in_order
+from unirecord.query.ordered import rows_in_order, text_piece
 from unirecord.snapshot.dataset_path import resolve
 from unirecord.snapshot.part_set import PartSet
 
@@ -32,12 +34,9 @@ def strings(texts: Sequence[bytes]) -> Strings:
     return Strings(Vector(offsets), Vector(np.frombuffer(b"".join(texts), np.uint8)))
 
 
-@pytest.mark.parametrize(("few", "deep"), [(0, 64), (0, 1), (10, 2), (2_000, 64)])
 @given(pieces=PIECES, data=st.data())
-def test_a_rank_is_the_number_of_lesser_strings(
-    few: int, deep: int, pieces: list[list[bytes]], data: st.DataObject
-) -> None:
-    ranks = TextRanks()
+def test_a_rank_is_the_number_of_lesser_strings(pieces: list[list[bytes]], data: st.DataObject) -> None:
+    found: list[StringPiece] = []
     added: list[bytes] = []
     for piece in pieces:
         whole = strings(piece)
@@ -48,37 +47,60 @@ def test_a_rank_is_the_number_of_lesser_strings(
                     if piece
                     else []
                 )
-                ranks.add(whole, 0, len(piece), np.array(rows, np.int64))
+                found.append(text_piece(whole, 0, len(piece), np.array(rows, np.int64)))
                 added += [piece[row] for row in rows]
             else:
                 start = data.draw(st.integers(0, len(piece)))
-                ranks.add(whole, start, len(piece))
+                found.append(text_piece(whole, start, len(piece)))
                 added += piece[start:]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ordered_module, "_FEW", few)
-        patch.setattr(ordered_module, "_DEEP", deep)
-        found = ranks.ranks().tolist()
     ordered = sorted(added)
-    assert found == [bisect_left(ordered, text) for text in added]
+    assert ranks_of_strings(found).tolist() == [bisect_left(ordered, text) for text in added]
+    assert [added[number] for number in order_of_strings(found)] == ordered
+
+
+@pytest.mark.parametrize("letters", [b"a", b"ab", b"\0a\xff", bytes(range(256))])
+@pytest.mark.parametrize("longest", [3, 8, 60])
+def test_thousands_of_strings_are_in_order(letters: bytes, longest: int) -> None:
+    random = Random(longest)
+    drawn = [bytes(random.choices(letters, k=random.randint(0, longest))) for _ in range(5_000)]
+    texts = [
+        some + text for some, text in zip(random.choices([b"", b"of/many/"], k=5_000), drawn, strict=True)
+    ]
+    found = order_of_strings([text_piece(strings(texts), 0, len(texts))])
+    assert [texts[number] for number in found] == sorted(texts)
+
+
+def test_strings_that_begin_alike_take_time_by_their_bytes() -> None:
+    """Each is the beginning of the next one: told apart one by one, with as many steps between."""
+    texts = [b"a" * (7 * number) for number in range(2_000)] + [
+        b"b" * 100_000 + b"%d" % i for i in range(200)
+    ]
+    Random(0).shuffle(texts)
+    began = time.thread_time()
+    found = order_of_strings([text_piece(strings(texts), 0, len(texts))])
+    assert time.thread_time() - began < 5  # a few tenths
+    assert [texts[number] for number in found] == sorted(texts)
 
 
 def test_offsets_out_of_bounds_or_descending_are_no_way_out_of_the_bytes() -> None:
     wrong = Strings(
         Vector(np.array([0, 9, 2, 2**63, 1], np.uint64)), Vector(np.frombuffer(b"abcde", np.uint8))
     )
-    ranks = TextRanks()
-    ranks.add(wrong, 0, 4)
-    assert ranks.ranks().tolist() == [2, 0, 3, 0]  # abcde, nothing, cde, nothing
+    found = ranks_of_strings([text_piece(wrong, 0, 4)])
+    assert found.tolist() == [2, 0, 3, 0]  # abcde, nothing, cde, nothing
     nothing = Strings(Vector(np.array([0, 9], np.uint64)), Vector(np.zeros(0, np.uint8)))
-    ranks = TextRanks()
-    ranks.add(nothing, 0, 1)
-    assert ranks.ranks().tolist() == [0]
+    assert ranks_of_strings([text_piece(nothing, 0, 1)]).tolist() == [0]
+    data = np.frombuffer(b"abcde", np.uint8)
+    for start, stop in ((-1, 2), (2, 1), (3, 6)):
+        with pytest.raises(ValueError, match="leads out"):
+            order_of_strings([(data, np.array([start]), np.array([stop]))])
+    for chosen in (-1, 2):
+        with pytest.raises(IndexError, match="2 strings"):
+            take_strings(data, np.array([0, 1, 5]), np.array([0, chosen]))
+    assert take_strings(data, np.array([0, 1, 5]), np.array([1, 0, 1]))[0].tobytes() == b"bcdeabcde"
 
 
-def test_parts_with_dictionaries_and_without_are_one_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ordered_module, "_FEW", 5)
+def test_parts_with_dictionaries_and_without_are_one_order(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     texts: list[str | None] = []
     for number in range(5):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gc
+import io
 import weakref
 from collections import Counter
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 import unirecord
 from unirecord import CorruptionError, MissingError, QueryError, SchemaError, UniRecordDataset, Writer, append
+from unirecord.cli import main
 from unirecord.core import DistinctStrings
 from unirecord.format import layout
 from unirecord.inspect.statistics import (
@@ -454,6 +457,32 @@ def test_groups_of_strings_that_are_chosen_to_be_slow_are_counted_too(
     monkeypatch.setattr(DistinctStrings, "add", lambda *_: None)
     found = combination_counts(PartSet(resolve(tmp_path / "a.urec")), ["s"])
     assert list(found) == [ValueCount((value,), count) for value, count in sorted(Counter(values).items())]
+
+
+@pytest.mark.parametrize("kinds", [400, 60_000, 10**9])
+def test_groups_of_many_strings_are_those_of_duckdb(
+    tmp_path: Path, kinds: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    duckdb, pa = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow")
+    drawn = np.random.default_rng(0).integers(0, kinds, 100_000).tolist()
+    odd = ["", "a,b", 'say "x"', "x" * 300, "é", "日本"]
+    values = [None if n % 50 == 7 else odd[n % 6] if n % 50 == 8 else f"some/{n}.jpg" for n in drawn]
+    with unirecord.Writer(str(tmp_path / "a.urec"), {"s": "string?"}) as writer:
+        writer.write_batch({"s": values})
+    data = pa.table({"s": pa.array(values, pa.string())})
+    connection = duckdb.connect()
+    connection.register("data", data)
+    for options, order in (([], "s nulls last"), (["--sort=-count"], "c desc, s nulls last")):
+        found = connection.execute(f"select s, count(*) c from data group by s order by {order}").fetchall()
+        for more in ([], ["--limit", "70", "--offset", "3"]):
+            assert (
+                main(["inspect", str(tmp_path / "a.urec"), "--group-by", "s", "--csv", *options, *more]) == 0
+            )
+            wanted = [(value or "", str(count)) for value, count in (found[3:73] if more else found)]
+            assert list(map(tuple, csv.reader(io.StringIO(capsys.readouterr().out)))) == [
+                ("s", "rows"),
+                *wanted,
+            ]
 
 
 def test_groups_of_strings_leave_out_rows_that_have_been_deleted(tmp_path: Path) -> None:

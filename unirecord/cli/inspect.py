@@ -72,6 +72,7 @@ from .terminal import (
     clipped,
     fitted_table,
     print_csv,
+    print_csv_counts,
     print_json,
     say,
     table,
@@ -535,6 +536,11 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
     offset = args.offset or 0
     limit = args.limit if args.limit is not None else None if args.csv or args.json else _GROUPS_LIMIT
     stop = len(groups) if limit is None else offset + limit
+    head = [*args.group_by, "rows", *figures]
+    if args.csv and isinstance(groups, StringGroups) and schema[args.group_by[0]].meaning is None:
+        print_csv([head], args.quote_formulas)
+        print_csv_counts(groups.pieces(offset, stop), args.quote_formulas)
+        return
     chosen = groups if (offset, stop) == (0, len(groups)) else groups[offset:stop]
     shown = (
         group._replace(
@@ -546,7 +552,7 @@ def show_groups(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
         lines = (
             [*(_csv(v) for v in (*group.values, group.rows, *_figures(group, figures)))] for group in shown
         )
-        print_csv(chain([[*args.group_by, "rows", *figures]], lines), args.quote_formulas)
+        print_csv(chain([head], lines), args.quote_formulas)
     elif args.json:
         listed = [
             {

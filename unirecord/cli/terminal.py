@@ -13,11 +13,16 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import accumulate
-from types import TracebackType
+from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO, cast
 
 if TYPE_CHECKING:
     import subprocess
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..format.values.strings import Texts
 
 __all__ = [
     "answer",
@@ -30,6 +35,7 @@ __all__ = [
     "fitted_table",
     "paged",
     "print_csv",
+    "print_csv_counts",
     "print_json",
     "print_json_list",
     "say",
@@ -202,23 +208,37 @@ def print_csv(rows: Iterable[Sequence[Any]], quote_formulas: bool = False, out: 
     import csv
 
     stream = out or sys.stdout
-    shown = escaped if stream.isatty() else str
-    minimal, quoted = (
-        csv.writer(stream, lineterminator="\n"),
-        csv.writer(stream, lineterminator="\n", quoting=csv.QUOTE_ALL),
-    )
-    for row in rows:
-        cells = [_csv_text(cell, quote_formulas) for cell in row]
-        texts = [shown(cell) if isinstance(cell, str) else cell for cell in cells]
-        # The csv module leaves a bare carriage return unquoted, which ends a row for whoever reads it.
-        breaks = any(isinstance(text, str) and "\r" in text for text in texts)
-        (quoted if breaks else minimal).writerow(texts)
+    on_terminal = stream.isatty()
+
+    def shown(cell: Any) -> Any:
+        if not isinstance(cell, str):
+            return cell
+        text = "'" + cell if quote_formulas and cell.startswith(_FORMULA) else cell
+        return escaped(text) if on_terminal else text
+
+    # The csv module quotes what has a character of its own end of line: so a bare carriage return too, which ends a
+    # row for whoever reads it.
+    lines = SimpleNamespace(write=lambda line: stream.write(line[:-2] + "\n"))
+    cells = ([shown(cell) for cell in row] for row in rows) if on_terminal or quote_formulas else rows
+    csv.writer(lines, lineterminator="\r\n").writerows(cells)
 
 
-def _csv_text(cell: Any, quote_formulas: bool) -> Any:
-    if quote_formulas and isinstance(cell, str) and cell.startswith(_FORMULA):
-        return "'" + cell
-    return cell
+def print_csv_counts(pieces: Iterable[tuple[Texts, NDArray[np.int64]]], quote_formulas: bool = False) -> None:
+    """Print texts and numbers as `print_csv` does, millions of rows of which most have nothing to be quoted."""
+    import numpy as np
+
+    from ..format.values.strings import PackedStrings, joined_strings
+
+    for texts, counts in pieces:
+        content = texts.strings.content.tobytes()
+        if sys.stdout.isatty() or quote_formulas or len(content.translate(None, b'",\r\n')) < len(content):
+            print_csv(zip(texts, counts.tolist(), strict=True), quote_formulas)
+            continue
+        kinds, which = np.unique(counts, return_inverse=True)
+        ends = PackedStrings.of([b",%d\n" % count for count in kinds.tolist()])
+        places = np.stack([np.arange(len(counts)), which + len(counts)], axis=1).reshape(-1)
+        lines = joined_strings([texts.strings, ends]).take(places)
+        sys.stdout.write(lines.content.tobytes().decode())
 
 
 _GAP: Final = 2  # between columns

@@ -118,6 +118,10 @@ from .strings import DistinctStrings as DistinctStrings
 from .strings import ObjectShape as ObjectShape
 from .strings import ObjectShapes as ObjectShapes
 from .strings import ShapeKind as ShapeKind
+from .strings import StringPiece as StringPiece
 from .strings import check_object as check_object
 from .strings import extreme_strings as extreme_strings
 from .strings import is_canonical as is_canonical
+from .strings import order_of_strings as order_of_strings
+from .strings import ranks_of_strings as ranks_of_strings
+from .strings import take_strings as take_strings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 from itertools import pairwise
@@ -174,6 +175,53 @@ class DistinctStrings:
         return [whole[a:b] for a, b in pairwise(places)]
 
 
+# Strings in the order of their bytes, and chosen ones: csrc/scan/text_order.c.
+
+
+Int64s = npt.NDArray[np.int64]
+StringPiece = tuple[npt.NDArray[np.uint8], Int64s, Int64s]  # bytes, and where strings start and stop in them
+
+
+def order_of_strings(pieces: Sequence[StringPiece]) -> Int64s:
+    """The numbers of the strings of all pieces, counted from 0 through all of them, in order."""
+    return _ordered(pieces, ranks=False)
+
+
+def ranks_of_strings(pieces: Sequence[StringPiece]) -> Int64s:
+    """For each string of all pieces how many of them are less: equal for equal strings."""
+    return _ordered(pieces, ranks=True)
+
+
+def _ordered(pieces: Sequence[StringPiece], *, ranks: bool) -> Int64s:
+    c_pieces, kept = ffi.new("ur_string_piece[]", len(pieces)), []
+    for c_piece, (data, starts, stops) in zip(c_pieces, pieces, strict=True):
+        if len(starts) and not (starts.min() >= 0 and (starts <= stops).all() and stops.max() <= len(data)):
+            raise ValueError("a string stops before it starts, or leads out of the data")
+        kept.append([ffi.from_buffer("uint8_t[]", data), _places(starts), _places(stops)])
+        c_piece.data, c_piece.starts, c_piece.stops = kept[-1]
+        c_piece.count = len(starts)
+    found = np.empty(sum(len(starts) for _, starts, _ in pieces), np.int64)
+    out = ffi.from_buffer("uint64_t[]", found)
+    _check(lib.ur_strings_order(c_pieces, len(pieces), *((ffi.NULL, out) if ranks else (out, ffi.NULL))))
+    return found
+
+
+def take_strings(
+    data: npt.NDArray[np.uint8], ends: Int64s, chosen: Int64s
+) -> tuple[npt.NDArray[np.uint8], Int64s]:
+    """Of ``data[ends[i] : ends[i + 1]]``, whose ends have been checked, the chosen ones, and where they end."""
+    count = len(ends) - 1
+    if len(chosen) and not 0 <= chosen.min() <= chosen.max() < count:
+        raise IndexError(f"there are {many(count, 'string')}")
+    content = np.empty(int((ends[chosen + 1] - ends[chosen]).sum()), np.uint8)
+    found = np.empty(len(chosen) + 1, np.int64)
+    lib.ur_strings_take(
+        ffi.from_buffer("uint8_t[]", data), _places(ends), _places(chosen), len(chosen),
+        ffi.from_buffer("uint8_t[]", content), ffi.from_buffer("uint64_t[]", found),
+    )  # fmt: skip
+    return content, found
+
+
 def extreme_strings(
     data: Any, ends: npt.NDArray[np.int64], valid: Bools | None
 ) -> tuple[bytes, bytes] | None:
@@ -190,17 +238,20 @@ def _strings(data: Any, ends: npt.NDArray[np.int64], valid: Bools | None) -> tup
     """The arguments of strings; ValueError where the ends lead out of the data."""
     view = memoryview(data).cast("B")
     count = len(ends) - 1
-    if int(ends[0]) < 0 or int(ends[-1]) > len(view) or (np.diff(ends) < 0).any():
+    if int(ends[0]) < 0 or int(ends[-1]) > len(view) or (ends[1:] < ends[:-1]).any():
         raise ValueError("the ends of strings fall, or lead out of the data")
     if valid is not None and len(valid) != count:
         raise ValueError(f"{many(count, 'string')}, but {many(len(valid), 'flag')}")
     flags = ffi.NULL if valid is None else ffi.from_buffer("uint8_t[]", np.ascontiguousarray(valid))
-    places = ffi.from_buffer("uint64_t[]", np.ascontiguousarray(ends, np.int64))
-    return ffi.from_buffer("uint8_t[]", buffer_of(view)), places, flags, count
+    return ffi.from_buffer("uint8_t[]", buffer_of(view)), _places(ends), flags, count
+
+
+def _places(places: npt.NDArray[np.int64]) -> Any:
+    return ffi.from_buffer("uint64_t[]", np.ascontiguousarray(places, np.int64))
 
 
 def _check(status: int) -> None:
     if status == lib.UR_NO_MEMORY:
-        raise MemoryError("no memory for the distinct strings of a column")
+        raise MemoryError("no memory for the strings of a column")
     if status != lib.UR_OK:
-        raise ValueError("at most 2^32 - 2 distinct strings")
+        raise ValueError("at most 2^31 - 1 distinct strings")

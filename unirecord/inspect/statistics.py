@@ -12,23 +12,23 @@ from typing import Any, Final, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import DistinctStrings, Order, match_between
+from ..core import DistinctStrings, Order, match_between, order_of_strings
 from ..core.scan import Bitmap
 from ..errors import CorruptionError, SchemaError
 from ..format.column import Column
 from ..format.schema import Schema
+from ..format.values.strings import Texts
 from ..order.spec import OrderSpec
 from ..query.columns import (
     FlatColumns,
     PartFields,
     RowsAt,
     Strings,
-    Vector,
     columns_of,
     corrupt,
     plain_strings,
 )
-from ..query.ordered import TextRanks, text_ranks
+from ..query.ordered import text_ranks
 from ..query.tree import Field
 from ..snapshot.part_set import PartSet
 
@@ -224,7 +224,7 @@ def sampled_rows(rows: Rows | None, total: int, count: int, seed: int) -> Rows:
 
 
 _SPAN: Final = 1 << 22  # integers that span no more are counted in an array
-_MADE_AT_ONCE: Final = 1 << 16  # groups: they are let go of before they cost the garbage collector time
+_MADE_AT_ONCE: Final = 1 << 12  # groups: they are let go of before they cost the garbage collector time
 _SPACED, _BEYOND = 4096, 8
 _NONE: Final = (1 << 32) - 1  # the number of a string that is not meant
 _NAN: Final = float("nan")  # one object, so that all NaN are one group
@@ -279,11 +279,10 @@ def combination_counts(
 class StringGroups(Sequence[ValueCount]):
     """The groups of rows by their string, by value and nulls last, or as `sorted` says; each is made when asked for.
 
-    String i is ``data[ends[i] : ends[i + 1]]`` and has ``rows[i]`` rows; the last of ``rows`` are the nulls, if any.
+    Value i of ``texts`` has ``rows[i]`` rows; the last of them is null, if any is.
     """
 
-    data: bytes
-    ends: NDArray[np.int64]
+    texts: Texts
     rows: NDArray[np.int64]
     by_rows: int = 0  # 1: the fewest rows first; −1: the most
     descending: bool = False  # by value
@@ -300,13 +299,17 @@ class StringGroups(Sequence[ValueCount]):
             at = range(len(self))[place]
             return self[at : at + 1][0]
         chosen = range(len(self))[place]
-        order = self._order(max(chosen, default=-1) + 1)[chosen]
-        return self._made(order)
+        return list(_value_counts(*self._taken(self._order(max(chosen, default=-1) + 1)[chosen])))
 
     def __iter__(self) -> Iterator[ValueCount]:
-        order = self._order(len(self))
-        for start in range(0, len(self), _MADE_AT_ONCE):
-            yield from self._made(order[start : start + _MADE_AT_ONCE])
+        for piece in self.pieces():
+            yield from _value_counts(*piece)
+
+    def pieces(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[Texts, NDArray[np.int64]]]:
+        """The groups [start, stop), some thousand at a time: their values, and how many rows they have."""
+        order = self._order(len(self) if stop is None else min(stop, len(self)))[start:stop]
+        for at in range(0, len(order), _MADE_AT_ONCE):
+            yield self._taken(order[at : at + _MADE_AT_ONCE])
 
     def sorted(self, by_rows: bool, descending: bool) -> StringGroups:
         """The same by the number of rows, equal ones as they are here, or by value."""
@@ -319,50 +322,45 @@ class StringGroups(Sequence[ValueCount]):
         places = np.arange(len(self))
         keys = self.rows * self.by_rows
         if 0 < most < len(self):
-            if self.by_rows:
-                places = places[keys <= np.partition(keys, most - 1)[most - 1]]
-            else:
-                places = self._first_by_value(most)
-        strings = Strings(Vector(self.ends), Vector(np.frombuffer(self.data, np.uint8)))
-        texts = TextRanks()
-        texts.add(strings, 0, len(strings), places[: np.searchsorted(places, len(strings))])
-        ranks = np.full(len(places), np.iinfo(np.int64).max)
-        found = texts.ranks()
-        ranks[: len(found)] = -found if self.descending else found
-        return places[np.lexsort((ranks, keys[places]))] if self.by_rows else places[np.argsort(ranks)]
+            bound = np.partition(keys, most - 1)[most - 1]
+            before = places[keys < bound]
+            places = np.append(before, self._first_by_value(places[keys == bound], most - len(before)))
+        is_null = places == len(self) - (self.texts.valid is not None)
+        found, ends = places[~is_null], self.texts.strings.ends
+        by_value = found[order_of_strings([(self.texts.strings.data, ends[found], ends[found + 1])])]
+        order: NDArray[np.int64] = np.append(by_value[::-1] if self.descending else by_value, places[is_null])
+        if self.by_rows:
+            order = order[np.argsort(keys[order], kind="stable")]
+        return order
 
-    def _first_by_value(self, most: int) -> NDArray[np.int64]:
-        """All that come before one of some thousand evenly spaced strings, before which there are enough."""
-        texts = len(self.ends) - 1
-        spaced = range(0, texts, max(1, texts // _SPACED))
-        bounds = sorted((self._bytes(place) for place in spaced), reverse=self.descending)
-        at = most * len(spaced) // texts + _BEYOND
+    def _first_by_value(self, places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+        """All of these that come before one of some thousand evenly spaced strings, before which there are enough."""
+        strings = self.texts.strings
+        proper = len(self) - (self.texts.valid is not None)
+        spaced = places[:: max(1, len(places) // _SPACED)]
+        bounds = sorted((strings[at] for at in spaced[spaced < proper].tolist()), reverse=self.descending)
+        at = most * len(bounds) // len(places) + _BEYOND
         if at < len(bounds):
             low, high = (bounds[at], None) if self.descending else (b"", bounds[at])
-            found = np.flatnonzero(match_between(self.ends, np.frombuffer(self.data, np.uint8), low, high))
+            before = match_between(strings.ends, strings.data, low, high)
+            found: NDArray[np.int64] = places[(before[places] != 0) & (places < proper)]
             if len(found) >= most:
                 return found
-        return np.arange(len(self))
+        return places
 
-    def _bytes(self, number: int) -> bytes:
-        return self.data[self.ends[number] : self.ends[number + 1]]
+    def _taken(self, numbers: NDArray[np.int64]) -> tuple[Texts, NDArray[np.int64]]:
+        return self.texts.take(numbers), self.rows[numbers]
 
-    def _made(self, numbers: NDArray[np.int64]) -> list[ValueCount]:
-        """These groups."""
-        many, data = len(self.ends) - 1, self.data
-        starts = self.ends[np.minimum(numbers, many)].tolist()
-        stops = self.ends[np.minimum(numbers + 1, many)].tolist()
-        texts: list[str | None] = [data[a:b].decode() for a, b in zip(starts, stops, strict=True)]
-        for place in np.flatnonzero(numbers == many).tolist():
-            texts[place] = None
-        return list(map(ValueCount, zip(texts, strict=True), self.rows[numbers].tolist()))
+
+def _value_counts(texts: Texts, rows: NDArray[np.int64]) -> Iterator[ValueCount]:
+    return (ValueCount((text,), count) for text, count in zip(texts, rows.tolist(), strict=True))
 
 
 def string_groups(
     parts: PartSet, field: Field, rows: Rows | None = None, read: Read | None = None
 ) -> StringGroups:
     """The groups of all rows, or of ``rows`` (ascending), by a column of strings; ``read`` as of `chunks`."""
-    distinct = DistinctStrings((1 << 32) - 2, (1 << 63) - 1)
+    distinct = DistinctStrings((1 << 31) - 1, (1 << 63) - 1)
     counts, nulls = np.zeros(1 << 10, np.int64), 0
     for chunk in chunks(parts, rows, read=read):
         nulls += len(chunk) - int(chunk.valid(field).sum())
@@ -382,44 +380,33 @@ def string_groups(
             counts = np.concatenate([counts, np.zeros(2 * len(distinct) - len(counts), np.int64)])
         meant = numbers != _NONE
         np.add.at(counts, numbers[meant], 1 if times is None else times[meant])
-    content, ends = distinct.packed()
-    data = content.tobytes()
-    if not _is_text(data, ends):  # different bytes may stand for the same text
+    data, ends = distinct.packed()
+    found = counts[: len(distinct)]
+    try:
+        if not nulls:
+            return StringGroups(Texts.of_memory(data, ends, None), found)
+        texts = Texts.of_memory(data, np.append(ends, ends[-1]), np.arange(len(ends)) < len(distinct))
+        return StringGroups(texts, np.append(found, nulls))
+    except UnicodeDecodeError:  # different bytes may stand for the same text
         return _groups_one_by_one(parts, field, rows)
-    return StringGroups(
-        data, ends, np.append(counts[: len(distinct)], [nulls] if nulls else []).astype(np.int64)
-    )
 
 
 def distinct_count(parts: PartSet, name: str, read: Read | None = None) -> int:
     """How many values of a column differ in the rows that have not been deleted: all NaN are one; nulls are none."""
     field = scalar_field(parts.schema, name)
     if field.type == "string":
-        return len(string_groups(parts, field, None, read).ends) - 1
+        groups = string_groups(parts, field, None, read)
+        return len(groups) - (groups.texts.valid is not None)
     found = [np.unique(chunk.numbers(field)) for chunk in chunks(parts, None, read=read)]
     return len(np.unique(np.concatenate(found))) if found else 0
 
 
 def _groups_one_by_one(parts: PartSet, field: Field, rows: Rows | None) -> StringGroups:
     found = Counter(value for chunk in chunks(parts, rows) for value in chunk.values(field))
-    nulls = found.pop(None, 0)
-    texts = [text.encode() for text in found]
-    ends = np.cumsum([0, *map(len, texts)])
-    return StringGroups(
-        b"".join(texts),
-        ends,
-        np.array([*found.values(), *([nulls] if nulls else [])], np.int64),
-    )
-
-
-def _is_text(data: bytes, ends: NDArray[np.int64]) -> bool:
-    """Whether each of the strings is UTF-8."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    firsts = np.frombuffer(data, np.uint8)[ends[:-1][np.diff(ends) > 0]]
-    return not ((firsts & 0xC0) == 0x80).any()
+    values = sorted(found, key=lambda value: value is None)
+    texts = Texts.of(values, nullable=True)
+    assert texts is not None  # decoding has made them
+    return StringGroups(texts, np.array([found[value] for value in values], np.int64))
 
 
 def _packed(
@@ -429,7 +416,7 @@ def _packed(
     ends = strings.offsets.span(start, stop + 1).astype(np.int64)
     if not len(ends):  # a dictionary without strings has no offsets either
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    if (np.diff(ends) < 0).any() or ends[-1] > len(strings.data):
+    if (ends[1:] < ends[:-1]).any() or ends[-1] > len(strings.data):
         raise corrupt(columns, field.name, "the offsets of its strings do not ascend, or exceed their bytes")
     return strings.data.span(*ends[[0, -1]].tolist()), ends - ends[0]
 

@@ -10,6 +10,8 @@ from typing import Any, Final, overload
 import numpy as np
 import numpy.typing as npt
 
+from ...core import take_strings
+
 __all__ = ["PackedStrings", "Texts", "UnicodeRefused", "joined_strings", "unicode_list"]
 
 Array = npt.NDArray[Any]
@@ -84,11 +86,7 @@ class PackedStrings(Sequence[bytes]):
 
     def take(self, places: npt.NDArray[np.int64]) -> PackedStrings:
         """The strings at these places, in memory of their own."""
-        sizes = self.sizes[places]
-        ends = np.zeros(len(places) + 1, np.int64)
-        np.cumsum(sizes, out=ends[1:])
-        before = np.repeat(self.ends[:-1][places] - ends[:-1], sizes)
-        return PackedStrings(self.data[before + np.arange(len(before))], ends)
+        return PackedStrings(*take_strings(self.data, self.ends, places))
 
     def copy(self) -> PackedStrings:
         """The same in memory of its own."""
@@ -153,7 +151,12 @@ class Texts(Sequence[str | None]):
         return None if self.valid is not None and not self.valid[place] else self.strings[place].decode()
 
     def __iter__(self) -> Iterator[str | None]:
-        texts = (string.decode() for string in self.strings)
+        whole = self.strings.content.tobytes()
+        if whole.isascii():  # its places are those of its bytes
+            text, ends = whole.decode(), (self.strings.ends - self.strings.ends[0]).tolist()
+            texts = (text[a:b] for a, b in pairwise(ends))
+        else:
+            texts = (string.decode() for string in self.strings)
         if self.valid is None:
             return texts
         pairs = zip(texts, self.valid.tolist(), strict=True)
