@@ -116,6 +116,11 @@ class ResumeState:
         names = [field.name for field in fields(cls)]
         missing = [name for name in names if name not in state and name not in OPTIONAL]
         unknown = sorted(str(name) for name in state if name not in names and name != "version")
+        if unknown == ["pipeline"]:
+            raise ValueError(
+                "the state is of a pipeline that has left samples out, or made several of one, so that its ranks have "
+                "come differently far: load it into such a pipeline"
+            )
         if missing or unknown:
             raise ValueError(
                 f"the state does not come from state_dict(): missing {missing}, unknown {unknown}"

@@ -232,6 +232,8 @@ class Passes:
                 if chunk.notes:
                     _name_odd(at.names, chunk.notes)
                     left_out |= {note.row: note.why for note in chunk.notes if not note.kept}
+                    if bounds is None and any(_moves_others(note, graph) for note in chunk.notes):
+                        begun = replace(begun, uneven=True)
                 values, ends, rows, error = chunk.values, chunk.ends, chunk.rows, chunk.error
                 del chunk
                 for number, end in enumerate(ends):
@@ -278,6 +280,11 @@ def _samples(rows: Sequence[Any]) -> int:
     if not rows or not isinstance(rows[0], Sized):
         return len(rows)
     return sum(map(len, rows))
+
+
+def _moves_others(note: Note, graph: Graph) -> bool:
+    """Whether later samples take the place of a row left out; of corrupt rows of batches that are read none do."""
+    return not note.kept and not (note.why is None and graph.batch)
 
 
 def _name_odd(names: Named, notes: Sequence[Note]) -> None:

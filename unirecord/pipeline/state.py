@@ -34,13 +34,15 @@ class Standing:
     """How far a rank has come in an epoch: ``place``, and ``results`` since all ranks took the epoch up.
 
     They took it up as ``rest`` says; ``partly`` has how many elements of samples left had been delivered then, by their
-    position.
+    position. ``uneven``: samples have been left out that no operator is there to leave out, and later ones have
+    taken their places.
     """
 
     place: ElementPlace
     rest: Rest
     partly: Mapping[int, Sequence[int]] = field(default_factory=dict)
     results: int = 0
+    uneven: bool = False
 
     @classmethod
     def at(cls, position: int) -> Standing:
@@ -62,7 +64,8 @@ class Standing:
         self, state: dict[str, Any], operators: Sequence[Operator], shard: tuple[int, int]
     ) -> dict[str, Any]:
         """A dataset's state with what a pipeline has to add: nothing where all ranks have come equally far."""
-        if keeps_count(operators) and position_of(self.place) >= self.rest.behind:
+        told = self.uneven and shard[1] > 1
+        if keeps_count(operators) and position_of(self.place) >= self.rest.behind and not told:
             return state
         own: dict[str, Any] = {"shard": list(shard), "start": self.rest.start, "results": self.results}
         if len(self.rest.left):
@@ -118,7 +121,7 @@ class _RankState:
         results = check_integer("the state's results", self.own["results"], 0)
         if position < rest.start or not all(partly.values()):
             raise ValueError(f"the state's {_KEY} does not come from state_dict()")
-        return Standing(place_at(position, inner), rest, partly, results)
+        return Standing(place_at(position, inner), rest, partly, results, uneven=True)
 
 
 def loaded(given: object, operators: Sequence[Operator], origin: Origin) -> tuple[dict[str, Any], Standing]:
@@ -159,7 +162,8 @@ def _of_all_ranks(one: _RankState, operators: Sequence[Operator], origin: Origin
     rank, ranks = one.shard
     said = f"the state was saved by rank {rank} of {ranks}, and this is rank {origin.shard[0]} of {origin.shard[1]}"
     way = f"{_OWN_WAY}: load_state_dict([state of rank 0, state of rank 1, …])"
-    planned = all(operator.keeps_count or operator.kind == "where" for operator in operators)
+    conditions = [operator.condition or "" for operator in operators if operator.kind == "where"]
+    planned = conditions and all(operator.keeps_count or operator.kind == "where" for operator in operators)
     if not planned or "excluded" in one.dataset:
         raise ValueError(
             f"{said}: operators that leave samples out or make several of one let ranks come differently far, so {way}"
@@ -171,7 +175,7 @@ def _of_all_ranks(one: _RankState, operators: Sequence[Operator], origin: Origin
         one.dataset,
         standing.rest,
         ranks,
-        [operator.condition or "" for operator in operators if operator.kind == "where"],
+        conditions,
         standing.results * size,
         size if batch is not None and batch.drop_last else 1,
     )
