@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,66 @@ def test_hugging_face_gets_and_gives_them(tmp_path: Path) -> None:
         assert next(iter(back)) == row
         assert unirecord.hf.table(ds).features == features
         assert np.array_equal(ds[0]["p"], 999)
+
+
+# How Arrow lays values out is no type of a column.
+
+_N = 3_000
+_RUNS = pa.array(range(2, _N + 1, 2), pa.int32())
+_HALF = _N // 2
+LAID_OUT: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "runs of numbers": lambda: _runs(pa.array([None if i % 700 == 699 else i / 2 for i in range(_HALF)])),
+    "runs of texts": lambda: _runs(pa.array([f"t{i}" for i in range(_HALF)])),
+    "runs of views of texts": lambda: _runs(pa.array([f"t{i}" for i in range(_HALF)], pa.string_view())),
+    "runs of times": lambda: _runs(pa.array(range(_HALF), pa.timestamp("us", "Europe/Paris"))),
+    "runs of words": lambda: _runs(pa.array([f"t{i % 7}" for i in range(_HALF)]).dictionary_encode()),
+    "runs of lists": lambda: _runs(pa.array([[i] * (i % 3) for i in range(_HALF)])),
+    "views of lists": lambda: _views(
+        pa.list_view(pa.int32()), pa.list_(pa.int32()), [[i] * (i % 3) for i in range(_N)]
+    ),
+    "large views": lambda: _views(
+        pa.large_list_view(pa.float32()), pa.large_list(pa.float32()),
+        [None if i == 2_000 else [i, 1] for i in range(_N)],
+    ),
+    "views of views": lambda: _views(
+        pa.list_view(pa.list_view(pa.int64())), pa.list_(pa.list_(pa.int64())),
+        [[[i], [i, 2]][: i % 3] for i in range(_N)],
+    ),
+    "views in structs": lambda: _views(
+        pa.struct([("a", pa.list_view(pa.int16()))]), pa.struct([("a", pa.list_(pa.int16()))]),
+        [None if i == 5 else {"a": [i] * (i % 3)} for i in range(_N)],
+    ),
+    "views of texts": lambda: _views(pa.string_view(), pa.string(), [None if i == 5 else f"t{i}" for i in range(_N)]),
+    "large texts": lambda: _views(pa.large_string(), pa.string(), [f"t{i}" for i in range(_N)]),
+}  # fmt: skip
+
+
+def _runs(values: Any) -> tuple[Any, Any]:
+    plain = pa.array(values.to_pylist(), values.type if values.type != pa.string_view() else pa.string())
+    return pa.RunEndEncodedArray.from_arrays(_RUNS, values), plain.take(pa.array([i // 2 for i in range(_N)]))
+
+
+def _views(kind: Any, plain: Any, values: list[Any]) -> tuple[Any, Any]:
+    return pa.array(values, kind), pa.array(values, plain)
+
+
+@pytest.mark.parametrize("what", LAID_OUT)
+def test_how_values_are_laid_out_changes_no_column(tmp_path: Path, what: str) -> None:
+    laid_out, plain = LAID_OUT[what]()
+    specs = []
+    for name, every in (("plain", plain), ("other", laid_out)):
+        chunked = pa.chunked_array([every.slice(0, 7), every.slice(7)])
+        for place, rows in enumerate((every, chunked, every[1_001:2_000])):
+            path = tmp_path / f"{name}{place}.urec"
+            write_dataset(pa.table({"x": rows}), path)
+            ds = UniRecordDataset(path, columns=["x"])
+            assert pa.table(ds).column("x").to_pylist() == rows.to_pylist()
+            specs.append(ds.schema.to_spec())
+    assert specs[:3] == specs[3:]
+    table = pa.table({"x": laid_out})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=1_100)
+    write_dataset(tmp_path / "x.arrow", tmp_path / "file.urec")
+    ds = UniRecordDataset(tmp_path / "file.urec", columns=["x"])
+    assert pa.table(ds).column("x").to_pylist() == plain.to_pylist()
+    assert ds.schema.to_spec() == specs[0]

@@ -29,6 +29,7 @@ __all__ = [
     "choose_columns",
     "class_names",
     "features_of",
+    "null_count",
     "holds_files",
     "is_text",
     "nullable",
@@ -204,6 +205,7 @@ class ArrowEvidence:
 def plain_storage(array: Any) -> Any:
     """The array without its extension type, run-end encoding or dictionary."""
     pa = needed("pyarrow", "Arrow data")
+    array = _laid_out_plainly(pa, array)
     if isinstance(array.type, pa.BaseExtensionType):
         array = array.storage if hasattr(array, "storage") else array.cast(array.type.storage_type)
     if pa.types.is_dictionary(array.type):
@@ -214,6 +216,51 @@ def plain_storage(array: Any) -> Any:
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     return array
+
+
+def plain_type(pa: Any, kind: Any) -> Any:
+    """The type of the same values without run-end encoding and views of lists, which say how they are laid out."""
+    types = pa.types
+    if types.is_run_end_encoded(kind):
+        return plain_type(pa, kind.value_type)
+    if types.is_struct(kind):
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return pa.struct([field.with_type(plain_type(pa, field.type)) for field in fields])
+    large = types.is_large_list(kind) or types.is_large_list_view(kind)
+    if not (large or types.is_list(kind) or types.is_list_view(kind)):
+        return kind
+    inner = kind.value_field.with_type(plain_type(pa, kind.value_type))
+    return pa.large_list(inner) if large else pa.list_(inner)
+
+
+def null_count(array: Any) -> int:
+    """How many nulls an array has, or runs of them: one that is run-end encoded says of itself that it has none."""
+    while needed("pyarrow", "Arrow data").types.is_run_end_encoded(array.type):
+        array = array.values
+    count: int = array.null_count
+    return count
+
+
+def _laid_out_plainly(pa: Any, array: Any) -> Any:
+    """The array as one of `plain_type`. (Casts of pyarrow 26 take other rows than those of a part of a list view.)"""
+    kind, plain = array.type, plain_type(pa, array.type)
+    if plain == kind:
+        return array
+    if pa.types.is_run_end_encoded(kind):
+        values = _laid_out_plainly(pa, array.values)
+        if pa.types.is_string_view(values.type):
+            values = values.cast(pa.large_string())
+        rows = np.arange(array.offset, array.offset + len(array))
+        return values.take(pa.array(np.searchsorted(numbers_of(array.run_ends), rows, side="right")))
+    absent = array.is_null()
+    if pa.types.is_struct(kind):
+        children = [_laid_out_plainly(pa, child) for child in array.flatten()]
+        return pa.StructArray.from_arrays(children, fields=list(plain), mask=absent)
+    sizes = needed("pyarrow.compute", "Arrow data").list_value_length(array).fill_null(0)
+    ends = np.concatenate([[0], np.cumsum(numbers_of(sizes), dtype=np.int64)])
+    made = pa.LargeListArray if pa.types.is_large_list(plain) else pa.ListArray
+    offsets = pa.array(ends, pa.int64() if pa.types.is_large_list(plain) else pa.int32())
+    return made.from_arrays(offsets, _laid_out_plainly(pa, array.flatten()), type=plain, mask=absent)
 
 
 def _durations(pa: Any, array: Any) -> Any:
@@ -571,7 +618,8 @@ def choose_columns(
     classes: dict[str, list[str]] = {}
     for i, name in enumerate(names):
         feature = features.get(fields.names[i])
-        evidence = ArrowEvidence(fields.field(i).type, feature, nulls.get(fields.names[i]))
+        field = fields.field(i).with_type(plain_type(pa, fields.field(i).type))
+        evidence = ArrowEvidence(field.type, feature, nulls.get(fields.names[i]))
         if sample is not None:
             with foreign_call("pyarrow", f"{source.path}, column {name!r}"):
                 for chunk in _chunks(sample.column(i)):
@@ -580,21 +628,21 @@ def choose_columns(
         labels: Sequence[str] | None = class_names(feature)
         if labels is not None and found[name] in ("int32", "int32?"):
             found[name] = source.classes_type(name, found[name], labels)
-        nested = nested_text(fields.field(i)) if found[name] == "object" else None
+        nested = nested_text(field) if found[name] == "object" else None
         if nested is not None:
             found[name] = {"type": "object", LOGICAL_KEY: {"type": "nested", "of": nested}}
-        found[name] = _exported_classes(pa, fields.field(i), evidence.nulls) or found[name]
-        exported = said_by_export(fields.field(i).metadata, found[name])
+        found[name] = _exported_classes(pa, field, evidence.nulls) or found[name]
+        exported = said_by_export(field.metadata, found[name])
         if exported:
             found[name] = {**_whole(found[name]), **exported}
-        elif (dictionary := _dictionary(pa, fields.field(i).type, found[name])) is not None:
+        elif (dictionary := _dictionary(pa, field.type, found[name])) is not None:
             found[name] = {**_whole(found[name]), "annotations": {DICTIONARY_KEY: dictionary}}
         if feature is not None:
-            found[name] = _with_feature(source, found[name], name, fields.field(i).type, feature)
+            found[name] = _with_feature(source, found[name], name, field.type, feature)
         labels = labels or Schema.parse({name: found[name]})[name].classes
         if labels is not None:
             classes[name] = list(labels)
-        _note(source, pa, name, fields.field(i).type, feature)
+        _note(source, pa, name, field.type, feature)
     source.schema = options.schema(found if partitions is None else {**found, **partitions.types})
     if classes:
         first = classes.get("label") or next(iter(classes.values()))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...progress import Progress
-from .arrow_columns import choose_columns, raw_batches, same_fields
+from .arrow_columns import choose_columns, null_count, raw_batches, same_fields
 from .foreign_libraries import foreign_call, foreign_items, needed
 from .input_path import InputPath
 from .source import TRUST, AskedOption, Options, Partitions, RawBatch, Source, Unit
@@ -64,7 +64,7 @@ class ArrowFiles(Source):
                     if sample is None and batch.num_rows:
                         sample = batch.slice(0, 1000)
                     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                        nulls[name] = bool(nulls.get(name) or column.null_count)
+                        nulls[name] = bool(nulls.get(name) or null_count(column))
                     rows, size = rows + batch.num_rows, size + batch.nbytes
                 if size >= _UNIT_BYTES:
                     self._add_unit(number, first, i + 1, row, rows)
