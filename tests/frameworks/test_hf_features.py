@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unirecord
-from unirecord import ExistsError, MissingError, SchemaError, UniRecordDataset, Writer
+from unirecord import ExistsError, MissingError, SchemaError, UniRecordDataset, UniRecordError, Writer
 
 datasets = pytest.importorskip("datasets")
 pytest.importorskip("PIL.Image")
@@ -261,6 +261,39 @@ def test_a_dataset_dict_is_a_folder_per_split_and_back(tmp_path: Path) -> None:
     for wrong in ({}, {"../x": given["train"]}, {"": given["train"]}, {"a.urec": given["train"]}):
         with pytest.raises(ValueError, match="splits are called by the names of their folders"):
             unirecord.hf.write_splits(wrong, tmp_path / "wrong")
+
+
+def test_splits_that_cannot_be_written_are_named_and_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(one: Any, path: str, **options: Any) -> Any:
+        if path.endswith("test") and not options.get("dry_run", False):
+            raise OSError("the disk is full")
+        return unirecord.write_dataset(one, path, **options)
+
+    whole = splits()["train"]
+    with monkeypatch.context() as patch:
+        patch.setattr("unirecord.frameworks.hf.write_dataset", write)
+        with pytest.raises(OSError, match="full") as raised:
+            unirecord.hf.write_splits({"train": whole, "test": whole, "more": whole}, tmp_path / "out")
+    assert raised.value.__notes__ == [
+        f"{tmp_path / 'out'}: of the splits there is train, whole, and not test, more: write_splits with these, into "
+        "the same folder, goes on"
+    ]
+    assert sorted(unirecord.hf.read_splits(tmp_path / "out")) == ["train"]
+    rest = {"test": whole, "more": whole}
+    assert unirecord.hf.write_splits(rest, tmp_path / "out") == {"test": 5, "more": 5}
+    assert sorted(unirecord.hf.read_splits(tmp_path / "out")) == ["more", "test", "train"]
+
+
+def test_all_splits_are_looked_through_before_one_is_written(tmp_path: Path) -> None:
+    given = splits()
+    given["test"] = given["test"].rename_column("x", "y")
+    with pytest.raises(UniRecordError):
+        unirecord.hf.write_splits(given, tmp_path / "out", columns=["x"])
+    assert not (tmp_path / "out").exists()
+    assert unirecord.hf.write_splits(splits(), tmp_path / "out", dry_run=True) == {"train": 5, "test": 3}
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("streaming", [False, True])

@@ -408,7 +408,9 @@ def write_splits(
 ) -> dict[str, WrittenRows]:
     """Writes a ``datasets.DatasetDict``: each split as a dataset of its own, ``folder/train`` and so on.
 
-    ``load_dataset("unirecord", data_dir=folder)`` and `read_splits` have the splits again.
+    ``load_dataset("unirecord", data_dir=folder)`` and `read_splits` have the splits again. All are looked through
+    before the first is written, and each is published when it is whole. Where one cannot be written, those before it
+    are there, and the error's notes name them: what goes on is a call with the others, into the same folder.
 
     Args:
         splits: the datasets, by their names.
@@ -421,7 +423,7 @@ def write_splits(
     Raises:
         ValueError: there is no split, or a name is none of a folder.
         ExistsError, MissingError: there is something at ``folder`` that is not to be replaced, or nothing above it.
-        UniRecordError: as of ``unirecord.write_dataset``; splits before that one are there.
+        UniRecordError: as of ``unirecord.write_dataset``; its notes name the splits that are there.
     """
     place = os.fspath(folder)
     wrong = [name for name in splits if not re.fullmatch(r"\w[\w.-]*", name) or name.endswith(".urec")]
@@ -430,9 +432,24 @@ def write_splits(
     check_split_target(
         place, list(splits), overwrite=options.get("overwrite", False), resume=options.get("resume", False)
     )
+    look = {**options, "dry_run": True, "progress": None}
+    looked = {name: write_dataset(one, f"{place}/{name}", **look) for name, one in splits.items()}
+    if options.get("dry_run", False):
+        return looked
     if location_of(place).in_file_system:
         make_directories(place)
-    return {name: write_dataset(one, f"{place}/{name}", **options) for name, one in splits.items()}
+    written: dict[str, WrittenRows] = {}
+    for name, one in splits.items():
+        try:
+            written[name] = write_dataset(one, f"{place}/{name}", **options)
+        except BaseException as error:
+            missing = ", ".join(one for one in splits if one not in written)
+            error.add_note(
+                f"{place}: of the splits there is {', '.join(written) or 'none'}, whole, and not {missing}: "
+                "write_splits with these, into the same folder, goes on"
+            )
+            raise
+    return written
 
 
 def read_splits(folder: str | os.PathLike[str], **options: Any) -> datasets.IterableDatasetDict:
