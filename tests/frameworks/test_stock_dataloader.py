@@ -580,3 +580,35 @@ def test_times_are_masked_where_they_are_null_and_written_so(tmp_path: Path) -> 
     scalars = ds.scalars(["t"])["t"]
     assert scalars.dtype == "M8[s]"
     assert np.ma.getmaskarray(scalars).tolist() == [False, True, False, True, False]
+
+
+def test_times_are_stored_integers_in_samples_and_in_batches(tmp_path: Path) -> None:
+    schema = {
+        "ts": "timestamp[us, UTC]", "day": "date", "took": "duration[ms]?", "at": "time[ms]", "price": "decimal[9, 2]",
+        "x": "float32", "name": "string", "flag": "bool",
+    }  # fmt: skip
+    with Writer(tmp_path / "t.urec", schema) as writer:
+        for i in range(1, 7):
+            numbers = dict.fromkeys(("ts", "day", "at", "price"), i)
+            took = None if i == 6 else i
+            writer.write({**numbers, "took": took, "x": i, "name": f"n{i}", "flag": i == 1})
+    ds = UniRecordDataset(tmp_path / "t.urec")
+    stored = {
+        "ts": torch.int64,
+        "day": torch.int32,
+        "took": torch.int64,
+        "at": torch.int32,
+        "price": torch.int64,
+    }
+    for options in WORKERS[:2]:
+        loader = DataLoader(ds, batch_size=None, collate_fn=unirecord.torch.to_tensors, **options)
+        found = list(loader)
+        for name, dtype in stored.items():
+            assert all(sample[name].dtype == dtype and sample[name].ndim == 0 for sample in found[:5])
+            assert [int(sample[name]) for sample in found[:5]] == [1, 2, 3, 4, 5]
+        assert (found[5]["took"], found[0]["name"], found[0]["x"].dtype) == (None, "n1", torch.float32)
+        assert [bool(sample["flag"]) for sample in found] == [True, *[False] * 5]
+        (batch, *_) = DataLoader(ds.select(range(5)), batch_size=5, **options)
+        assert {name: (batch[name].dtype, batch[name].tolist()) for name in stored} == {
+            name: (dtype, [1, 2, 3, 4, 5]) for name, dtype in stored.items()
+        }

@@ -666,9 +666,11 @@ class ToTensors:
 
 
 def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict[str, Any]:
-    """A batch of ``UniRecordDataset.batches()`` with tensors in place of arrays; they share its memory.
+    """A batch of ``UniRecordDataset.batches()`` with tensors in place of arrays; they share its memory. Or a sample.
 
-    Columns named in ``bfloat16``, whose bits numpy holds as uint16, become tensors of that type.
+    Times are the integers that are stored, in the unit of their column (``ds.schema["taken"].logical``). So
+    ``DataLoader(ds, batch_size=None, collate_fn=to_tensors)`` takes times. Columns named in ``bfloat16``, whose bits
+    numpy holds as uint16, become tensors of that type.
     """
     tensors: dict[str, Any] = {}
     for name, value in batch.items():
@@ -677,7 +679,8 @@ def to_tensors(batch: Mapping[str, Any], bfloat16: Collection[str] = ()) -> dict
             tensors[name] = _tensor(filled, name in bfloat16)
             tensors[f"{name}_valid"] = _tensor(valid, False)
         else:
-            tensors[name] = _tensor(value, name in bfloat16) if type(value) is np.ndarray else value
+            known = type(value) is np.ndarray or isinstance(value, (np.number, np.bool_, np.datetime64))
+            tensors[name] = _tensor(np.asarray(value), name in bfloat16) if known else value
     return tensors
 
 
