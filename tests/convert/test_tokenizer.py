@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 import unirecord
 from unirecord import UniRecordDataset, write_dataset
 from unirecord.cli import main
+from unirecord.convert import tokenizer as tokenizer_module
+from unirecord.convert.sources.source import RawBatch, Unit
+from unirecord.convert.tokenizer import Tokenization
 from unirecord.errors import MissingError, SchemaError, StaleError
+from unirecord.format.schema import Schema
 
 TEXTS = ["the cat sat on the mat", "", "größe → naïve 猫", "a\n\nb  the the", "the dog"]
 
@@ -277,3 +284,46 @@ def test_tokenised_datasets_of_hugging_face_give_windows(here: Path) -> None:
             assert sum((one["document"] >= 0).sum() for one in unirecord.packed(ds, "input_ids", 32)) == len(
                 stream
             )
+
+
+def changed(batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
+    """What tokenising makes of batches of a source with the one column of text that `here` has tokens for."""
+    save(Path("small") / "tokenizer.json")
+    source: Any = SimpleNamespace(schema=Schema.parse({"text": "text"}))
+    step = Tokenization("small").step(source, "text", refuses=True)
+    return step.changes(Unit("unit", 0, None), lambda *_: [], batches)
+
+
+def test_the_next_batch_is_tokenised_while_one_is_written(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
+    encoded, is_at_second = tokenizer_module._Encoding.encoded, threading.Event()
+
+    def waiting(self: Any, texts: Any) -> Any:
+        if texts == ["the dog"]:
+            is_at_second.set()
+        if texts == ["the cat"]:
+            assert is_at_second.wait(60)  # the first batch is not finished without the second
+        return encoded(self, texts)
+
+    monkeypatch.setattr(tokenizer_module._Encoding, "encoded", waiting)
+    batches = [
+        RawBatch({"text": ["the cat"]}, 1),
+        RawBatch({"text": []}, 0),
+        RawBatch({"text": ["the dog"]}, 1),
+    ]
+    tokenizer = save(here / "small" / "tokenizer.json")
+    found = [[row.tolist() for row in batch.columns["text"]] for batch in changed(iter(batches))]
+    assert found == [[tokenizer.encode("the cat").ids], [], [tokenizer.encode("the dog").ids]]
+
+
+def test_what_was_read_before_an_error_is_given_first(here: Path) -> None:
+    def batches() -> Iterator[RawBatch]:
+        yield RawBatch({"text": ["the cat", "the dog"]}, 2)
+        raise SchemaError("no more")
+
+    found = changed(batches())
+    assert next(found).rows == 2
+    with pytest.raises(SchemaError, match="no more"):
+        next(found)

@@ -43,6 +43,7 @@ __all__ = [
     "Step",
     "SteppedSource",
     "add_nulls",
+    "by_batch",
     "cells_of",
     "cells_of_rows",
     "change_pictures",
@@ -68,6 +69,7 @@ __all__ = [
 
 Change = Callable[[RawBatch], RawBatch]
 Places = Callable[[Unit, RawBatch, Sequence[int]], list[RowPlace]]
+Changes = Callable[[Unit, Places, Iterator[RawBatch]], Iterator[RawBatch]]
 
 
 @dataclass(frozen=True)
@@ -77,17 +79,31 @@ class Step:
     A step can be pickled, and makes the same rows in any process, whatever other units were read before.
 
     Attributes:
-        begin: the change of the batches of one unit, which come in order and have rows; the unit's place is its number.
-            It is told where rows of such a batch are in the source, to name those that it leaves out.
+        changes: what it makes of the batches of one unit, as many and in their order, those without rows as they are;
+            the unit's place is its number. It is told where rows of a batch are in the source, to name those that it
+            leaves out. It may take batches before it has given those ahead of them.
         schema: the columns that it gives, of those before it; None: the same.
         chooses: whether rows are left away that have nothing wrong with them.
         rows_at_once: how many rows it is given at most, where a row costs so much that nobody should wait for many.
     """
 
-    begin: Callable[[Unit, Places], Change]
+    changes: Changes
     schema: Callable[[Schema], Schema] | None = None
     chooses: bool = False
     rows_at_once: int | None = None
+
+
+def by_batch(begin: Callable[[Unit, Places], Change]) -> Changes:
+    """The changes of a step that is asked at each unit what it does to a batch, one after the other."""
+    return partial(_by_batch, begin)
+
+
+def _by_batch(
+    begin: Callable[[Unit, Places], Change], unit: Unit, places: Places, batches: Iterator[RawBatch]
+) -> Iterator[RawBatch]:
+    change = begin(unit, places)
+    for batch in batches:
+        yield change(batch) if batch.rows else batch
 
 
 def _each_batch(change: Change, _unit: Unit, _places: Places) -> Change:
@@ -130,7 +146,7 @@ def chosen_columns(names: Sequence[str], before: Schema) -> Schema:
 def keep(names: Sequence[str]) -> Step:
     """The step that keeps these columns, in this order."""
     change = partial(_kept, tuple(names))
-    return Step(partial(_each_batch, change), partial(chosen_columns, tuple(names)))
+    return Step(by_batch(partial(_each_batch, change)), partial(chosen_columns, tuple(names)))
 
 
 def _kept(names: tuple[str, ...], batch: RawBatch) -> RawBatch:
@@ -140,7 +156,7 @@ def _kept(names: tuple[str, ...], batch: RawBatch) -> RawBatch:
 def add_nulls(columns: Sequence[Column], order: Sequence[str]) -> Step:
     """The step that adds columns that are null in every row; ``order`` has the names of all columns."""
     change = partial(_with_nulls, tuple(column.name for column in columns))
-    return Step(partial(_each_batch, change), partial(_more_columns, tuple(columns), tuple(order)))
+    return Step(by_batch(partial(_each_batch, change)), partial(_more_columns, tuple(columns), tuple(order)))
 
 
 def _more_columns(columns: tuple[Column, ...], order: tuple[str, ...], before: Schema) -> Schema:
@@ -155,7 +171,7 @@ def _with_nulls(names: tuple[str, ...], batch: RawBatch) -> RawBatch:
 def rename(names: Mapping[str, str]) -> Step:
     """The step that gives columns other names; ``names`` maps old ones to new ones."""
     change = partial(_renamed, dict(names))
-    return Step(partial(_each_batch, change), partial(_under_new_names, dict(names)))
+    return Step(by_batch(partial(_each_batch, change)), partial(_under_new_names, dict(names)))
 
 
 def _renamed(names: Mapping[str, str], batch: RawBatch) -> RawBatch:
@@ -180,7 +196,7 @@ def _under_new_names(names: Mapping[str, str], before: Schema) -> Schema:
 
 def leave_out_misfits(schema: Schema) -> Step:
     """The step that leaves out the rows whose values are not of the types of their columns."""
-    return Step(partial(_fitting, schema))
+    return Step(by_batch(partial(_fitting, schema)))
 
 
 def _fitting(schema: Schema, unit: Unit, places: Places) -> Change:
@@ -220,7 +236,7 @@ def _misfits(schema: Schema, batch: RawBatch) -> dict[int, str]:
 def even_sample(rows: int, seed: int, counts: Sequence[int]) -> Step:
     """The step that keeps ``rows`` of all rows, as `drawn_evenly` says; ``counts`` are the rows of each unit."""
     starts = [0, *accumulate(counts)]
-    return Step(partial(_drawn_of_unit, rows, seed, starts), chooses=True)
+    return Step(by_batch(partial(_drawn_of_unit, rows, seed, starts)), chooses=True)
 
 
 def _drawn_of_unit(rows: int, seed: int, starts: Sequence[int], unit: Unit, _places: Places) -> Change:
@@ -298,7 +314,7 @@ class Division:
 
 def keep_share(division: Division, number: int) -> Step:
     """The step that keeps the rows of share ``number``."""
-    return Step(partial(_rows_of_share, division, number), chooses=True)
+    return Step(by_batch(partial(_rows_of_share, division, number)), chooses=True)
 
 
 def _rows_of_share(division: Division, number: int, _unit: Unit, _places: Places) -> Change:
@@ -353,7 +369,7 @@ _MOST: Final = 1_000
 
 def keep_value(column: Column, value: str | int) -> Step:
     """The step that keeps the rows whose ``column`` is ``value``."""
-    return Step(partial(_rows_of_value, column, value), chooses=True)
+    return Step(by_batch(partial(_rows_of_value, column, value)), chooses=True)
 
 
 def _rows_of_value(column: Column, value: str | int, _unit: Unit, _places: Places) -> Change:
@@ -494,7 +510,7 @@ def condition_of(text: str, schema: Schema) -> Query:
 
 def where(query: Query, schema: Schema) -> Step:
     """The step that keeps the rows that meet a condition on the columns of ``schema``."""
-    return Step(partial(_meeting, query, schema), chooses=True)
+    return Step(by_batch(partial(_meeting, query, schema)), chooses=True)
 
 
 def _meeting(query: Query, schema: Schema, _unit: Unit, _places: Places) -> Change:
@@ -597,16 +613,17 @@ class SteppedSource(Source):
 
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield what the steps make of each batch of a unit."""
-        changes = [step.begin(unit, self._places) for step in self.steps]
+        batches = self._pieces(unit)
+        for step in self.steps:
+            batches = step.changes(unit, self._places, batches)
+        return batches
+
+    def _pieces(self, unit: Unit) -> Iterator[RawBatch]:
         most = min((step.rows_at_once for step in self.steps if step.rows_at_once), default=None)
         for batch in self.inner.batches_of(self.inner.units[unit.place], self._on_error):
             if batch.left_out:
                 batch = replace(batch, left_out=self._asked_for(batch.left_out))
-            for piece in pieces(batch, most):
-                for change in changes:
-                    if piece.rows:
-                        piece = change(piece)
-                yield piece
+            yield from pieces(batch, most)
 
     def _places(self, unit: Unit, batch: RawBatch, rows: Sequence[int]) -> list[RowPlace]:
         column = self.inner.path_column
@@ -841,7 +858,7 @@ def change_pictures(
     left out, or with ``refuses`` that is an error.
     """
     return Step(
-        partial(_changed_batches, change, tuple(columns), dict(sizes), refuses),
+        by_batch(partial(_changed_batches, change, tuple(columns), dict(sizes), refuses)),
         partial(_types_after, change.encoding, tuple(columns)),
         rows_at_once=_ROWS_AT_ONCE,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Final
@@ -19,7 +20,7 @@ from ..sizes import format_size
 from ..storage.schemes import location_of
 from .sources.foreign_libraries import foreign_call, needed
 from .sources.source import LeftOut, RawBatch, Source, Unit, WrongSourceError, made_ahead
-from .steps import Change, Places, Step, cells_of_rows, check_columns
+from .steps import Places, Step, cells_of_rows, check_columns
 
 __all__ = ["TOKENS", "Tokenization"]
 
@@ -234,19 +235,18 @@ class _Encoding:
     special: bool
     dtype: str
 
-    def tokens(self, texts: Sequence[str]) -> list[Any]:
-        """The tokens of each text; `SchemaError` where the tokenizer cannot take one."""
-        found: list[Any] = []
-        at_a_time = _AT_A_TIME if os.environ.get(_THREADS, "true").lower() not in _OFF else 1
-        for _, encoded in made_ahead(self._encoded, _groups(texts), at_a_time):
-            found += map(self._array, encoded)
-        return found
+    def encoded(self, texts: Sequence[str]) -> Any:
+        """What the library makes of texts: on all cores and without Python's lock, which `encode` and others hold.
 
-    def _encoded(self, texts: Sequence[str]) -> Any:
-        """What the library makes of texts: on all cores and without Python's lock, which `encode` and others hold."""
+        `SchemaError` where it cannot take one.
+        """
         tokenizer = self.file.opened()
         with foreign_call("tokenizers", f"text, by {self.file.path},"):
             return tokenizer.encode_batch_fast(texts, add_special_tokens=self.special)
+
+    def tokens(self, encoded: Any) -> list[Any]:
+        """The tokens of each text, of what the library has made of it; `SchemaError` where one is no token."""
+        return list(map(self._array, encoded))
 
     def _array(self, encoded: Any) -> Any:
         tokens = np.array([*self.before, *encoded.ids, *self.behind], np.uint32)
@@ -269,37 +269,99 @@ def _groups(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         yield texts[start:]
 
 
-def _tokenised(encoding: _Encoding, column: Column, refuses: bool, unit: Unit, places: Places) -> Change:
-    first, cells = 0, cells_of_rows(Schema([column]), [column.name])
+class _Texts:
+    """The texts of a batch on their way to tokens, a group at a time."""
 
-    def change(batch: RawBatch) -> RawBatch:
-        nonlocal first
-        (stored,) = cells(batch, first)
-        first += batch.rows
-        texts = [None if one is None else one.decode() for one in stored.each()]
-        there = [i for i, text in enumerate(texts) if text is not None]
-        found: list[Any] = [None] * batch.rows
-        refused: dict[int, str] = {}
+    def __init__(self, encoding: _Encoding, batch: RawBatch, texts: Sequence[str | None]) -> None:
+        self.batch = batch
+        self._encoding = encoding
+        self._there = [i for i, text in enumerate(texts) if text is not None]
+        self._texts = [text for text in texts if text is not None]
+        self._tokens: list[Any] = []
+        self._is_refused = False
+
+    def groups(self) -> Iterator[tuple[_Texts, Sequence[str], bool]]:
+        """Yield the texts in groups, and whether it is the last one, of which there is one always."""
+        *others, last = [*_groups(self._texts)] or [[]]
+        for group in others:
+            yield self, group, False
+        yield self, last, True
+
+    def encoded(self, group: Sequence[str]) -> Any:
+        """What the library makes of a group, or None where it refuses one of its texts."""
         try:
-            tokens = encoding.tokens([texts[i] or "" for i in there])
+            return self._encoding.encoded(group) if group else []
         except SchemaError:
-            tokens = []
-            for i in there:
-                try:
-                    tokens += encoding.tokens([texts[i] or ""])
-                except SchemaError as error:
-                    tokens.append(None)
-                    refused[i] = str(error)
-        for i, one in zip(there, tokens, strict=True):
-            found[i] = one
-        made = replace(batch, columns={**batch.columns, column.name: found})
-        if not refused:
-            return made
-        named = list(zip(places(unit, batch, list(refused)), refused.values(), strict=True))
-        if refuses:
-            at, why = named[0]
-            raise SchemaError(f"{at}: {why}; --on-error skip leaves it out")
-        taken = np.array([i for i in range(batch.rows) if i not in refused], np.int64)
-        return made.taken(taken, [LeftOut(at.name, at.why(why)) for at, why in named])
+            return None
 
-    return change
+    def add(self, encoded: Any) -> None:
+        """Take what the library has made of the next group."""
+        try:
+            self._is_refused |= encoded is None
+            self._tokens += self._encoding.tokens(encoded or ())
+        except SchemaError:
+            self._is_refused = True
+
+    def tokens(self) -> tuple[list[Any], dict[int, str]]:
+        """The tokens of each row, and why those that are refused are."""
+        refused: dict[int, str] = {}
+        if self._is_refused:
+            self._tokens = []
+            for i, text in zip(self._there, self._texts, strict=True):
+                try:
+                    self._tokens += self._encoding.tokens(self._encoding.encoded([text]))
+                except SchemaError as error:
+                    self._tokens.append(None)
+                    refused[i] = str(error)
+        found: list[Any] = [None] * self.batch.rows
+        for i, one in zip(self._there, self._tokens, strict=True):
+            found[i] = one
+        return found, refused
+
+
+def _tokenised(
+    encoding: _Encoding,
+    column: Column,
+    refuses: bool,
+    unit: Unit,
+    places: Places,
+    batches: Iterator[RawBatch],
+) -> Iterator[RawBatch]:
+    """Yield the batches with tokens; while one is made arrays and written, the library is at the next."""
+    cells, first = cells_of_rows(Schema([column]), [column.name]), 0
+    failed: list[Exception] = []
+
+    def groups() -> Iterator[tuple[_Texts, Sequence[str], bool]]:
+        nonlocal first
+        try:
+            for batch in batches:
+                stored = cells(batch, first)[0].each() if batch.rows else ()
+                first += batch.rows
+                texts = [None if one is None else one.decode() for one in stored]
+                yield from _Texts(encoding, batch, texts).groups()
+        except Exception as error:  # what was read before it is given first
+            failed.append(error)
+
+    at_a_time = _AT_A_TIME if os.environ.get(_THREADS, "true").lower() not in _OFF else 1
+    ahead = made_ahead(lambda group: group[0].encoded(group[1]), groups(), at_a_time)
+    with closing(ahead):
+        for (of, _, is_last), encoded in ahead:
+            of.add(encoded)
+            if is_last:
+                yield _with_arrays(of, column.name, refuses, unit, places) if of.batch.rows else of.batch
+    if failed:
+        raise failed[0]
+
+
+def _with_arrays(of: _Texts, column: str, refuses: bool, unit: Unit, places: Places) -> RawBatch:
+    """The batch with tokens in the place of texts, without the rows that are refused."""
+    batch, (found, refused) = of.batch, of.tokens()
+    made = replace(batch, columns={**batch.columns, column: found})
+    if not refused:
+        return made
+    named = list(zip(places(unit, batch, list(refused)), refused.values(), strict=True))
+    if refuses:
+        at, why = named[0]
+        raise SchemaError(f"{at}: {why}; --on-error skip leaves it out")
+    taken = np.array([i for i in range(batch.rows) if i not in refused], np.int64)
+    return made.taken(taken, [LeftOut(at.name, at.why(why)) for at, why in named])

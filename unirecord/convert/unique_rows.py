@@ -27,7 +27,7 @@ from ..snapshot.snapshot import Snapshot
 from ..storage.schemes import location_of, path_on_disk
 from ..storage.staged import new_text
 from .sources.source import RawBatch, RowPlace, Unit, WrongSourceError
-from .steps import Change, Places, Step, SteppedSource, cells_of, chosen_columns
+from .steps import Change, Places, Step, SteppedSource, by_batch, cells_of, chosen_columns
 from .task import encoded_batch
 
 __all__ = ["Duplicates", "RowsThere", "find_duplicates"]
@@ -83,7 +83,7 @@ class Duplicates:
 
     def step(self) -> Step:
         """The step that leaves them out."""
-        return Step(partial(_without_them, self.marks), chooses=True)
+        return Step(by_batch(partial(_without_them, self.marks)), chooses=True)
 
 
 def _without_them(marks: Sequence[bytes], unit: Unit, _places: Places) -> Change:

@@ -264,7 +264,7 @@ _END: Final = object()
 
 def made_ahead(
     make: Callable[[_Thing], _Made], things: Iterable[_Thing], threads: int
-) -> Iterator[tuple[_Thing, _Made]]:
+) -> Generator[tuple[_Thing, _Made], None, None]:
     """Yield each thing with what ``make`` makes of it, in order; with one thread no other is started.
 
     ``things`` are taken by the caller's thread, at most ``threads`` more than have been yielded.
