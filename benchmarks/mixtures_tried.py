@@ -44,11 +44,12 @@ Names = list[str]
 
 @dataclass(frozen=True)
 class Job:
-    """What is run: `draws` by weight, or without them an epoch in which every row is to come once."""
+    """What is run: so many `draws` by weight, or an epoch in which every row is to come once, `weighted` or not."""
 
     ranks: int = 1
     workers: int = 2
     draws: int | None = None
+    weighted: bool = False
     # Stops behind so many steps.
     steps: int | None = None
     states: tuple[Any, ...] = ()
@@ -93,7 +94,7 @@ class UniRecord:
         }
         if job.draws:
             return unirecord.mix(sources, WEIGHTS, samples=job.draws)
-        return unirecord.mix(sources, stop="all")
+        return unirecord.mix(sources, WEIGHTS if job.weighted else None, stop="all", repeat=1)
 
     @classmethod
     def run(cls, folder: Path, job: Job, rank: int) -> tuple[Names, Any]:
@@ -132,7 +133,7 @@ class Energon:
     def loader(folder: Path, job: Job, rank: int) -> Any:
         peer = importlib.import_module("megatron.energon")
         ds = peer.get_train_dataset(
-            folder / f"{'blend' if job.draws else 'blend_epochized'}.yaml",
+            folder / f"{'blend' if job.draws or job.weighted else 'blend_epochized'}.yaml",
             batch_size=BATCH,
             shuffle_buffer_size=BUFFER,
             max_samples_per_sequence=BUFFER,
@@ -186,12 +187,11 @@ class MosaicML:
     def run(folder: Path, job: Job, rank: int) -> tuple[Names, Any]:
         peer = importlib.import_module("streaming")
         total = sum(WEIGHTS.values())
-        streams = [
-            peer.Stream(
-                local=str(folder / source), **({"proportion": weight / total} if job.draws else {"repeat": 1})
-            )
-            for source, weight in WEIGHTS.items()
-        ]
+        streams = []
+        for source, weight in WEIGHTS.items():
+            shares = {"proportion": weight / total} if job.draws or job.weighted else {}
+            once: dict[str, Any] = {} if job.draws else {"repeat": 1}
+            streams.append(peer.Stream(local=str(folder / source), **shares, **once))
         ds = peer.StreamingDataset(streams=streams, shuffle=True, batch_size=BATCH, epoch_size=job.draws)
         loader = peer.StreamingDataLoader(ds, batch_size=BATCH, num_workers=job.workers)
         if job.states:
@@ -292,6 +292,13 @@ def ends(entrant: Any, folder: Path) -> str:
     return f"{min(times)} to {max(times)} times, {sum(times):,} in all"
 
 
+def left_out(entrant: Any, folder: Path) -> str:
+    """An epoch by weights in which no source is repeated."""
+    names = run(entrant, folder, Job(weighted=True)).together()
+    front = sum(name.startswith("books") for name in names[:900])
+    return f"{epoch(Counter(names), FEW)}; {front} of the first 900"
+
+
 def resumed(ranks: int, workers: int) -> Callable[[Any, Path], str]:
     """Part of an epoch by two ranks of two workers, and the rest by so many."""
 
@@ -330,6 +337,7 @@ TRIED: tuple[tuple[str, dict[str, int], Callable[[Any, Path], str]], ...] = (
     ("farthest from 70 % at any prefix", ROWS, share),
     ("rows that came in as many draws as rows", ROWS, distinct),
     ("a source of 300 rows that is to give 1,500: each row comes", FEW, ends),
+    ("it is left out once it is read, weights 70:30", FEW, left_out),
     ("an epoch goes on with the same ranks and workers", ROWS, resumed(2, 2)),
     ("with 3 workers", ROWS, resumed(2, 3)),
     ("with 3 ranks", ROWS, resumed(3, 2)),

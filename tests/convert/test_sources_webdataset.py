@@ -61,6 +61,17 @@ def test_every_value_equals_that_of_tarfile() -> None:
         assert row["pixels.npy"] == np.load(io.BytesIO(files["pixels.npy"])).tolist()
 
 
+def test_a_folder_that_energon_has_prepared_is_one_of_shards(tmp_path: Path) -> None:
+    for number in range(2):
+        archive(tmp_path / f"{number}.tar", {f"{number}.txt": b"text", f"{number}.cls": b"3"})
+        (tmp_path / f"{number}.tar.idx").write_bytes(bytes(24))
+    (tmp_path / ".nv-meta").mkdir()
+    (tmp_path / ".nv-meta" / "dataset.yaml").write_text("__class__: CaptioningSample\n")
+    (tmp_path / ".nv-meta" / "index.sqlite").write_bytes(b"SQLite format 3\0")
+    assert open_source(str(tmp_path)).kind == "webdataset"
+    assert [row["key"] for row in rows_at(tmp_path)] == ["0", "1"]
+
+
 @pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_long_names_and_other_members(tmp_path: Path, format: int) -> None:
     long = "d" * 90 + "/é" + "f" * 60

@@ -25,7 +25,8 @@ __all__ = ["IdxFiles"]
 _UNIT_BYTES: Final = 16_000_000
 _TYPES: Final = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # yann.lecun.com/exdb/mnist
 _NAME: Final = re.compile(r"^(?:(train|t10k|test)[-_.])?(.*?)[-.]?idx[0-9]+[-.]?ubyte$", re.IGNORECASE)
-_SUFFIX: Final = re.compile(r"idx[0-9]+[-.]ubyte(?:\.gz)?$|\.idx$", re.IGNORECASE)
+# Not x.tar.idx, where Megatron-Energon keeps where the samples of x.tar are.
+_SUFFIX: Final = re.compile(r"idx[0-9]+[-.]ubyte(?:\.gz)?$|.(?<!\.tar)\.idx$", re.IGNORECASE)
 
 
 @dataclass
