@@ -561,6 +561,7 @@ def mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniR
         schedule=dict(stages[1:]) or None,
         repeat=repeat,
         then=then or None,
+        by=drawn.get("by"),
     )
 
 

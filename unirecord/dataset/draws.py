@@ -19,6 +19,7 @@ from ..loading.plan import Plan
 from ..loading.sequences import SequenceData
 from ..loading.streams import SEQ_LENS, StreamData, StreamRule, WrittenPacks, element_type
 from ..migration_hints import OF_DRAWS, no_attribute
+from ..order.length_turns import samples_by_length
 from ..order.mixture import Ends, Mixture, MixtureSource, Stop, samples_until, whole_weights
 from ..order.permutation import Rule, ShardOrder
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
@@ -388,9 +389,9 @@ def mix(
             sources that have ended have none.
         schedule: other weights from a sample on, such as ``{1_000_000: {"web": 1, "code": 1}}``. Samples count over all
             ranks and epochs: step · batch size · ranks. Every source goes on where it stands. It needs ``samples``.
-        by: a column of runs of elements, such as "tokens": weights are shares of its elements in place of samples. A
-            source comes the more seldom the longer its samples are in the mean, so that its share is exact wherever
-            each source has been read whole, and at every prefix where samples are of one length, as full windows are.
+        by: a column of runs of elements, such as "tokens": weights are shares of its elements in place of samples, at
+            every prefix within half a sample of each source (docs/drawing.md). By default weights are then the
+            elements of each source.
         shard_id, num_shards: this rank and the number of ranks; by default those of the sources.
         source_column: the name of a column that says which source a sample is of; None for none.
 
@@ -402,7 +403,11 @@ def mix(
         ValueError, TypeError: another wrong argument.
     """
     _check_sources(sources)
-    stages = _stages(sources, weights, schedule, by)
+    lengths = None if by is None else _lengths(sources, by)
+    if weights is None and lengths is not None:
+        weights = {name: int(own.sum(dtype=np.int64)) for name, own in zip(sources, lengths, strict=True)}
+    means = None if by is None or lengths is not None else [_mean(n, ds, by) for n, ds in sources.items()]
+    stages = _stages(sources, weights, schedule, means)
     rows = [_order(ds).samples for ds in sources.values()]
     if schedule and samples is None:
         raise ValueError("with a schedule, say how many samples an epoch has: samples=")
@@ -410,27 +415,35 @@ def mix(
         raise ValueError(
             f'stop must be "first" or "all", got {stop!r}; for a number of samples, give samples='
         )
+    made = _orders(sources, lengths)
+    spec = OrderSpec.parse(shuffle, seed)
     ends = None
-    if repeat is None:
-        if then is not None:
-            raise ValueError(
-                "then= has weights from the end of a source on, and no source ends: give repeat= as well"
+    if repeat is not None:
+        if schedule or lengths is not None:
+            other = (
+                "a schedule counts over all epochs"
+                if schedule
+                else f"by={by!r} has turns by lengths that differ"
             )
-        if samples is None:
-            samples = max(samples_until(stop, rows, stages[0][1]), 1)
-    else:
-        if schedule:
-            raise ValueError(
-                "a schedule counts over all epochs, and repeat= has each epoch alike: give one of them"
-            )
+            raise ValueError(f"{other}, and repeat= has each epoch alike: give one of them")
         if stop == "first" and samples is None:
             raise ValueError(
                 "repeat= says what becomes of a source that ends before the epoch, and this ends with the first: give "
                 'stop="all" or samples='
             )
-        ends = Ends(_most(sources, repeat), _weights_after(sources, then or {}, repeat, by))
+        ends = Ends(_most(sources, repeat), _weights_after(sources, then or {}, repeat, means))
         samples = _samples_with(ends, rows, stages[0][1], seed, samples)
-    mixture = Mixture(_orders(sources), stages, check_integer("samples", samples, 1), ends)
+    elif then is not None:
+        raise ValueError(
+            "then= has weights from the end of a source on, and no source ends: give repeat= as well"
+        )
+    elif samples is None and lengths is not None:
+        in_turn = [source.lengths_in_turn(spec) for source in made]
+        samples = samples_by_length(in_turn, stages[0][1], of_all=stop == "all")
+    elif samples is None:
+        samples = max(samples_until(stop, rows, stages[0][1]), 1)
+    samples = check_integer("samples", samples, 1)
+    mixture = Mixture(made, stages, samples, ends, None if lengths is None else by)
     data = _joined(sources)
     if source_column is not None:
         data = data.telling(WhereFrom(source_column, *_names_of(sources, mixture)))
@@ -440,7 +453,7 @@ def mix(
     order = ShardOrder(
         everything,
         Sharding(len(everything), 0, 1, remainder),
-        OrderSpec.parse(shuffle, seed),
+        spec,
         data.parts.starts,
     )
     plan = Plan(data, order.with_rule(mixture), None, None, False, (None, None))
@@ -477,29 +490,31 @@ def _check_sources(sources: Sources) -> None:
 
 
 def _stages(
-    sources: Sources, weights: Weights | None, schedule: Mapping[int, Weights] | None, by: str | None
+    sources: Sources,
+    weights: Weights | None,
+    schedule: Mapping[int, Weights] | None,
+    means: Sequence[Fraction] | None,
 ) -> list[tuple[int, tuple[int, ...]]]:
     """(first turn, integer weights) of each stage, those before the schedule first."""
     stages = [(0, whole_weights([ds.num_rows for ds in sources.values()]))] if weights is None else []
     for start, wanted in [*([] if weights is None else [(0, weights)]), *sorted((schedule or {}).items())]:
         check_integer("a sample of the schedule", start, 1 if stages else 0, 1 << 62)
-        stages.append((int(start), _whole(sources, wanted, by)))
+        stages.append((int(start), _whole(sources, wanted, means)))
     if not schedule and 0 in stages[0][1]:
         without = list(sources)[stages[0][1].index(0)]
         raise ValueError(f"source {without!r} has the weight 0 and would never come: leave it out")
     return stages
 
 
-def _whole(sources: Sources, weights: Any, by: str | None) -> tuple[int, ...]:
-    """Weights of samples as integers: of a source that has longer ones less, where they are given ``by`` a column."""
+def _whole(sources: Sources, weights: Any, means: Sequence[Fraction] | None) -> tuple[int, ...]:
+    """Weights as integers: those of elements become those of samples by ``means``, of elements in a sample."""
     if not isinstance(weights, Mapping) or set(weights) != set(sources):
         shown = sorted(weights) if isinstance(weights, Mapping) else weights
         raise ValueError(f"weights are for {shown}; there must be one for each of {sorted(sources)}")
     shares = whole_weights([weights[name] for name in sources])
-    if by is None:
+    if means is None:
         return shares
-    lengths = [_mean_elements(name, ds, by) for name, ds in sources.items()]
-    return whole_weights([one / length for one, length in zip(shares, lengths, strict=True)])
+    return whole_weights([one / mean for one, mean in zip(shares, means, strict=True)])
 
 
 def _most(sources: Sources, repeat: int | Mapping[str, int | None]) -> tuple[int | None, ...]:
@@ -516,7 +531,10 @@ def _most(sources: Sources, repeat: int | Mapping[str, int | None]) -> tuple[int
 
 
 def _weights_after(
-    sources: Sources, then: Mapping[str, Weights], repeat: int | Mapping[str, int | None], by: str | None
+    sources: Sources,
+    then: Mapping[str, Weights],
+    repeat: int | Mapping[str, int | None],
+    means: Sequence[Fraction] | None,
 ) -> tuple[tuple[int, ...] | None, ...]:
     """The weights from the end of each source on, None: those before."""
     ending = sources if not isinstance(repeat, Mapping) else [n for n in repeat if repeat[n] is not None]
@@ -526,7 +544,7 @@ def _weights_after(
         )
     zero = dict.fromkeys(sources, 0)
     return tuple(
-        _whole(sources, {**zero, **then[name], name: 0}, by) if name in then else None for name in sources
+        _whole(sources, {**zero, **then[name], name: 0}, means) if name in then else None for name in sources
     )
 
 
@@ -558,35 +576,54 @@ def _names_of(sources: Sources, mixture: Mixture) -> tuple[list[str], list[int]]
     return names, first_rows
 
 
-def _mean_elements(name: str, ds: UniRecordDataset[Any], column: str) -> Fraction:
+def _lengths(sources: Sources, column: str) -> list[NDArray[Any]] | None:
+    """The elements of a column in each sample of each source; None where those of each source have as many."""
+    for name, ds in sources.items():
+        plan = ds.read_cursor.plan
+        if plan.order.rule is not None:
+            raise ValueError(
+                f"by={column!r}: source {name!r} is {plan.order.rule.name} itself, and its samples are as long as it "
+                "draws them: give weights of samples"
+            )
+        if isinstance(plan.data, SequenceData) and plan.data.steps_of(column) is not None:
+            raise ValueError(
+                f"by={column!r}: a sample of source {name!r} has its values at several steps: give weights of samples"
+            )
+    plans = [ds.read_cursor.plan for ds in sources.values()]
+    if any(isinstance(plan.data, StreamData) for plan in plans):
+        return None
+    found = [row_lengths(plan.data.parts, column, plan.order.selection) for plan in plans]
+    for name, own in zip(sources, found, strict=True):
+        if not own.any():
+            raise ValueError(f"by={column!r}: source {name!r} has no elements in it")
+    if all(own.min() == own.max() for own in found):
+        return None
+    return [own.astype(np.min_scalar_type(own.max())) for own in found]
+
+
+def _mean(name: str, ds: UniRecordDataset[Any], column: str) -> Fraction:
     """Elements of a column in a sample of a source, in the mean."""
     from fractions import Fraction
 
-    plan = ds.read_cursor.plan
-    if plan.order.rule is not None:
+    data = ds.read_cursor.plan.data
+    if not isinstance(data, StreamData):
+        lengths = row_lengths(data.parts, column, ds.read_cursor.plan.order.selection)
+        return Fraction(int(lengths.sum()), len(lengths))
+    if column != data.streams[0][0].column:
         raise ValueError(
-            f"by={column!r}: source {name!r} is {plan.order.rule.name} itself, and its samples are as long as it draws "
-            "them: give weights of samples"
+            f"by={column!r}: the samples of source {name!r} are cut from {data.streams[0][0].column!r}"
         )
-    if isinstance(plan.data, StreamData) and column == plan.data.streams[0][0].column:
-        mean = plan.data.mean_elements
-    elif isinstance(plan.data, StreamData):
-        raise ValueError(
-            f"by={column!r}: the samples of source {name!r} are cut from {plan.data.streams[0][0].column!r}"
-        )
-    else:
-        lengths = row_lengths(plan.data.parts, column, plan.order.selection)
-        mean = Fraction(int(lengths.sum()), len(lengths))
-    if not mean:
+    if not data.mean_elements:
         raise ValueError(f"by={column!r}: source {name!r} has no elements in it")
-    return mean
+    return data.mean_elements
 
 
-def _orders(sources: Sources) -> list[MixtureSource]:
+def _orders(sources: Sources, lengths: Sequence[NDArray[Any]] | None) -> list[MixtureSource]:
     made, first_row = [], 0
-    for name, ds in sources.items():
+    for number, (name, ds) in enumerate(sources.items()):
         plan = ds.read_cursor.plan
-        made.append(MixtureSource(name, plan.order, first_row, plan.condition, plan.identity))
+        own = None if lengths is None else lengths[number]
+        made.append(MixtureSource(name, plan.order, first_row, plan.condition, plan.identity, own))
         first_row += plan.data.snapshot.rows
     return made
 

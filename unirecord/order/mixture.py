@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..core import xxh3_64
 from ..sizes import many
+from .length_turns import Lengths, LengthStages, runs
 from .permutation import Rule, ShardOrder, Vectorised
 from .randomness import splitmix64
 from .spec import OrderSpec, check_integer
@@ -177,13 +178,17 @@ _KEPT = 4  # orders of epochs of a source
 
 @dataclass(frozen=True)
 class MixtureSource:
-    """A source: its name, the selected rows and their order, and the number in the mixture's data of its first row."""
+    """A source: its name, the selected rows and their order, and the number in the mixture's data of its first row.
+
+    ``lengths``: of the selected rows, where turns are by these.
+    """
 
     name: str
     order: ShardOrder
     first_row: int
     where: str | None
     identity: str
+    lengths: NDArray[np.unsignedinteger] | None = None
 
     @property
     def samples(self) -> int:
@@ -219,7 +224,14 @@ class MixtureSource:
             "block_rows": spec.block_rows if block else 1,
             "window_blocks": spec.window_blocks if block else 1,
             **({} if self.order.rule is None else {self.order.rule.name: self.order.rule.state(spec)}),
+            **({} if self.lengths is None else {"lengths": f"{xxh3_64(self.lengths.astype('<i8')):016x}"}),
         }
+
+    def lengths_in_turn(self, mixed: OrderSpec) -> Lengths:
+        """Its lengths in the order of its epochs."""
+        assert self.lengths is not None
+        spec, every = self.spec(mixed), np.arange(self.samples, dtype=np.int64)
+        return Lengths(self.lengths, lambda epoch: self.epoch(spec.at_epoch(epoch)).at(every))
 
 
 class Stages:
@@ -336,6 +348,9 @@ class EpochStages:
         return epoch * int(self._drawn[source]) + self._stages.before(source, place)
 
 
+AnyStages = Stages | EpochStages | LengthStages
+
+
 class Mixture(Rule):
     """The rule of a mixture. Epoch e is the turns e · samples … (e + 1) · samples − 1 of one endless sequence.
 
@@ -351,33 +366,37 @@ class Mixture(Rule):
         stages: Sequence[tuple[int, tuple[int, ...]]],
         samples: int,
         ends: Ends | None = None,
+        by: str | None = None,
     ) -> None:
         """``stages`` are (first turn, integer weights of the sources), ``samples`` the turns of an epoch.
 
-        With ``ends`` there is one stage, with the weights at the beginning of each epoch.
+        With ``ends`` there is one stage, with the weights at the beginning of each epoch. ``by``: the column whose
+        lengths the sources have, of which the weights are then.
         """
         self.sources: tuple[MixtureSource, ...] = tuple(sources)
         self.stages: tuple[tuple[int, tuple[int, ...]], ...] = tuple(stages)
         self.samples: int = check_integer("samples", samples, 1, _MOST_TURNS)
         self.rows: int = sum(source.order.selected_rows for source in self.sources)
         self.first_rows: NDArray[np.int64] = np.array([source.first_row for source in sources], np.int64)
-        self.ends = ends
-        self._seeded: tuple[int, Stages | EpochStages] | None = None
+        self.ends, self.by = ends, by
+        self._latest: tuple[OrderSpec, AnyStages] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Mixture, (self.sources, self.stages, self.samples, self.ends)
+        return Mixture, (self.sources, self.stages, self.samples, self.ends, self.by)
 
-    def stages_of(self, seed: int) -> Stages | EpochStages:
-        """The turns of a seed; those of the latest one are kept."""
-        seeded = self._seeded
-        if seeded is None or seeded[0] != seed:
-            seeded = self._seeded = (seed, self._stages(seed))
-        return seeded[1]
+    def stages_of(self, spec: OrderSpec) -> AnyStages:
+        """The turns of a spec, whatever the epoch; those of the latest one are kept."""
+        spec, latest = spec.at_epoch(0), self._latest
+        if latest is None or latest[0] != spec:
+            latest = self._latest = (spec, self._stages(spec))
+        return latest[1]
 
-    def _stages(self, seed: int) -> Stages | EpochStages:
+    def _stages(self, spec: OrderSpec) -> AnyStages:
+        if self.by is not None:
+            return LengthStages(self.stages, [source.lengths_in_turn(spec) for source in self.sources])
         if self.ends is None:
-            return Stages(self.stages, seed)
-        return EpochStages(Stages(self.ends.stages(self.stages[0][1], seed), seed), self.samples)
+            return Stages(self.stages, spec.seed)
+        return EpochStages(Stages(self.ends.stages(self.stages[0][1], spec.seed), spec.seed), self.samples)
 
     def order(self, spec: OrderSpec) -> MixedOrder:
         """The order of an epoch."""
@@ -390,6 +409,8 @@ class Mixture(Rule):
             "sources": [source.state(spec) for source in self.sources],
             "weights": [[start, list(weights)] for start, weights in self.stages],
         }
+        if self.by is not None:
+            state["by"] = self.by
         if self.ends is not None:
             state["repeat"] = [
                 None if most is None else most // source.samples
@@ -424,7 +445,7 @@ class MixedOrder(Vectorised):
     def __init__(self, mixture: Mixture, spec: OrderSpec) -> None:
         super().__init__(mixture.samples, spec)
         self._mixture = mixture
-        self._stages = mixture.stages_of(spec.seed)
+        self._stages = mixture.stages_of(spec)
         self._begin = spec.epoch * self.rows
         if self._begin + self.rows > _MOST_TURNS:
             raise ValueError(
@@ -452,7 +473,7 @@ class MixedOrder(Vectorised):
             if not len(here):
                 continue
             epoch, place = np.divmod(draw[here], source.samples)
-            for some in _runs(epoch):
+            for some in runs(epoch):
                 places = self._order(number, int(epoch[some][0])).at(place[some])
                 rows[here[some]] = source.order.selection.row_ids(places) + source.first_row
         return rows
@@ -479,14 +500,6 @@ class MixedOrder(Vectorised):
                 which.append(here[selected[of[came]]])
                 positions.append(self._stages.turns_of(number, draws[came]) - self._begin)
         return np.concatenate(which), np.concatenate(positions)
-
-
-def _runs(epoch: Numbers) -> list[Any]:
-    """Which of the numbers are of each epoch."""
-    if epoch[0] == epoch[-1] and np.all(epoch == epoch[0]):
-        return [slice(None)]
-    by_epoch = np.argsort(epoch, kind="stable")
-    return np.split(by_epoch, np.flatnonzero(np.diff(epoch[by_epoch])) + 1)
 
 
 def samples_until(stop: Stop, rows: Sequence[int], weights: Sequence[int]) -> int:
