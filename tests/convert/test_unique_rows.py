@@ -114,6 +114,13 @@ def test_what_cannot_be_is_refused(here: Path) -> None:
         write_dataset("rows.jsonl", "out", unique_by=[])
     with pytest.raises(ValueError, match="duplicates_file lists what unique_by leaves out"):
         write_dataset("rows.jsonl", "out", duplicates_file="x")
+    for name in ("out", "out/x"):
+        with pytest.raises(ValueError, match=f"duplicates_file {name} is where the dataset goes"):
+            write_dataset("rows.jsonl", "out", unique_by=["path"], duplicates_file=name)
+    with pytest.raises(
+        FileNotFoundError, match=r"the folder to write to does not exist; make it first: 'no'"
+    ):
+        write_dataset("rows.jsonl", "out", unique_by=["path"], duplicates_file="no/x")
     assert not Path("out").exists()
     write_dataset("rows.jsonl", "out")
     with pytest.raises(SchemaError, match="there is no column 'pth'; did you mean 'path'"):

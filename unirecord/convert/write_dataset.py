@@ -105,6 +105,12 @@ class WriteRequest:
     def __post_init__(self) -> None:
         if self.duplicates_file is not None and self.choice.unique_by is None:
             raise ValueError("duplicates_file lists what unique_by leaves out, which is not given")
+        if self.duplicates_file is not None:
+            target, listed = os.path.abspath(self.target), os.path.abspath(self.duplicates_file)
+            if f"{listed}/".startswith(f"{target}/"):
+                raise ValueError(
+                    f"duplicates_file {self.duplicates_file} is where the dataset goes; name another file"
+                )
 
     def before(self) -> Snapshot | None:
         """The dataset that rows are appended to, if any."""

@@ -119,6 +119,10 @@ def linked(files: Mapping[str, str]) -> Iterator[str]:
 
 _WRITEBACK_BYTES = 8 << 20  # appended before the disk is set to work on them
 _NO_OWNERS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # what file systems without them say
+_NO_FOLDER = {
+    errno.ENOENT: "the folder to write to does not exist; make it first",
+    errno.ENOTDIR: "not a directory, so nothing can be written into it",
+}
 
 
 class StagedFile:
@@ -147,6 +151,9 @@ class StagedFile:
                 self._make_like(there)
         except OSError as error:
             self.discard()
+            if error.errno in _NO_FOLDER:
+                folder = os.path.dirname(path) or "."
+                raise type(error)(error.errno, _NO_FOLDER[error.errno], folder) from None
             raise located(error, self.temporary) from error
         except BaseException:
             self.discard()
