@@ -15,12 +15,13 @@ from numbers_source import Numbers
 
 from unirecord import ExistsError, StaleError, UniRecordDataset, Writer, append
 from unirecord.convert import conversion
-from unirecord.convert.conversion import Conversion, Interrupted, Standing
+from unirecord.convert.conversion import Conversion, Standing
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import open_source, text_files
 from unirecord.convert.sources.source import Options, Source
 from unirecord.format.schema import Schema
 from unirecord.writing import part_writer
+from unirecord.writing.change import Interrupted
 from unirecord.writing.journal import Journal
 
 MOST = 70_000  # bytes of a part

@@ -28,7 +28,8 @@ from unirecord import (
 )
 from unirecord.cli import main
 from unirecord.convert import task
-from unirecord.convert.conversion import Interrupted, Standing
+from unirecord.convert.conversion import Standing
+from unirecord.writing.change import Interrupted
 from unirecord.writing.directory_writer import DirectoryWriter
 
 

@@ -15,13 +15,14 @@ from numbers_converted import ROWS, UNITS, convert
 from numbers_source import Numbers
 
 from unirecord.convert import task
-from unirecord.convert.conversion import Interrupted, Standing, take_sample, write_part
+from unirecord.convert.conversion import Standing, take_sample, write_part
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import Options, RawBatch, Source, Unit, open_input, open_source
 from unirecord.convert.sources.child_reader import looked_through
 from unirecord.convert.sources.tfrecord import masked_crc32c
 from unirecord.format.schema import Schema
 from unirecord.progress import Progress
+from unirecord.writing.change import Interrupted
 
 
 def tar_of(rows: int) -> bytes:

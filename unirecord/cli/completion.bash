@@ -57,9 +57,9 @@ _unirecord() {
     rename-columns) words='-h --help --debug --json --storage-option --quiet' ;;
     evict) words='-h --help --debug --max-bytes --dry-run --json --storage-option --quiet' ;;
     purge) words='-h --help --debug --where --rows --yes --dry-run --json --quiet' ;;
-    compact) words='-h --help --debug --part-bytes --rows-per-part --join-columns --drop-deleted --dry-run --json --storage-option --quiet' ;;
-    reshard) words='-h --help --debug --drop-deleted --dry-run --json --storage-option --quiet' ;;
-    sort) words='-h --help --debug --by --descending --cluster --part-bytes --dry-run --json --storage-option --quiet' ;;
+    compact) words='-h --help --debug --part-bytes --rows-per-part --join-columns --drop-deleted --resume --dry-run --json --storage-option --quiet' ;;
+    reshard) words='-h --help --debug --drop-deleted --resume --dry-run --json --storage-option --quiet' ;;
+    sort) words='-h --help --debug --by --descending --cluster --part-bytes --resume --dry-run --json --storage-option --quiet' ;;
     merge) words='-h --help --debug --copy --dry-run --json --storage-option --quiet' ;;
     split) words='-h --help --debug --by --stratify --seed --workers --dry-run --quiet' ;;
     verify|check) words='-h --help --debug --quick --json --storage-option --quiet' ;;

@@ -26,6 +26,7 @@ from .arguments import (
     JSON,
     PATH,
     PATHS,
+    RESUME,
     ROW_NUMBERS,
     STORAGE,
     TARGET,
@@ -215,7 +216,7 @@ def _versions(numbers: Sequence[int]) -> str:
     ),
     DIRECTORY,
     DROP_DELETED,
-    DRY_RUN,
+    one_of(RESUME, DRY_RUN),
     JSON,
     STORAGE,
 )
@@ -236,12 +237,15 @@ def _laid_out(
 ) -> int:
     """Do the work on the dataset under a bar, and say what has been done."""
     with ProgressBar(label, 0, format_size) as bar, wrong_call():
-        found = work(args.path, *how, dry_run=args.dry_run, progress=bar.update, **options)
+        found = work(
+            args.path, *how, resume=args.resume, dry_run=args.dry_run, progress=bar.update, **options
+        )
     before, would = many(found.parts_before, "part"), "would have" if args.dry_run else "has"
     copied = f"{many(found.written, 'part')} of {many(found.rows, 'row')}, {format_size(found.bytes)}"
     done = (
         f"version {found.version} {would} {many(found.parts_after, 'part')} in place of {found.parts_before:,}; "
         f"{copied}, {'would be' if args.dry_run else 'is' if found.written == 1 else 'are'} new"
+        + (f"; an earlier run had finished {found.resumed:,} of them" if found.resumed else "")
     )
     same = f"its {before} stay as they are; nothing was published"
     return answer(args, found, [f"{args.path}: {done if found.written else same}"])
@@ -256,7 +260,7 @@ def _laid_out(
     """,
     DIRECTORY,
     DROP_DELETED,
-    DRY_RUN,
+    one_of(RESUME, DRY_RUN),
     JSON,
     STORAGE,
     Argument("parts", type=int, metavar="N", help="how many parts"),
@@ -285,7 +289,7 @@ def reshard_command(args: argparse.Namespace) -> int:
         ),
     ),
     GREATEST_PART,
-    DRY_RUN,
+    one_of(RESUME, DRY_RUN),
     JSON,
     STORAGE,
 )

@@ -34,13 +34,12 @@ from ..snapshot.snapshot import classes_of, state_of_part
 from ..snapshot.versions import files_of
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from ..writing.change import Change, begin_change, check_columns
-from ..writing.journal import entry_from_json, entry_to_json
+from ..writing.change import Change, PartTasks, begin_change, check_columns, give_up
+from ..writing.journal import entry_from_json
 from ..writing.manifest_changes import as_columns_change
 from ..writing.part_writer import PartContent, PartSequence
 from ..writing.row_groups import shape_without_rows
 from ..writing.target import check_indexable, storage_to_write_to
-from .conversion import say_kept
 from .sources.input_path import InputPath
 from .sources.source import LeftOut, Options, RawBatch, Source, Unit, warn_of_left_out
 from .task import Job, run_task
@@ -765,9 +764,6 @@ class _Run:
 
     def __init__(self, spec: ColumnsSpec, workers: int, progress: Progress | None) -> None:
         self._spec, self._workers, self._progress = spec, workers, progress
-        self._made: dict[str, PartEntry] = {}  # column parts, by what their parts are (`state_of_part`)
-        self._resumed: set[str] = set()  # of them, those that an earlier run made
-        self._tasks = 0
         self.left_out: tuple[LeftOut, ...] = ()  # of the table
 
     def run(self, *, resume: bool) -> ColumnsAdded:
@@ -787,12 +783,13 @@ class _Run:
             claim.keep()
             seen = claim.before
             assert seen is not None
-            plan = self._begin(claim, made, own, resume=resume)
+            # Column parts, by what their parts are (`state_of_part`).
+            tasks = PartTasks(claim, own, made.what, resume=resume)
             begun = True
             while True:
-                self._write(claim, plan, made)
+                self._write(claim, tasks, made)
                 try:
-                    added = self._publish(claim, seen, made)
+                    added = self._publish(claim, seen, tasks, made)
                     self.left_out = made.left_out
                     return added
                 except _More:
@@ -800,7 +797,9 @@ class _Run:
                     made = spec.source(resolve(spec.folder), again=True)
         except BaseException as error:
             if begun:
-                self._give_up(claim, error)
+                kept = give_up(claim, error, "finished column part", (UniRecordError, TransformError))
+                if kept is not None and isinstance(error, TransformError):
+                    raise TransformError(f"{error}; {kept}") from error.__cause__
             else:  # what an earlier run has left is not this one's
                 claim.suspend()
             raise
@@ -809,90 +808,41 @@ class _Run:
 
     # ---- writing -------------------------------------------------------------------------------------------
 
-    def _begin(self, claim: Change, made: MadeColumns, own: bytes, *, resume: bool) -> dict[str, Any]:
-        """The plan of this run, or of the one that it goes on with, whose column parts are taken over."""
-        assert claim.before is not None
-        what = made.what
-        plan = claim.earlier(what) if resume else None
-        if plan is not None and "published" not in plan:
-            differs = [name for name in what if plan["what"].get(name) != what[name]]
-            if differs:
-                raise StaleError(
-                    f"{self._spec.folder}: what an earlier call has left is of another one: {differs[0]} differ; "
-                    "without resume it begins anew"
-                )
-            claim.go_on(plan)
-            self._take_over(claim, plan)
-            return plan
-        states = [state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts]
-        plan = {
-            "id": own.hex(),
-            "first": claim.before.next_part,
-            "what": what,
-            "files": [],
-            "columns_of": states,
-        }
-        claim.begin(plan)
-        return plan
-
-    def _take_over(self, claim: Change, plan: dict[str, Any]) -> None:
-        of, records = plan.get("columns_of", []), claim.journal.tasks()
-        entries = {
-            task: entry_from_json(record["parts"][0])
-            for task, record in records.items()
-            if len(record["parts"]) == 1
-        }
-        whole = claim.whole(list(entries.values()))
-        for task, entry in entries.items():
-            if task < len(of) and entry.name in whole:
-                self._made[of[task]] = entry
-                self._resumed.add(of[task])
-            else:
-                claim.journal.forget(task)
-        self._tasks = len(of)
-
-    def _write(self, claim: Change, plan: dict[str, Any], made: MadeColumns) -> None:
+    def _write(self, claim: Change, tasks: PartTasks, made: MadeColumns) -> None:
         """The column parts of all parts of the source that have none yet."""
         folder, source, snapshot = self._spec.folder, made.source, made.source.snapshot
         parts = snapshot.parts
         states = [state_of_part(snapshot, part) for part in parts]
-        planned = {part: number for number, part in enumerate(plan.get("columns_of", []))}
-        self._tasks = max(self._tasks, len(planned))
-        numbers: list[int] = []  # of the task of each part
-        for state in states:
-            number = planned.get(state)
-            if number is None:
-                number, self._tasks = self._tasks, self._tasks + 1
-            numbers.append(number)
-        tasks = [(0, 0)] * self._tasks
+        numbers = [tasks.number(state) for state in states]
+        units, of = [(0, 0)] * (max(numbers, default=-1) + 1), dict(zip(numbers, states, strict=True))
         for unit, number in enumerate(numbers):
-            tasks[number] = (unit, unit + 1)
+            units[number] = (unit, unit + 1)
         job = Job(
             source,
             PartContent(made.schema, made.index, pack_user(column_part_metadata())),
-            tuple(tasks),
+            tuple(units),
             claim.folder,
-            bytes.fromhex(plan["id"]),
-            plan["first"],
+            tasks.id,
+            tasks.first,
             _WHOLE,
             os.path.join(folder, manifest.NAME),
             claim.place,
             claim.deliver,
             claim.journal,
+            of,
         )
-        of = dict(zip(numbers, states, strict=True))
         tracker = Tracker(sum(part.rows for part in parts), self._progress)
         tracker.advance(
-            sum(part.rows for part, state in zip(parts, states, strict=True) if state in self._made)
+            sum(part.rows for part, state in zip(parts, states, strict=True) if state in tasks.entries)
         )
-        waiting = [number for number in numbers if of[number] not in self._made]
-        empty = [number for number in waiting if not parts[tasks[number][0]].rows]
+        waiting = [number for number in numbers if of[number] not in tasks.entries]
+        empty = [number for number in waiting if not parts[units[number][0]].rows]
         for number in empty:
-            self._made[of[number]] = _write_empty(job, number)
+            tasks.finish(of[number], _empty(job, number))
         waiting = [number for number in waiting if number not in empty]
 
         def done(task: int, record: dict[str, Any]) -> None:
-            self._made[of[task]] = entry_from_json(record["parts"][0])
+            tasks.entries[of[task]] = entry_from_json(record["parts"][0])
 
         if self._workers > 1 and len(waiting) > 1:
             run_in_workers(
@@ -905,7 +855,7 @@ class _Run:
 
     # ---- publishing ----------------------------------------------------------------------------------------
 
-    def _publish(self, claim: Change, seen: Manifest, made: MadeColumns) -> ColumnsAdded:
+    def _publish(self, claim: Change, seen: Manifest, tasks: PartTasks, made: MadeColumns) -> ColumnsAdded:
         schema, folder = made.schema, self._spec.folder
         after: Manifest | None = None
 
@@ -913,7 +863,7 @@ class _Run:
             nonlocal after
             assert before is not None
             check_columns(folder, before, seen)
-            entries = {part.id: self._made.get(state_of_entry(before, part)) for part in before.parts}
+            entries = {part.id: tasks.entries.get(state_of_entry(before, part)) for part in before.parts}
             files = {
                 part: ColumnFile(entry.name, entry.id, entry.bytes, entry.index_bytes, entry.content)
                 for part, entry in entries.items()
@@ -922,65 +872,40 @@ class _Run:
             if len(files) < len(entries):
                 raise _More
             for part in before.parts:
-                entry = entries[part.id]
-                if entry is not None and entry.rows != part.rows:
-                    raise StaleError(
-                        f"{folder}: what is there for {part.name} has {many(entry.rows, 'row')}, "
-                        f"and the part {part.rows:,}; "
-                        "without resume it begins anew"
-                    )
+                tasks.check_rows(state_of_entry(before, part), part.rows)
             whole, places = _placed(before.schema, schema)
             stays = [name for name in before.index if name not in schema or name in made.index]
             changed = replace(
                 rearranged(before, whole, places, schema, files),
                 index=(*stays, *(name for name in made.index if name not in stays)),
-                next_part=max([before.next_part, *(_number(entry) + 1 for entry in self._made.values())]),
+                next_part=max(before.next_part, tasks.next_part),
             )
             after = as_columns_change(changed, before, "add-columns", folder)
             manifest.check(after, os.path.join(folder, manifest.NAME))
             return after
 
         there = {state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts}
-        gone = [state for state in self._made if state not in there]  # laid out anew, or replaced, meanwhile
-        claim.clear([self._made.pop(state).name for state in gone])
-        check_readable(claim.place, schema, claim.not_opened(list(self._made.values())))
+        tasks.drop_others(
+            there
+        )  # of parts that were laid out anew, or whose columns were replaced, meanwhile
+        check_readable(claim.place, schema, claim.not_opened(list(tasks.entries.values())))
         claim.publish(with_columns)
         assert after is not None
         named = files_of(after)
         claim.clear(
-            entry.name for entry in self._made.values() if entry.name not in named
+            entry.name for entry in tasks.entries.values() if entry.name not in named
         )  # of parts that have gone
         claim.release()
         return ColumnsAdded(
             after.generation,
             after.schema.names,
             after.rows - after.deleted,
-            len(self._made),
-            len(self._resumed & self._made.keys()),
+            len(tasks.entries),
+            len(tasks.resumed),
             made.without,
             made.unused,
             made.said,
         )
-
-    def _give_up(self, claim: Change, error: BaseException) -> None:
-        """Leaves finished column parts to a later run where that can go on; Ctrl-C and a full disk then say how."""
-        wrong_data = isinstance(error, UniRecordError) and type(error) not in (UniRecordError, TransformError)
-        if claim.published or wrong_data or not self._made:
-            claim.abandon()
-            return
-        claim.suspend()
-        kept = (
-            f"nothing was published, and {many(len(self._made), 'finished column part', 'are')} "
-            "kept: the same with --resume (resume=True in Python) goes on, "
-            "without it begins anew"
-        )
-        if isinstance(error, TransformError):
-            raise TransformError(f"{error}; {kept}") from error.__cause__
-        say_kept(error, kept, self._spec.folder)
-
-
-def _number(entry: PartEntry) -> int:
-    return int(entry.name.split("-")[1])
 
 
 def _placed(before: Schema, added: Schema) -> tuple[Schema, list[int]]:
@@ -995,7 +920,7 @@ def _placed(before: Schema, added: Schema) -> tuple[Schema, list[int]]:
     return Schema(columns).plain(), places
 
 
-def _write_empty(job: Job, task: int) -> PartEntry:
+def _empty(job: Job, task: int) -> PartEntry:
     parts = PartSequence(
         job.folder,
         job.dataset_id,
@@ -1010,5 +935,4 @@ def _write_empty(job: Job, task: int) -> PartEntry:
         parts.discard()
         raise
     [entry] = parts.entries
-    job.journal.record(task, {"rows": 0, "parts": [entry_to_json(entry)], "left_out": []})
     return entry

@@ -21,7 +21,6 @@ from ..format.values import ColumnBatch, ColumnData, RecordEncoder
 from ..sizes import many
 from ..snapshot.manifest import PartEntry, schema_digest
 from ..snapshot.part_set import ColumnResult, PartSet, resolve
-from ..storage.local import FULL
 from ..storage.schemes import location_of, path_on_disk
 from ..storage.staged import linked, temporary_folder
 from ..storage.storage_options import StorageOptions, current_storage, use_storage
@@ -48,7 +47,6 @@ from .workers import run_in_workers
 __all__ = [
     "Conversion",
     "Engine",
-    "Interrupted",
     "SAMPLED_ROWS",
     "Sample",
     "Standing",
@@ -57,7 +55,6 @@ __all__ = [
     "check_samples",
     "compare",
     "difference",
-    "say_kept",
     "some",
     "stamps_of",
     "take_sample",
@@ -274,10 +271,6 @@ def _same(data: ColumnData, result: ColumnResult) -> bool:
 Engine = Callable[[Job, Sequence[int], TellOfTask, Callable[[int, dict[str, Any]], None]], None]
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C came when some parts were finished; the message says how to go on."""
-
-
 @dataclass
 class Standing:
     """How far a conversion is.
@@ -395,38 +388,10 @@ class Conversion:
             return run.run()
         except BaseException as error:
             if begun:
-                _give_up(target, error)
+                target.give_up(error)
             else:  # what an earlier run has left is not this one's
                 target.suspend()
             raise
-
-
-def _give_up(target: DirectoryWriter, error: BaseException) -> None:
-    """Leaves finished parts to a later run where that can go on; Ctrl-C and a full disk then say how."""
-    wrong_data = isinstance(error, UniRecordError) and type(error) is not UniRecordError
-    try:
-        done, tasks = len(target.change.journal.parts()), len(target.change.journal.tasks())
-    except OSError:  # of a store that does not answer: what is finished there stays
-        target.suspend()
-        return
-    if target.published or wrong_data or not (done or tasks):
-        target.abandon()
-        return
-    target.suspend()
-    kept = (
-        f"nothing was published, and {many(done, 'finished part', 'are')} "
-        "kept: the same with --resume (resume=True in Python) goes on, without it begins anew"
-    )
-    say_kept(error, kept, target.path)
-
-
-def say_kept(error: BaseException, kept: str, path: str) -> None:
-    """Raise Ctrl-C and a full disk again, with what is kept and how it goes on; of all else nothing."""
-    if isinstance(error, KeyboardInterrupt):
-        raise Interrupted(f"interrupted; {kept}") from None
-    if isinstance(error, OSError) and error.errno in FULL:
-        text = f"{os.strerror(error.errno)}; make room; {kept}"
-        raise type(error)(error.errno, text, error.filename or path) from error
 
 
 class _Run:

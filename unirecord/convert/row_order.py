@@ -25,7 +25,8 @@ from ..storage import local
 from ..storage.own_directory import check_own_folder
 from ..storage.schemes import location_of, read_file
 from ..storage.staged import StagedFile, remove_tree
-from .conversion import Conversion, Standing, asked_of, difference, say_kept, stamps_of
+from ..writing.change import say_kept
+from .conversion import Conversion, Standing, asked_of, difference, stamps_of
 from .sources.source import (
     LeftOut,
     Options,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -320,6 +320,7 @@ class Job:
         max_part_bytes: greatest size of a part.
         like: a file whose owner and mode new files get, if it is there.
         records: the journal, where that is not in ``folder``.
+        of: by the number of a task, what tells the part that it makes from others; its record says so.
     """
 
     source: Source
@@ -333,6 +334,7 @@ class Job:
     place: str
     deliver: Delivery = stays
     records: Journal | None = None
+    of: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def journal(self) -> Journal:
@@ -434,6 +436,7 @@ def write_parts(
         "rows": done.rows,
         "parts": [entry_to_json(entry) for entry in parts.entries],
         "left_out": left_out_to_json(done.left_out),
+        **({"of": job.of[task]} if task in job.of else {}),
     }
     tell(0, parts.written - told, 0, parts.entries[-1].name if parts.entries else "")
     return record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -537,8 +538,11 @@ class _Correction:
             return Updated(before.generation, *counts)
         if dry_run:
             return Updated(before.generation + 1, *counts, self._about(more))
-        columns = new_parts(self._folder, change, _WHOLE)
-        rows = new_parts(self._folder, change, PART_BYTES, len(self._concerned))
+        assert change.before is not None
+        first, own = change.before.next_part, secrets.token_bytes(16)
+        columns = new_parts(self._folder, change, own, lambda i: first + i, _WHOLE)
+        behind = first + len(self._concerned)
+        rows = new_parts(self._folder, change, own, lambda i: behind + i, PART_BYTES)
         after = before
 
         def corrected(now: Manifest | None) -> Manifest:

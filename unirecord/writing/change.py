@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from ..errors import StaleError
+from ..errors import StaleError, UniRecordError
+from ..sizes import many
 from ..snapshot.dataset_path import resolve
 from ..snapshot.manifest import Manifest, PartEntry
 from ..snapshot.part_set import PartSet, Verify
+from ..snapshot.readable import check_readable
 from ..snapshot.versions import files_identity
+from ..storage.local import FULL
 from ..storage.schemes import location_of
 from .directory_change import DirectoryChange
 from .directory_claim import DirectoryClaim, Unfinished
-from .journal import Journal
+from .journal import Journal, entry_from_json, entry_to_json
 from .part_writer import Delivery
 from .single_writer import check_target_folder
 
-__all__ = ["OvertakenError", "Change", "changing", "check_columns", "begin_change", "opened"]
+__all__ = [
+    "Change",
+    "Interrupted",
+    "OvertakenError",
+    "PartTasks",
+    "begin_change",
+    "changing",
+    "check_columns",
+    "give_up",
+    "opened",
+    "say_kept",
+]
 
 
 class Change(Protocol):
@@ -33,8 +48,8 @@ class Change(Protocol):
         before: the manifest that is there, None when there is none that can be read.
         last_kept: the newest version whose manifest is kept beside that one, 0 without one.
         parts: names of parts that are there.
-        journal: what is done of a conversion that writes here.
-        dropped: how many finished parts of an unfinished conversion were given up.
+        journal: what is done of a job that writes here, and can be gone on with.
+        dropped: how many finished parts of an unfinished job were given up.
     """
 
     path: str
@@ -52,13 +67,16 @@ class Change(Protocol):
     def deliver(self) -> Delivery: ...
 
     def begin(self, plan: dict[str, Any]) -> None:
-        """Begins the journal of a conversion."""
+        """Begins the journal of a job."""
 
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
-        """The plan of a stopped conversion: of one that does ``what``, or else of another that is there; or None."""
+        """The plan of a stopped job: of one that does ``what``, or else of another one of the same source; or None."""
 
     def go_on(self, plan: dict[str, Any]) -> None:
-        """Takes that conversion over, with its id, its parts and its journal; StaleError when another run has."""
+        """Takes that job over, with its id, its parts and its journal; StaleError when another run has."""
+
+    def published_before(self) -> bool:
+        """Whether an earlier run of the job that is gone on with has published it, and did not live to say so."""
 
     def whole(self, entries: Sequence[PartEntry]) -> set[str]:
         """The names of those parts that are in their place, both files, as they were written."""
@@ -132,9 +150,14 @@ class OvertakenError(Exception):
 
 
 @contextmanager
-def changing(path: str) -> Iterator[Change]:
-    """A change of the dataset at ``path``, given up behind the block where that has not published it."""
-    change = begin_change(path, secrets.token_bytes(16), overwrite=False, append=True, unfinished="refuse")
+def changing(path: str, own: bytes | None = None, *, resume: bool = False) -> Iterator[Change]:
+    """A change of the dataset at ``path``, given up behind the block where that has not published it.
+
+    ``own``: of what its parts' ids are made, where a job may be gone on with.
+    """
+    own = secrets.token_bytes(16) if own is None else own
+    unfinished: Unfinished = "resume" if resume else "refuse"
+    change = begin_change(path, own, overwrite=False, append=True, unfinished=unfinished)
     try:
         change.keep()
         yield change
@@ -161,3 +184,174 @@ def check_columns(path: str, now: Manifest, seen: Manifest) -> None:
             f"{path}: another writer has published other columns while this one was at work; nothing of this one was "
             "published"
         )
+
+
+# What is left of a job that is stopped, and how the next one goes on with it.
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C came when some parts were finished; the message says how to go on."""
+
+
+def give_up(
+    change: Change,
+    error: BaseException,
+    noun: str = "finished part",
+    mended: tuple[type[UniRecordError], ...] = (UniRecordError,),
+) -> str | None:
+    """Leaves finished parts to a later run where that can go on, and says how; else removes all, and None.
+
+    Ctrl-C and a full disk are raised again, with what is kept in the message. ``mended``: the errors of the package
+    behind which the same may come through when it is run again; others are of wrong data.
+    """
+    wrong_data = isinstance(error, UniRecordError) and type(error) not in mended
+    try:
+        parts, tasks = len(change.journal.parts()), len(change.journal.tasks())
+    except OSError:  # of a store that does not answer: what is finished there stays
+        change.suspend()
+        return None
+    if change.published or wrong_data or not (parts or tasks):
+        change.abandon()
+        return None
+    change.suspend()
+    kept = (
+        f"nothing was published, and {many(parts, noun, 'are')} kept: the same with --resume (resume=True in Python) "
+        "goes on, without it begins anew"
+    )
+    say_kept(error, kept, change.path)
+    return kept
+
+
+def say_kept(error: BaseException, kept: str, path: str) -> None:
+    """Raises Ctrl-C and a full disk again, with what is kept and how it goes on; of all else nothing."""
+    if isinstance(error, KeyboardInterrupt):
+        raise Interrupted(f"interrupted; {kept}") from None
+    if isinstance(error, OSError) and error.errno in FULL:
+        text = f"{os.strerror(error.errno)}; make room; {kept}"
+        raise type(error)(error.errno, text, error.filename or path) from error
+
+
+class PartTasks:
+    """A job of a part a task: what is finished of it, by a text for each task that tells what its part is made of.
+
+    With ``resume``, a stopped run that does the same is gone on with, and the parts that it has finished are there from
+    the beginning. StaleError where what was stopped was another one of the same source, BusyError where one is at work.
+
+    Attributes:
+        id, first: what the names and ids of the parts are made of.
+        entries: the finished parts, by what they are made of.
+        resumed: which of them an earlier run had finished.
+        goes_on: whether a stopped run is gone on with.
+    """
+
+    def __init__(
+        self, change: Change, own: bytes, what: dict[str, str], *, resume: bool, journalled: bool = True
+    ) -> None:
+        """``what`` tells the job from others; one that is not ``journalled`` cannot be gone on with.
+
+        ``own``: the id with which the change was begun.
+        """
+        assert change.before is not None
+        self._change, self._journalled = change, journalled
+        self.entries: dict[str, PartEntry] = {}
+        self.resumed: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        plan = change.earlier(what) if resume and journalled else None
+        self.goes_on: bool = plan is not None and "published" not in plan
+        if plan is not None and self.goes_on:
+            differs = [name for name in what if plan["what"].get(name) != what[name]]
+            if differs:
+                raise StaleError(
+                    f"{change.path}: what an earlier call has left is of another one: {differs[0]} differ; without "
+                    "resume it begins anew"
+                )
+            change.go_on(plan)
+        else:
+            plan = {
+                "id": own.hex(),
+                "first": change.before.next_part,
+                "what": what,
+                "files": [],
+            }
+            if journalled:
+                change.begin(plan)
+        self.id, self.first = bytes.fromhex(plan["id"]), int(plan["first"])
+        self._next = 0
+        if self.goes_on:
+            self._take_over()
+
+    def _take_over(self) -> None:
+        journal = self._change.journal
+        records = journal.tasks()
+        self._next = max(records, default=-1) + 1
+        found = {
+            task: entry_from_json(record["parts"][0])
+            for task, record in records.items()
+            if "of" in record and len(record["parts"]) == 1
+        }
+        whole = self._change.whole(list(found.values()))
+        for task, record in records.items():
+            if task in found and found[task].name in whole:
+                self.entries[record["of"]], self._numbers[record["of"]] = found[task], task
+            else:
+                journal.forget(task)
+        self.resumed = set(self.entries)
+
+    def number(self, of: str) -> int:
+        """The number of the task that makes this: of one that there was, or the next one."""
+        if of not in self._numbers:
+            self._numbers[of], self._next = self._next, self._next + 1
+        return self._numbers[of]
+
+    def part_number(self, of: str) -> int:
+        """The number of the part that is made of this."""
+        return self.first + self.number(of)
+
+    @property
+    def next_part(self) -> int:
+        """The number that the part after all of these has at least."""
+        return self.first + self._next
+
+    def finish(self, of: str, entry: PartEntry) -> None:
+        """Says that this part is complete, and in its place."""
+        if self._journalled:
+            record = {"rows": entry.rows, "parts": [entry_to_json(entry)], "left_out": [], "of": of}
+            self._change.journal.record(self.number(of), record)
+        self.entries[of] = entry
+
+    def drop_others(self, wanted: Iterable[str]) -> None:
+        """Removes the finished parts that are made of nothing that is ``wanted`` now."""
+        gone = set(self.entries).difference(wanted)
+        for of in gone:
+            self._change.journal.forget(self._numbers[of])
+        self._change.clear([self.entries.pop(of).name for of in gone])
+        self.resumed -= gone
+
+    def check_rows(self, of: str, rows: int) -> None:
+        """StaleError where a part that an earlier run has finished has another number of rows than it is to have."""
+        entry = self.entries.get(of)
+        if entry is not None and entry.rows != rows:
+            raise StaleError(
+                f"{self._change.path}: {entry.name}, which an earlier run has left, has {many(entry.rows, 'row')} where "
+                f"{rows:,} belong; without resume it begins anew"
+            )
+
+    def check_resumed(self) -> None:
+        """Opens what an earlier run has finished, as a reader does; errors of reading, which name the file."""
+        assert self._change.before is not None
+        resumed = [self.entries[of] for of in self.resumed]
+        check_readable(self._change.place, self._change.before.schema, self._change.not_opened(resumed))
+
+    def keeps(self, name: str) -> bool:
+        """Whether a part, by its name, is finished, and stays for a later run where this one is stopped."""
+        return self._journalled and any(entry.name == name for entry in self.entries.values())
+
+    def end(self) -> None:
+        """Ends it where nothing is to be done, with all that an earlier run has left."""
+        if self._journalled:
+            self._change.abandon()
+
+    def give_up(self, error: BaseException) -> None:
+        """Leaves what is finished to a later run, where that can go on; see `give_up`."""
+        if self._journalled:
+            give_up(self._change, error)

@@ -608,6 +608,7 @@ def _erased(folder: str, progress: Progress | None) -> Purged:
         progress,
         drop=True,
         without_dictionaries=dictionaries.concerned,
+        resume=True,
     )
     collected = gc(folder, keep=1)
     if collected.in_use or collected.unknown:

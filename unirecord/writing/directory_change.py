@@ -65,6 +65,7 @@ class DirectoryChange:
         self.dropped: int = 0
         self._id, self._resumes = dataset_id, resumes
         self._is_kept = False  # the folder, if this is stopped
+        self._is_left = False  # and it was
         self._found: StagedFolder | None = None  # that of an earlier run, held and not taken over yet
         check_directory_free(path, overwrite=False, append=True)
         names = location_of(path).names(path)
@@ -87,7 +88,7 @@ class DirectoryChange:
         return self.folder
 
     def begin(self, plan: dict[str, Any]) -> None:
-        """Begins the journal of a conversion; what a stopped run of the same one has left is dropped.
+        """Begins the journal of a job; what a stopped run of the same one has left is dropped.
 
         BusyError when this ``resumes`` and another run of it has begun at the same moment.
         """
@@ -112,12 +113,12 @@ class DirectoryChange:
 
     def _busy(self) -> BusyError:
         return BusyError(
-            f"{self.path}: another run of this conversion is at work, or goes on with it at this moment; wait until it "
-            "has ended"
+            f"{self.path}: another run of the same is at work, or goes on with it at this moment; wait until it has "
+            "ended"
         )
 
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
-        """The plan of a stopped conversion that does ``what``, or else of another one of the same source; or None.
+        """The plan of a stopped job that does ``what``, or else of another one of the same source; or None.
 
         BusyError when one that does the same is at work.
         """
@@ -151,7 +152,7 @@ class DirectoryChange:
         return [entry for listing in listings for entry in files_with_rows(listing)]
 
     def go_on(self, plan: dict[str, Any]) -> None:
-        """Takes that conversion over, with its parts and its journal."""
+        """Takes that job over, with its parts and its journal."""
         assert self._found is not None
         self._aside.discard()
         self._aside, self._found = self._found, None
@@ -159,6 +160,10 @@ class DirectoryChange:
         self.journal = Journal(self.folder)
         self._is_kept = True
         clear_parts(self.folder, keep=self.journal.parts())
+
+    def published_before(self) -> bool:
+        """Never of what is gone on with: of what was published the plan says so."""
+        return False
 
     def _leave_found(self) -> None:
         if self._found is not None:
@@ -268,12 +273,15 @@ class DirectoryChange:
         self.release()
 
     def suspend(self) -> None:
-        """Leaves what a conversion can go on with."""
+        """Leaves what a job can go on with."""
         self._leave_found()
         (self._aside.leave if self._is_kept else self._aside.discard)()
+        self._is_left = self._is_kept
 
     def release(self) -> None:
-        """Removes the folder of its own, the plan last."""
+        """Removes the folder of its own, the plan last, unless it was left to a later run."""
+        if self._is_left:
+            return
         self._leave_found()
         if self._is_kept:
             clear_parts(self.folder)

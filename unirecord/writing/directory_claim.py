@@ -513,6 +513,10 @@ class DirectoryClaim:
     def go_on(self, plan: dict[str, Any]) -> None:
         """It is this one's with the directory."""
 
+    def published_before(self) -> bool:
+        """Never of what is gone on with: of what was published the plan says so."""
+        return False
+
     def whole(self, entries: Sequence[PartEntry]) -> set[str]:
         """The names of those parts that are in their place, both files, as they were written."""
         return {entry.name for entry in entries if is_whole(self.folder, entry)}

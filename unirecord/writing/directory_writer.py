@@ -18,7 +18,7 @@ from ..snapshot.manifest import Manifest, PartEntry
 from ..snapshot.part_list import appended
 from ..snapshot.readable import check_readable
 from ..snapshot.versions import published_as
-from .change import begin_change, check_columns
+from .change import begin_change, check_columns, give_up
 from .directory_claim import Unfinished
 from .journal import begins_anew
 from .part_writer import PartContent, PartSequence, ScalarCodec
@@ -176,6 +176,11 @@ class DirectoryWriter:
         """Removes what this and other processes have written for `publish`."""
         self._parts.discard()
         self.change.abandon()
+
+    def give_up(self, error: BaseException) -> None:
+        """Leaves what this and other processes have written for `publish` to a later run, where that can go on."""
+        self._parts.discard()
+        give_up(self.change, error)
 
     def suspend(self) -> None:
         """Gives the directory up, and leaves the parts that the journal names there for who goes on."""

@@ -1,4 +1,4 @@
-"""The journal of a conversion: its plan, the tasks that are done, and how far those that began have come."""
+"""The journal of a long job: its plan, the tasks that are done, and how far those that began have come."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-# What of a conversion is done: files inside the folder being written that name its finished parts.
+# What of a job is done: files inside the folder being written that name its finished parts.
 #
 # Whoever may write to the folder may have changed these files, so nothing in them is used that has not passed the
 # checks here: a plan that does not is none, and a task whose record does not is not finished. Parts have the names
@@ -47,9 +47,10 @@ JOURNAL_FILE: Final = re.compile(
 
 
 class Journal:
-    """The journal in a folder: the plan of the conversion, and a record of each task whose parts are on disk.
+    """The journal in a folder: the plan of the job, and a record of each task whose parts are on disk.
 
-    A task of several parts has another record before, of those that are finished, and of where to go on.
+    The job is a conversion, columns that are added, or parts that are laid out anew. A task of several parts has
+    another record before, of those that are finished, and of where to go on.
     """
 
     def __init__(self, folder: str, tag: str = "") -> None:
@@ -235,11 +236,9 @@ def _or_none(check: Callable[[Any], dict[str, Any]], found: Any) -> dict[str, An
 def _checked_plan(plan: Any) -> dict[str, Any]:
     checked_hex(plan["id"], "id")
     checked_number(plan["first"], "first")
-    files, columns_of = plan["files"], plan.get("columns_of", [])
+    files = plan["files"]
     if not (_is_texts(plan["what"]) and (_is_texts(files) or files == [])):
         raise ValueError("it does not say what is written, and of which files")
-    if not isinstance(columns_of, list) or not all(isinstance(one, str) for one in columns_of):
-        raise ValueError("columns_of is no list of parts")
     if "to" in plan:
         checked_hex(plan["to"], "to")
     if "published" in plan:
@@ -256,6 +255,8 @@ def _checked_record(plan: dict[str, Any], record: Any) -> dict[str, Any]:
     if type(record["parts"]) is not list or len({entry.name for entry in entries}) < len(entries):
         raise ValueError("it names a part twice")
     left_out_fields(record["left_out"])
+    if not isinstance(record.get("of", ""), str):
+        raise ValueError("it does not say what it is of")
     rows = sum(entry.rows for entry in entries)
     if "unit" not in record:
         if checked_number(record["rows"], "rows") != rows:

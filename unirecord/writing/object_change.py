@@ -115,15 +115,15 @@ class ObjectChange:
             )
 
     def begin(self, plan: dict[str, Any]) -> None:
-        """Begins the journal of a conversion."""
+        """Begins the journal of a job."""
         self._plans.begin(plan, self.journal)
 
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
-        """The plan of a stopped conversion: of one that does ``what``, or else of another that is there; or None."""
-        return self._plans.earlier(what)
+        """The plan of a stopped job: of one that does ``what``, or else of another one of the same source; or None."""
+        return self._plans.earlier(what, same_source=self._append)
 
     def go_on(self, plan: dict[str, Any]) -> None:
-        """Takes that conversion over, with its id, its parts and its journal; StaleError when another run has."""
+        """Takes that job over, with its id, its parts and its journal; StaleError when another run has."""
         found = self._plans.go_on(plan)
         self._id, self._may_be_published = found.id, found.may_be_published
         self.journal = found.journal(self._writes)
@@ -193,7 +193,7 @@ class ObjectChange:
     def publish(self, after: Callable[[Manifest | None], Manifest]) -> None:
         """Puts the manifest, on the condition that the one before is still there; tried again by who appends."""
         self._plans.publishing()
-        while not self._published and not self._is_published_already():
+        while not self._published and not self.published_before():
             found, pieces = divided(after(self.before), self.before, salt=secrets.randbits(64))
             try:
                 for name, content in pieces.items():
@@ -229,8 +229,8 @@ class ObjectChange:
         else:
             self._published = True
 
-    def _is_published_already(self) -> bool:
-        """Whether an earlier run of this conversion has published these parts, though it did not live to know it."""
+    def published_before(self) -> bool:
+        """Whether an earlier run of the job that is gone on with has published it, and did not live to say so."""
         if self._plans.own is None or self.before is None:
             return False
         named = files_of(self.before) | (self._named_by_versions() if self._may_be_published else set())

@@ -194,10 +194,15 @@ class Plans:
         """Begins a conversion."""
         self.own = StoredPlan.begin(posixpath.join(self._path, journal.plan_name), plan, self._writes)
 
-    def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
-        """The plan of a stopped conversion: of one that does ``what``, or else of another that is there; or None."""
+    def earlier(self, what: dict[str, str], *, same_source: bool) -> dict[str, Any] | None:
+        """The plan of a stopped job: of one that does ``what``, or else of another that is there; or None.
+
+        ``same_source``: only of one that writes what is in the same source.
+        """
         plans = [plan.content for plan in self.there if not plan.is_given_up]
-        same = [plan for plan in plans if plan.get("what") == what]
+        same = [plan for plan in plans if plan["what"] == what]
+        if same_source:
+            plans = [plan for plan in plans if plan["what"].get("the source") == what["the source"]]
         return next(iter(same or plans), None)
 
     def go_on(self, plan: dict[str, Any]) -> StoredPlan:

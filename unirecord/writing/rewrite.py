@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..core import Locked, usable_cores, xxh3_128
 from ..errors import ExistsError, SchemaError, StaleError, UniRecordError
 from ..format.layout import Shape
-from ..format.metadata import pack_user, say_the_same
+from ..format.metadata import CREATED_BY, pack_user, say_the_same
 from ..format.page import StoredRows
 from ..format.schema import Schema
 from ..progress import Progress, Tracker
@@ -30,7 +30,7 @@ from ..snapshot.data_file import DataFile, DataHead
 from ..snapshot.dataset_path import deletion_of, no_directory
 from ..snapshot.deletions import deletion_name, encode_deletion, rows_deleted
 from ..snapshot.layouts import ColumnFile, Layout, PartColumns
-from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, pruned
+from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, pruned, state_of_entry
 from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
 from ..snapshot.snapshot import join_snapshots
 from ..snapshot.versions import begun_by, files_of, published_as
@@ -38,7 +38,7 @@ from ..storage import local as store
 from ..storage.schemes import location_of, path_of_dataset, read_file
 from ..storage.staged import StagedFile
 from ..storage.storage_options import current_storage, storage_of, use_storage
-from .change import Change, OvertakenError, begin_change, changing, opened
+from .change import Change, OvertakenError, PartTasks, begin_change, changing, opened
 from .manifest_changes import with_same_blocks
 from .part_writer import (
     Compressor,
@@ -345,6 +345,7 @@ class Rewritten:
         parts_before, parts_after: how many parts there were, and are.
         written: how many of them are new; the others stay as they are.
         rows, bytes: of the data files that were copied from.
+        resumed: how many of the new parts a run that was stopped had finished.
     """
 
     version: int
@@ -353,6 +354,7 @@ class Rewritten:
     written: int
     rows: int
     bytes: int
+    resumed: int = 0
 
 
 def compact(
@@ -362,6 +364,7 @@ def compact(
     rows_per_part: int | None = None,
     drop_deleted: bool = False,
     join_columns: bool = False,
+    resume: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -380,11 +383,14 @@ def compact(
         join_columns: parts whose columns lie in column parts, or have other names than in their files, or which have
             patches, are written anew whatever their size, with all columns in one file; without it those that are
             written anyway are.
+        resume: go on with what a run that was stopped has left: new parts of the same rows that it had finished are not
+            written again. Without it they are given up.
         dry_run: change nothing, and say what would be done.
         progress: called with (bytes done, bytes in all).
         storage_options: how an object store is reached, as for `UniRecordDataset`.
 
     Raises:
+        BusyError: with ``resume``, another run that lays parts out anew is at work.
         CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
         MissingError: there is no directory of parts.
         StaleError: another writer has changed columns, or laid out the parts anew, meanwhile; nothing is published.
@@ -403,6 +409,7 @@ def compact(
             progress,
             drop_deleted,
             join_columns=join_columns,
+            resume=resume,
             storage_options=storage_options,
         )
     size = PART_BYTES if part_bytes is None else parse_size(part_bytes)
@@ -416,6 +423,7 @@ def compact(
         progress,
         drop_deleted,
         join_columns=join_columns,
+        resume=resume,
         storage_options=storage_options,
     )
 
@@ -425,6 +433,7 @@ def reshard(
     parts: int,
     *,
     drop_deleted: bool = False,
+    resume: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -436,7 +445,7 @@ def reshard(
     Args:
         path: as for `compact`.
         parts: how many; no more than there are rows.
-        drop_deleted, dry_run, progress, storage_options: as for `compact`.
+        drop_deleted, resume, dry_run, progress, storage_options: as for `compact`.
     """
     wanted = _count("parts", parts)
 
@@ -447,7 +456,14 @@ def reshard(
         return cut_evenly(entries, [rows * (i + 1) // wanted for i in range(wanted)])
 
     return rewrite_parts(
-        path, layout, "reshard", dry_run, progress, drop_deleted, storage_options=storage_options
+        path,
+        layout,
+        "reshard",
+        dry_run,
+        progress,
+        drop_deleted,
+        resume=resume,
+        storage_options=storage_options,
     )
 
 
@@ -471,22 +487,30 @@ def rewrite_parts(
     drop: bool = False,
     without_dictionaries: Collection[str] = (),
     join_columns: bool = False,
+    resume: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Rewritten:
     """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there.
 
     With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named; with
-    ``join_columns``, all parts with a layout are written anew.
+    ``join_columns``, all parts with a layout are written anew; with ``resume``, those that a stopped run has finished
+    of the same rows are not.
     """
     folder = path_of_dataset(os.fspath(path))
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only of those can parts be put together")
         while True:
-            with suppress(OvertakenError), changing(folder) as change, opened(folder, change) as parts:
+            own = secrets.token_bytes(16)
+            with (
+                suppress(OvertakenError),
+                changing(folder, own, resume=resume) as change,
+                opened(folder, change) as parts,
+            ):
                 return _laid_out(
                     folder,
                     change,
+                    own,
                     parts,
                     layout,
                     command,
@@ -495,12 +519,14 @@ def rewrite_parts(
                     drop,
                     without_dictionaries,
                     join_columns,
+                    resume,
                 )
 
 
 def _laid_out(
     folder: str,
     change: Change,
+    own: bytes,
     parts: PartSet,
     layout: NewLayout,
     command: str,
@@ -509,6 +535,7 @@ def _laid_out(
     drop: bool,
     without_dictionaries: Collection[str],
     join_columns: bool,
+    resume: bool,
 ) -> Rewritten:
     before = change.before
     assert before is not None
@@ -520,11 +547,20 @@ def _laid_out(
     spans = [span for new in moving for span in new.spans]
     rows = sum(new.rows for new in moving)
     size = sum(span.entry.bytes * (span.stop - span.first) // span.entry.rows for span in spans)
-    if not moving:
-        return Rewritten(before.generation, len(before.parts), len(before.parts), 0, 0, 0)
     counts = (len(before.parts), len(plan), len(moving), rows, size)
-    if dry_run:
+    if dry_run and moving:
         return Rewritten(before.generation + 1, *counts)
+    # What is over before a part is finished has nothing to go on with; what drops rows begins anew what had them.
+    journalled = not dry_run and (resume or drop or len(moving) > 1)
+    tasks = _begun(change, own, resume=resume, journalled=journalled)
+    of = _Digests(before, drop=drop, without=without_dictionaries)
+    tasks.drop_others(map(of.part, moving))
+    if not moving:
+        tasks.end()
+        return Rewritten(before.generation, len(before.parts), len(before.parts), 0, 0, 0)
+    for new in moving:
+        tasks.number(of.part(new))
+        tasks.check_rows(of.part(new), new.rows)
     dropped = (lambda entry: deleted_rows(folder, entry)) if drop else (lambda _: np.empty(0, np.int64))
     tracker, stops, telling = Tracker(size, progress), threading.Event(), Locked()
     made: list[str] = []
@@ -536,11 +572,13 @@ def _laid_out(
         with telling.lock:
             tracker.advance(done)
 
-    def write(first: int, chain: Sequence[NewPart]) -> list[PartEntry]:
-        sequence = new_parts(folder, change, 1 << 62, first)
+    def write(chain: Sequence[NewPart]) -> None:
+        left = [(new, of.part(new)) for new in chain if of.part(new) not in tasks.entries]
+        sequence = new_parts(folder, change, tasks.id, lambda i: tasks.part_number(left[i][1]), 1 << 62)
         work = Rewrite(folder, sequence, parts.snapshot, before, advance, dropped, without_dictionaries)
         try:
-            return [work.write(new) for new in chain]
+            for new, text in left:
+                tasks.finish(text, work.write(new))
         finally:
             work.close()
             made.extend(sequence.named)
@@ -550,9 +588,8 @@ def _laid_out(
         assert now is not None
         here = {entry.name: entry for entry in seen_parts(folder, now, before)}
         entries, blank = [], []
-        new_entries = iter(written)
         for new, stays in zip(plan, staying, strict=True):
-            entry = stays or next(new_entries)
+            entry = stays or tasks.entries[of.part(new)]
             old = [here[span.entry.name] for span in new.spans]
             gone = old[0] if stays else _with_deleted(folder, change, now, new, old, entry, made)
             entries.append(gone)
@@ -561,19 +598,77 @@ def _laid_out(
         rest = now.parts[len(before.parts) :]
         known = bare_deletions(now)
         blank += [entry for entry in rest if entry.deleted is not None and entry.deleted.digest in known]
-        next_part = max(now.next_part, before.next_part + len(moving))
+        next_part = max(now.next_part, tasks.next_part)
         after = published_as(replace(now, parts=(*entries, *rest), next_part=next_part), now, command, folder)
         after = _marked(with_same_blocks(after, now, folder), blank)
         return after
 
+    resumed = [new for new in moving if of.part(new) in tasks.resumed]
+    advance(
+        sum(
+            span.entry.bytes * (span.stop - span.first) // span.entry.rows
+            for new in resumed
+            for span in new.spans
+        )
+    )
     try:
-        written = _on_threads(write, _chains(moving), stops)
+        tasks.check_resumed()
+        _on_threads(write, _chains(moving), stops)
         change.publish(laid_out)
+    except BaseException as error:
+        if not change.published:
+            change.clear([name for name in made if not tasks.keeps(name)])
+            tasks.give_up(error)
+        raise
     finally:
-        # A publication that was tried again has written deletions for the version that came between.
-        named = files_of(after) if change.published else ()
-        change.clear(name for name in made if name not in named)
-    return Rewritten(after.generation, *counts)
+        if change.published:
+            # A publication that was tried again has written deletions for the version that came between.
+            named = files_of(after)
+            change.clear([name for name in made if name not in named])
+    return Rewritten(after.generation, *counts, len(resumed))
+
+
+# What a rewrite does to its dataset, of which the journal of another one tells it by.
+_WHAT: Final = "its own parts, laid out anew"
+
+
+def _begun(change: Change, own: bytes, *, resume: bool, journalled: bool) -> PartTasks:
+    """The tasks of a rewrite; OvertakenError where a stopped run had been published, which was not known."""
+    what = {"the source": _WHAT}
+    tasks = PartTasks(change, own, what, resume=resume and journalled, journalled=journalled)
+    if tasks.goes_on and change.published_before():
+        change.abandon()
+        raise OvertakenError
+    return tasks
+
+
+class _Digests:
+    """Texts that tell new parts from others, by all that goes into them: as long as one is the same, so is the part."""
+
+    def __init__(self, before: Manifest, *, drop: bool, without: Collection[str]) -> None:
+        self._before, self._drop, self._without = before, drop, without
+        said = repr((CREATED_BY, before.schema.columns, before.index)).encode()
+        self._said = xxh3_128(said + (before.metadata or b""))
+        self._known: dict[NewPart, str] = {}
+
+    def part(self, new: NewPart) -> str:
+        """Of a new part."""
+        if new not in self._known:
+            self._known[new] = self._digest([self._span(span) for span in new.spans])
+        return self._known[new]
+
+    def all_rows(self, how: object) -> str:
+        """Of all parts together, written in a way that ``how`` tells."""
+        return self._digest([[self._span(Span(entry, 0, entry.rows)) for entry in self._before.parts], how])
+
+    def _span(self, span: Span) -> tuple[object, ...]:
+        entry = span.entry
+        deleted = None if entry.deleted is None or not self._drop else entry.deleted.digest
+        state = state_of_entry(self._before, entry)
+        return state, entry.content, span.first, span.stop, deleted, entry.name in self._without
+
+    def _digest(self, what: object) -> str:
+        return xxh3_128(self._said + repr(what).encode()).hex()
 
 
 class _StoppedError(Exception):
@@ -591,37 +686,31 @@ def _chains(moving: Sequence[NewPart]) -> list[list[NewPart]]:
 
 
 def _on_threads(
-    write: Callable[[int, Sequence[NewPart]], list[PartEntry]],
-    chains: Sequence[Sequence[NewPart]],
-    stops: threading.Event,
-) -> list[PartEntry]:
-    """What ``write`` makes of all chains, given the number of the first part of each; what it raises ends all."""
-    firsts = np.cumsum([0, *map(len, chains)]).tolist()
+    write: Callable[[Sequence[NewPart]], None], chains: Sequence[Sequence[NewPart]], stops: threading.Event
+) -> None:
+    """Has ``write`` do all chains; what it raises ends all."""
     if len(chains) == 1:
-        return write(0, chains[0])
+        write(chains[0])
+        return
     with ThreadPoolExecutor(min(len(chains), usable_cores(), _MOST_THREADS), "unirecord-rewrite") as pool:
         try:
-            work = [partial(write, first, chain) for first, chain in zip(firsts, chains, strict=False)]
-            each = [pool.submit(copy_context().run, one) for one in work]
+            each = [pool.submit(copy_context().run, write, chain) for chain in chains]
             for failed in wait(each, return_when=FIRST_EXCEPTION).done:
                 failed.result()
-            return [entry for one in each for entry in one.result()]
         finally:
             stops.set()
             pool.shutdown(cancel_futures=True)
 
 
-def new_parts(folder: str, change: Change, part_bytes: int, skipped: int = 0) -> PartSequence:
+def new_parts(
+    folder: str, change: Change, own: bytes, number: Callable[[int], int], part_bytes: int, **options: Any
+) -> PartSequence:
     """What takes the rows of new parts, of at most so many bytes each, under names that nobody else has.
 
-    ``skipped``: how many numbers others have.
+    ``number``: of the i-th part; ``options`` are those of a `PartSequence`.
     """
-    assert change.before is not None
-    first = change.before.next_part + skipped
     like = os.path.join(folder, manifest.NAME)
-    return PartSequence(
-        change.folder, secrets.token_bytes(16), lambda i: first + i, part_bytes, like, change.deliver
-    )
+    return PartSequence(change.folder, own, number, part_bytes, like, change.deliver, **options)
 
 
 def seen_parts(folder: str, now: Manifest, seen: Manifest) -> Sequence[PartEntry]:
@@ -715,6 +804,7 @@ def sort(
     descending: bool = False,
     cluster: bool = False,
     part_bytes: int | str | None = None,
+    resume: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -732,6 +822,7 @@ def sort(
         descending: the greatest first; NaN and null are last all the same.
         cluster: rows with the same value side by side, and the values in the order in which they first come.
         part_bytes: greatest size of a part: a number, or text like ``"2GiB"``; 20 GB by default.
+        resume: go on with what a run that was stopped has left, where the rows and the order are the same.
         dry_run: change nothing, and say what would be done.
         progress: called with (bytes done, bytes in all).
         storage_options: how an object store is reached, as for `UniRecordDataset`.
@@ -741,6 +832,7 @@ def sort(
         ``parts_after`` and ``written`` are what their sizes now let expect.
 
     Raises:
+        BusyError: with ``resume``, another run that lays parts out anew is at work.
         CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
         SchemaError: there is no such column, or it is not scalar.
         MissingError: there is no directory of parts.
@@ -761,33 +853,65 @@ def sort(
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only those have versions")
         while True:
+            own = secrets.token_bytes(16)
             with (
                 suppress(OvertakenError),
-                changing(folder) as change,
+                changing(folder, own, resume=resume) as change,
                 opened(folder, change, verify="always") as parts,
             ):
                 order = _order(parts, by, descending=descending, cluster=cluster)
-                return _sorted(folder, change, parts, order, most, dry_run, progress)
+                how = by, descending, cluster, most
+                return _sorted(folder, change, own, parts, order, how, resume, dry_run, progress)
 
 
 def _sorted(
     folder: str,
     change: Change,
+    own: bytes,
     parts: PartSet,
     order: Rows,
-    part_bytes: int,
+    how: tuple[str, bool, bool, int],
+    resume: bool,
     dry_run: bool,
     progress: Progress | None,
 ) -> Rewritten:
-    before = change.before
+    """``how``: by which column, descending or in clusters, into parts of how many bytes."""
+    before, part_bytes = change.before, how[-1]
     assert before is not None
     count, size = len(before.parts), sum(entry.bytes for entry in before.parts)
-    if len(order) == parts.rows and (np.diff(order) == 1).all():
-        return Rewritten(before.generation, count, count, 0, 0, 0)
-    if dry_run:
+    is_sorted = len(order) == parts.rows and bool((np.diff(order) == 1).all())
+    if dry_run and not is_sorted:
         made = max(-(-size // part_bytes), 1)
         return Rewritten(before.generation + 1, count, made, made, len(order), size)
-    sequence, after = new_parts(folder, change, part_bytes), before
+    journalled = not dry_run and (resume or size > part_bytes)
+    tasks = _begun(change, own, resume=resume, journalled=journalled)
+    digest = _Digests(before, drop=True, without=()).all_rows(how)
+
+    def part(number: int) -> str:
+        return f"{digest} {number}"
+
+    finished: list[str] = []
+    while not is_sorted and part(len(finished)) in tasks.entries:
+        finished.append(part(len(finished)))
+    tasks.drop_others(finished)
+    if is_sorted:
+        tasks.end()
+        return Rewritten(before.generation, count, count, 0, 0, 0)
+
+    def finish(*_: object) -> None:
+        tasks.finish(part(len(sequence.entries) - 1), sequence.entries[-1])
+
+    entries = [tasks.entries[one] for one in finished]
+    sequence: PartSequence = new_parts(
+        folder,
+        change,
+        tasks.id,
+        lambda i: tasks.part_number(part(i)),
+        part_bytes,
+        finished=entries,
+        on_part=finish,
+    )
+    after = before
 
     def in_order(now: Manifest | None) -> Manifest:
         nonlocal after
@@ -798,21 +922,24 @@ def _sorted(
                 "published: run it again"
             )
         parts = (*sequence.entries, *now.parts[count:])
-        next_part = max(now.next_part, before.next_part + len(sequence.entries))
+        next_part = max(now.next_part, tasks.next_part)
         after = without_bare(
             published_as(replace(now, parts=parts, next_part=next_part), now, "sort", folder)
         )
         return after
 
     try:
+        tasks.check_resumed()
         _write_in_order(folder, before, parts, sequence, order, Tracker(size, progress).advance)
         change.publish(in_order)
-    finally:
+    except BaseException as error:
         sequence.discard()
         if not change.published:
-            change.clear(sequence.named)
+            change.clear([name for name in sequence.named if not tasks.keeps(name)])
+            tasks.give_up(error)
+        raise
     made = len(sequence.entries)
-    return Rewritten(after.generation, count, made, made, len(order), size)
+    return Rewritten(after.generation, count, made, made, len(order), size, len(finished))
 
 
 def _order(parts: PartSet, by: str, *, descending: bool, cluster: bool) -> Rows:
@@ -844,7 +971,10 @@ def _write_in_order(
     writer = BatchWriter(sequence, content)
     row_bytes = sum(entry.bytes for entry in before.parts) / max(len(order), 1)
     step = min(max(int(_AT_ONCE / max(rows.mean_row_bytes(), 1.0)), 1), _MOST_ROWS)
-    for start in range(0, len(order), step):
+    # Behind the parts that an earlier run has finished.
+    written = sum(entry.rows for entry in sequence.entries)
+    advance(int(row_bytes * written))
+    for start in range(written, len(order), step):
         some = order[start : start + step]
         writer.add(rows_as_batch(rows, some, range(len(rows.schema))), owned=True)
         advance(int(row_bytes * len(some)))

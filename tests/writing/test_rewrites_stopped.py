@@ -1,0 +1,284 @@
+"""Parts that are laid out anew, stopped anywhere: what is finished is taken over, and the rows are the same."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import faults
+import pytest
+from changed_datasets import named_by, parts_of, seen, seen_versions
+from objectstore import Server
+from resumed_store import DieAt
+from writing import files, write
+from written_store import URL, folder, served
+
+import unirecord
+from unirecord import BusyError, UniRecordDataset, UniRecordError
+from unirecord.cli import main
+from unirecord.snapshot import manifest
+from unirecord.writing import change as changes
+from unirecord.writing import rewrite
+from unirecord.writing.change import Interrupted
+
+ROWS = 24
+SCHEMA = {"n": "int64", "b": "bytes"}
+
+Rewrite = Callable[..., Any]
+REWRITES: dict[str, Rewrite] = {
+    "compact": lambda path, **options: unirecord.compact(path, rows_per_part=6, **options),
+    "reshard": lambda path, **options: unirecord.reshard(path, 5, **options),
+    "drop deleted": lambda path, **options: unirecord.compact(
+        path, rows_per_part=8, drop_deleted=True, **options
+    ),
+    "join columns": lambda path, **options: unirecord.compact(
+        path, part_bytes=1, join_columns=True, **options
+    ),
+    "sort": lambda path, **options: unirecord.sort(path, "n", descending=True, part_bytes=40_000, **options),
+}
+DELETED = (3, 20)
+
+
+def made(path: str | os.PathLike[str]) -> None:
+    """Eight parts of three rows, one with a column part and a patch, of which two rows have been deleted."""
+    write(path, SCHEMA, [{"n": n, "b": bytes([n]) * 9_000} for n in range(3)])
+    for first in range(3, ROWS, 3):
+        with unirecord.append(path) as writer:
+            for n in range(first, first + 3):
+                writer.write({"n": n, "b": bytes([n]) * 9_000})
+    unirecord.add_columns(path, {"m": "int64"}, lambda batch: {"m": batch["n"] * 2}, reads=["n"])
+    unirecord.set_values(path, rows=[7], values={"m": -1})
+    unirecord.delete(path, rows=list(DELETED))
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("rewrites") / "x"
+    with faults.unsynced():
+        made(path)
+    return path
+
+
+def rows_of(path: str | os.PathLike[str]) -> list[tuple[int, bytes, int]]:
+    with UniRecordDataset(path) as ds:
+        return [(int(row["n"]), row["b"][:1], int(row["m"])) for row in ds]
+
+
+def expected(kind: str, gone: tuple[int, ...] = DELETED) -> list[tuple[int, bytes, int]]:
+    numbers = [n for n in range(ROWS) if n not in gone]
+    return [(n, bytes([n]), -1 if n == 7 else 2 * n) for n in (numbers[::-1] if kind == "sort" else numbers)]
+
+
+def stopped(work: Rewrite, path: str | os.PathLike[str], parts: int = 2, **options: Any) -> Interrupted:
+    """Ctrl-C when so many parts are finished."""
+    finish, done = changes.PartTasks.finish, 0
+
+    def finishes(self: changes.PartTasks, *given: Any) -> None:
+        nonlocal done
+        finish(self, *given)
+        done += 1
+        if done == parts:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes.PartTasks, "finish", finishes)
+        patch.setattr(rewrite, "usable_cores", lambda: 1)
+        with pytest.raises(Interrupted) as caught:
+            work(path, **options)
+    return caught.value
+
+
+def left_of_stopped(path: Path) -> list[str]:
+    return sorted(name for name in files(path) if name.startswith(".append-"))
+
+
+@pytest.mark.parametrize("kind", REWRITES)
+def test_what_is_finished_is_not_written_again(kind: str, ready: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        error = stopped(REWRITES[kind], path)
+        assert "nothing was published, and 2 finished parts are kept" in str(error)
+        [place] = left_of_stopped(path)
+        kept = {name: os.stat(path / place / name).st_ino for name in files(path / place) if ".urec" in name}
+        assert len(kept) == 4
+        done = REWRITES[kind](path, resume=True)
+    assert done.resumed == 2
+    assert done.written > 2
+    assert {name: os.stat(path / name).st_ino for name in kept} == kept
+    assert rows_of(path) == expected(kind)
+    assert not left_of_stopped(path)
+    assert unirecord.verify(path).ok
+    whole = Path(shutil.copytree(ready, tmp_path / "whole"))
+    with faults.unsynced():
+        assert REWRITES[kind](whole).written == done.written
+    assert parts_of(path) == parts_of(whole)
+
+
+@pytest.mark.parametrize("kind", REWRITES)
+def test_without_resume_it_begins_anew_and_leaves_nothing(kind: str, ready: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        stopped(REWRITES[kind], path)
+        done = REWRITES[kind](path)
+    assert done.resumed == 0
+    assert rows_of(path) == expected(kind)
+    assert not left_of_stopped(path)
+
+
+@pytest.mark.parametrize("kind", REWRITES)
+def test_killed_at_any_call_it_goes_on(kind: str, ready: Path, tmp_path: Path) -> None:
+    """Each third system call, torn at every other; then once more at one behind it, and then to the end."""
+    at, alive, resumed = 1, True, 0
+    while alive:
+        path = Path(shutil.copytree(ready, tmp_path / str(at)))
+        alive = faults.killed(lambda path=path: REWRITES[kind](path), at, torn=at % 2 == 0)  # type: ignore[misc]
+        faults.killed(lambda path=path: REWRITES[kind](path, resume=True), at // 2 + 1, torn=False)  # type: ignore[misc]
+        before = seen_versions(path)[-1]
+        with faults.unsynced():
+            done = REWRITES[kind](path, resume=True)
+        resumed += done.resumed
+        assert rows_of(path) == expected(kind), at
+        assert seen_versions(path)[-1] == before + (done.written > 0), at
+        assert not left_of_stopped(path), at
+        named = {name for number in seen_versions(path) for name in named_by(path, number)}
+        there = {name for name in files(path) if name.startswith("part-") and name.endswith(".urec")}
+        assert there == {name for name in named if name.endswith(".urec")}, at
+        shutil.rmtree(path)
+        at += 5
+    assert at > 40
+    assert resumed
+
+
+@pytest.mark.parametrize("kind", REWRITES)
+def test_what_was_finished_of_other_rows_is_given_up(kind: str, ready: Path, tmp_path: Path) -> None:
+    """Rows are deleted, appended and corrected in between: the parts that these are in are written again."""
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        stopped(REWRITES[kind], path, 3)
+        unirecord.set_values(path, rows=[0], values={"m": 77})
+        unirecord.delete(path, rows=[1])
+        with unirecord.append(path) as writer:
+            writer.write({"n": 100, "b": b"d" * 9_000, "m": 1})
+        done = REWRITES[kind](path, resume=True)
+    wanted = [(n, b, 77 if n == 0 else m) for n, b, m in expected(kind, (*DELETED, 1))]
+    more = [(100, b"d", 1)]
+    assert rows_of(path) == ([*more, *wanted] if kind == "sort" else [*wanted, *more])
+    assert done.resumed < 3
+    assert (done.resumed > 0) == (kind in ("compact", "drop deleted", "join columns"))
+    assert not left_of_stopped(path)
+
+
+def test_another_layout_takes_nothing_over(ready: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        stopped(REWRITES["compact"], path)
+        assert unirecord.reshard(path, 3, resume=True).resumed == 0
+    assert parts_of(path) == [8, 8, 8]
+    assert rows_of(path) == expected("reshard")
+    assert not left_of_stopped(path)
+
+
+def test_where_nothing_is_to_be_done_any_more_what_was_left_goes(ready: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        unirecord.reshard(path, 4)
+        stopped(lambda path, **options: unirecord.reshard(path, 6, **options), path)
+        assert unirecord.reshard(path, 4, resume=True).written == 0
+    assert not left_of_stopped(path)
+
+
+def test_a_purge_goes_on_and_takes_nothing_that_has_the_rows(ready: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        stopped(REWRITES["compact"], path)
+        found = unirecord.purge(path, rows=[10])
+    assert not left_of_stopped(path)
+    assert found.unnamed == ()
+    assert rows_of(path) == expected("compact", (*DELETED, 10))
+    every = b"".join(file.read_bytes() for file in path.iterdir() if file.is_file())
+    assert all(bytes([n]) * 9_000 not in every for n in (*DELETED, 10))
+
+
+@pytest.mark.parametrize("ending", ["", ".idx"])
+def test_a_finished_part_that_was_changed_is_written_again(ending: str, ready: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        stopped(REWRITES["compact"], path)
+        [place] = left_of_stopped(path)
+        cut = min((path / place).glob(f"*.urec{ending}"))
+        cut.write_bytes(cut.read_bytes()[:-1])
+        assert REWRITES["compact"](path, resume=True).resumed == 1
+    assert rows_of(path) == expected("compact")
+    assert unirecord.verify(path).ok
+
+
+def test_one_that_is_at_work_is_not_gone_on_with(ready: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+
+        def progress(*_: int) -> None:
+            with pytest.raises(BusyError, match="another run of the same is at work"):
+                REWRITES["reshard"](path, resume=True)
+            raise RuntimeError("seen")
+
+        with pytest.raises(RuntimeError, match="seen"):
+            REWRITES["compact"](path, progress=progress)
+        REWRITES["compact"](path)
+    assert rows_of(path) == expected("compact")
+
+
+def test_the_commands_go_on(ready: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        stopped(REWRITES["reshard"], path)
+        assert main(["reshard", str(path), "5", "--resume"]) == 0
+        assert "an earlier run had finished 2 of them" in capsys.readouterr().out
+        stopped(REWRITES["sort"], path)
+        line = ["sort", str(path), "--by", "n", "--descending", "--part-bytes", "40000", "--resume"]
+        assert main(line) == 0
+        assert "an earlier run had finished 2 of them" in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            main(["compact", str(path), "--resume", "--dry-run"])
+    assert rows_of(path) == expected("sort")
+
+
+# In an object store.
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    yield from served(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", REWRITES)
+def test_in_a_store_it_dies_at_any_request_and_goes_on(
+    kind: str, server: Server, ready: Path, tmp_path: Path
+) -> None:
+    """Each seventh request, done and not."""
+    number, alive, resumed = 3, True, 0
+    while alive:
+        for lost in (False, True):
+            shutil.rmtree(folder(server), ignore_errors=True)
+            shutil.copytree(ready, folder(server))
+            server.fault = fault = DieAt(number, lost=lost)
+            with suppress(OSError, UniRecordError):
+                REWRITES[kind](URL)
+            alive, server.fault = fault.dead, lambda request: None
+            before = seen_versions(folder(server))[-1]
+            done = REWRITES[kind](URL, resume=True)
+            resumed += done.resumed
+            assert rows_of(folder(server)) == expected(kind), number
+            assert seen_versions(folder(server))[-1] == before + (done.written > 0), number
+            listing = manifest.read(str(folder(server) / "manifest.json"))
+            assert all((folder(server) / part.name).exists() for part in listing.parts), number
+            assert not [
+                name for name in files(folder(server)) if name.startswith((".task", ".conversion"))
+            ], number
+        number += 9
+    assert number > 20
+    assert resumed
+    assert seen(folder(server), version=1) == [0, 1, 2]
