@@ -29,9 +29,10 @@ from unirecord import (
     versions,
 )
 from unirecord.convert import task
-from unirecord.convert.conversion import Interrupted, Standing
+from unirecord.convert.conversion import Standing
 from unirecord.snapshot.versions import files_of, read_newest
 from unirecord.storage import system as store
+from unirecord.writing.change import Interrupted
 
 OLD, OTHER = [30], [17, 20]
 

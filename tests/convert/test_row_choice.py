@@ -26,12 +26,12 @@ from unirecord import (
 )
 from unirecord.cli import main
 from unirecord.convert import task
-from unirecord.convert.conversion import Interrupted
 from unirecord.convert.row_choice import RowChoice
 from unirecord.convert.sources import WrongSourceError
 from unirecord.convert.sources.source import said_of_left_out
 from unirecord.convert.steps import drawn_evenly
 from unirecord.convert.write_dataset import source_of
+from unirecord.writing.change import Interrupted
 
 pytestmark = pytest.mark.usefixtures("forked_readers")
 

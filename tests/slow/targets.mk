@@ -78,7 +78,7 @@ store-resumes: venv build ## conversions to an object store, killed at every req
 
 # Sweeps of which `make test` runs a part: damage, interrupts and random parts and queries, at more places.
 SWEEPS := inspect/test_verify.py core/test_corruption_fields.py core/test_reference.py writing/test_interrupts.py \
-	query/test_query_random.py
+	query/test_query_random.py writing/test_rewrites_stopped.py
 
 sweeps: venv build ## the sweeps of which make test runs a part
 	UNIRECORD_SWEEPS=1 $(BIN)/python -m pytest -q $(SWEEPS:%=tests/%)
@@ -144,12 +144,12 @@ mutants: venv build ## one-line changes that the tests must see
 	$(BIN)/python tests/support/mutants.py $(MUTANTS)
 
 # The tests of who holds what, for how long, with that C core: use after free, in whatever order things are dropped. Not the
-# children of a fork beside threads at work: GCC 12's sanitizer does not take the locks of its allocator around a fork, so a
-# child in three waits for one for ever (`make test` has that case, without the sanitizer).
+# children of a fork beside loaders that read ahead: GCC 12's sanitizer does not take the locks of its allocator around a
+# fork, so some child waits for one for ever (`make test` has these cases, without the sanitizer).
 asan: venv $(ASAN)/built ## who holds what, under the address sanitizer
 	cd tests && export LD_PRELOAD=$$($(CC) -print-file-name=libasan.so) PYTHONPATH=$(abspath $(ASAN)) && \
 		export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1 && ../$(BIN)/python -m pytest -q core/test_lifetimes.py core/test_handle.py \
-			-k "not children_inherit_iterators_in_use"
+			-k "not children_inherit_iterators"
 
 # Real Ray, started here: tasks killed, run again and run twice, a training killed and gone on with. Minutes, and 150 MB.
 ray: venv build frameworks ## real Ray: tasks killed, run again and run twice

@@ -21,8 +21,8 @@ from written_store import served, spooled
 from unirecord import StaleError, UniRecordDataset, write_dataset
 from unirecord.cli import main
 from unirecord.convert import row_order, task
-from unirecord.convert.conversion import Interrupted
 from unirecord.convert.sources import WrongSourceError
+from unirecord.writing.change import Interrupted
 
 server = pytest.fixture(served)
 ID = bytes(range(16))

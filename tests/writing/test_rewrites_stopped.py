@@ -14,6 +14,7 @@ import pytest
 from changed_datasets import named_by, parts_of, seen, seen_versions
 from objectstore import Server
 from resumed_store import DieAt
+from sweeps import stride
 from writing import files, write
 from written_store import URL, folder, served
 
@@ -131,7 +132,7 @@ def test_without_resume_it_begins_anew_and_leaves_nothing(kind: str, ready: Path
 
 @pytest.mark.parametrize("kind", REWRITES)
 def test_killed_at_any_call_it_goes_on(kind: str, ready: Path, tmp_path: Path) -> None:
-    """Each third system call, torn at every other; then once more at one behind it, and then to the end."""
+    """Some of the system calls (`make sweeps`: each), torn at every other; once more at another; then to the end."""
     at, alive, resumed = 1, True, 0
     while alive:
         path = Path(shutil.copytree(ready, tmp_path / str(at)))
@@ -148,7 +149,7 @@ def test_killed_at_any_call_it_goes_on(kind: str, ready: Path, tmp_path: Path) -
         there = {name for name in files(path) if name.startswith("part-") and name.endswith(".urec")}
         assert there == {name for name in named if name.endswith(".urec")}, at
         shutil.rmtree(path)
-        at += 5
+        at += stride(1, 23)
     assert at > 40
     assert resumed
 
@@ -258,7 +259,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def test_in_a_store_it_dies_at_any_request_and_goes_on(
     kind: str, server: Server, ready: Path, tmp_path: Path
 ) -> None:
-    """Each seventh request, done and not."""
+    """Some of the requests (`make sweeps`: each third), done and not."""
     number, alive, resumed = 3, True, 0
     while alive:
         for lost in (False, True):
@@ -278,7 +279,7 @@ def test_in_a_store_it_dies_at_any_request_and_goes_on(
             assert not [
                 name for name in files(folder(server)) if name.startswith((".task", ".conversion"))
             ], number
-        number += 9
+        number += stride(3, 31)
     assert number > 20
     assert resumed
     assert seen(folder(server), version=1) == [0, 1, 2]

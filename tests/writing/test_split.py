@@ -20,9 +20,9 @@ from written_store import served
 from unirecord import ExistsError, StaleError, UniRecordDataset, UniRecordError, write_dataset
 from unirecord.cli import main
 from unirecord.convert import task
-from unirecord.convert.conversion import Interrupted
 from unirecord.convert.row_choice import RowChoice, SplitChoice
 from unirecord.convert.sources import WrongSourceError
+from unirecord.writing.change import Interrupted
 from unirecord.writing.directory_writer import DirectoryWriter
 
 server = pytest.fixture(served)

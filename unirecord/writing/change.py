@@ -332,8 +332,8 @@ class PartTasks:
         entry = self.entries.get(of)
         if entry is not None and entry.rows != rows:
             raise StaleError(
-                f"{self._change.path}: {entry.name}, which an earlier run has left, has {many(entry.rows, 'row')} where "
-                f"{rows:,} belong; without resume it begins anew"
+                f"{self._change.path}: {entry.name}, which an earlier run has left, has {many(entry.rows, 'row')} in "
+                f"place of {rows:,}; without resume it begins anew"
             )
 
     def check_resumed(self) -> None:
