@@ -271,7 +271,7 @@ def test_two_of_the_same_at_once(tmp_path: Path) -> None:
     path = make(tmp_path / "d")
 
     def beside() -> None:
-        with pytest.raises(BusyError, match="another run of this conversion is at work"):
+        with pytest.raises(BusyError, match="another run of the same is at work"):
             add(path, resume=True)
         add(path)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..sizes import many
 from .permutation import ShardOrder, Vectorised
 from .spec import check_integer
 
@@ -49,7 +50,9 @@ class Rest:
             first, stop, step = (check_integer("the state's left", n, 0, 1 << 62) for n in one)
             room -= len(range(first, stop, max(step, 1)))
             if not step or room < 0:
-                raise ValueError(f"the state's left has {one!r:.100}, which is not of {samples:,} samples")
+                raise ValueError(
+                    f"the state's left has {one!r:.100}, which is not of {many(samples, 'sample')}"
+                )
             given.append(np.arange(first, stop, step, dtype=np.int64))
         left = np.unique(np.concatenate(given)) if given else np.empty(0, np.int64)
         rest = cls(begin, left)
