@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from operator import index as as_integer
@@ -94,14 +94,21 @@ _CHARTED_ROWS = 20_000
 
 
 class SampleList(list[_Item]):
-    """Samples as a list, which a notebook shows as a table with small pictures and lines."""
+    """Samples as a list, which a notebook shows as a table with small pictures and lines.
+
+    ``schema``: the columns of what is as it is stored, whose times, decimals and classes are shown as text.
+    """
+
+    def __init__(self, samples: Iterable[_Item] = (), schema: Schema | None = None) -> None:
+        super().__init__(samples)
+        self._schema = schema
 
     def _repr_html_(self) -> str | None:
         from ..inspect.notebook import samples_html
 
         # Without Jinja2 the text stays.
         with suppress(MissingError):
-            return samples_html(self)
+            return samples_html(self, self._schema)
         return None
 
 
@@ -469,7 +476,7 @@ class UniRecordDataset(Generic[Given]):
         A notebook shows them as a table.
         """
         check_integer("n", n, 0)
-        return SampleList(self._samples.many(range(min(n, len(self.read_cursor.plan.order)))))
+        return self._listed(range(min(n, len(self.read_cursor.plan.order))))
 
     def sample(self, n: int = 5, *, seed: int | None = None) -> list[Given]:
         """``n`` samples of this shard in this epoch, drawn at random, none twice; fewer if there are fewer.
@@ -481,7 +488,10 @@ class UniRecordDataset(Generic[Given]):
         check_integer("n", n, 0)
         rows = len(self.read_cursor.plan.order)
         places: Any = np.random.default_rng(seed).choice(rows, min(n, rows), replace=False) if rows else []
-        return SampleList(self._samples.many([int(place) for place in places]))
+        return self._listed([int(place) for place in places])
+
+    def _listed(self, places: Sequence[int]) -> SampleList[Given]:
+        return SampleList(self._samples.many(places), self.schema if self.transform is None else None)
 
     @overload
     def get(self, column: str, value: Any) -> Given: ...

@@ -46,7 +46,7 @@ MOST_BYTES: Final = 1 << 24  # of a value that is read to be looked at
 
 
 def cells_of_row(parts: PartSet, names: Sequence[str], row: int) -> dict[str, Any]:
-    """The values of these columns in a row, by name, and what is said in place of some."""
+    """The values of these columns in a row, by name, and what is said in place of some; times and classes as text."""
     return {name: _cell(parts, parts.schema.ordinal(name), row) for name in names}
 
 
@@ -58,7 +58,7 @@ def _cell(parts: PartSet, ordinal: int, row: int) -> Any:
     if size > MOST_BYTES:
         return f"({format_size(size)}, not shown)"
     try:
-        return SampleReader(parts, [(ordinal, column)]).one(row)[column.name]
+        return column.shown(SampleReader(parts, [(ordinal, column)]).one(row)[column.name])
     except CorruptionError as error:
         return f"(damaged: {error})"
     except ColumnError as error:

@@ -163,14 +163,19 @@ def _kind(column: Any) -> str:
     return f"{column.dtype}[{', '.join(map(str, column.shape))}]"
 
 
-def samples_html(samples: Sequence[Any]) -> str:
-    """The first of some samples as a table."""
+def samples_html(samples: Sequence[Any], schema: Schema | None = None) -> str:
+    """The first of some samples as a table; with the ``schema`` of stored ones, times, decimals and classes as text."""
     if not samples:
         return _fragment(said=["no samples"])
     dicts = all(isinstance(sample, Mapping) for sample in samples)
     given = [sample if dicts else {"sample": sample} for sample in samples[:_ROWS]]
     names = list(islice(dict.fromkeys(name for row in given for name in row), _COLUMNS))
-    rows = [((), (), [row.get(name, "") for name in names]) for row in given]
+    known = {} if schema is None else {column.name: column for column in schema}
+
+    def cell(name: str, value: Any) -> Any:
+        return known[name].shown(value) if name in known else value
+
+    rows = [((), (), [cell(name, row[name]) if name in row else "" for name in names]) for row in given]
     return _fragment(head=names, rows=rows, left=[(len(samples) - _ROWS, "more sample")])
 
 
@@ -204,7 +209,11 @@ def dataset_html(
     kept = list(names[:_COLUMNS])
     cells = [cells_of_row(parts, kept, row) for row in first]
     body = [
-        ((name, parts.schema[name]), [column_statistics(parts, name, rows)], [row[name] for row in cells])
+        (
+            (name, parts.schema[name]),
+            [column_statistics(parts, name, rows).shown(parts.schema[name])],
+            [row[name] for row in cells],
+        )
         for name in kept
     ]
     head = ["column", "type", "values", *(f"row {row:,}" for row in first)]
@@ -220,8 +229,8 @@ def _fragment(**given: Any) -> str:
 def plot(ds: UniRecordDataset[Any], column: str, *, ax: Any = None) -> Any:
     """Bars of how often the values of a column are among the selected rows, drawn with matplotlib.
 
-    Numbers by their histogram, strings and bools by their most frequent values, blobs by their sizes in bytes; from
-    the index alone.
+    Numbers by their histogram, strings, bools and classes by their most frequent values, blobs by their sizes in bytes;
+    from the index alone.
 
     Args:
         ds: the dataset.
@@ -243,12 +252,14 @@ def plot(ds: UniRecordDataset[Any], column: str, *, ax: Any = None) -> Any:
                 "plots are drawn by matplotlib, which is not installed: pip install matplotlib"
             ) from error
     kind = parts.schema[name]
-    if kind.is_string or found.type.rstrip("?") == "bool":
+    if kind.is_string or kind.classes is not None or found.type.rstrip("?") == "bool":
         common = found.common[:_MOST_BARS]
-        ax.bar([_plain(value) for value, _ in common], [count for _, count in common])
+        ax.bar([_plain(kind.shown(value)) for value, _ in common], [count for _, count in common])
     elif found.counts:
         edges = np.array(found.bins)
         ax.bar(edges[:-1], found.counts, width=np.diff(edges), align="edge")
+        if kind.meaning is not None and kind.is_ordered:
+            ax.xaxis.set_major_formatter(lambda value, _: kind.shown(round(value)))
     ax.set_xlabel(_plain(f"{name} (bytes)" if kind.is_blob else name))
     ax.set_ylabel("rows")
     return ax

@@ -233,7 +233,8 @@ class ViewedDataset:
         if not self.scalars:
             return [{} for _ in rows]
         try:
-            return self._values.many(np.ascontiguousarray(rows, np.int64))
+            found = self._values.many(np.ascontiguousarray(rows, np.int64))
+            return [{one.name: one.shown(sample[one.name]) for _, one in self.scalars} for sample in found]
         except CorruptionError:
             names = [column.name for _, column in self.scalars]
             return [cells_of_row(self.parts, names, row) for row in rows.tolist()]

@@ -79,7 +79,7 @@ def dataset_page(path: Any, links: Sequence[tuple[str, str, bool]] = ()) -> byte
     names = [column.name for column in found.columns[:_LOOKED_AT]]
     with closing(PartSet(resolve(path), io="auto", knows_deletions=True)) as parts:
         texts = _TEXTS // max(1, len(names))
-        statistics = [column_statistics(parts, name, None, texts) for name in names]
+        statistics = [column_statistics(parts, name, None, texts).shown(parts.schema[name]) for name in names]
         samples = [
             (row, list(cells_of_row(parts, names, row).values()))
             for row in _spaced(live_rows(parts), _EXAMPLES)
@@ -221,7 +221,10 @@ def _values(
         )
     ]
     return [
-        [(side, column_statistics(parts, column.name), column) for side, parts, column in pair]
+        [
+            (side, column_statistics(parts, column.name).shown(parts.schema[column.name]), column)
+            for side, parts, column in pair
+        ]
         for pair in pairs[:_CARDS]
     ]
 

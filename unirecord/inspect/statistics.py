@@ -621,16 +621,21 @@ class ColumnStatistics:
     bins: list[Any] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
     common: list[tuple[Any, int]] = field(default_factory=list)
+    _shown_ranges: list[tuple[str, str]] | None = None
 
-    def ranges(self) -> list[tuple[float, float]]:
+    def ranges(self) -> Sequence[tuple[Any, Any]]:
         """The least and the greatest value that each of ``counts`` may hold; of whole numbers not the upper edge."""
+        if self._shown_ranges is not None:
+            return self._shown_ranges
         floats = self.type.startswith(("float", "bfloat")) and "[" not in self.type
         beyond = 0 if floats or len(self.counts) < 2 else 1
         return [(low, high - beyond) for low, high in pairwise(self.bins)]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        found = asdict(self)
+        del found["_shown_ranges"]
+        return found
 
     def shown(self, column: Column) -> ColumnStatistics:
         """The same, values as text where the logical type has one; classes have no mean."""
@@ -645,6 +650,7 @@ class ColumnStatistics:
             mean=None if of_classes or self.mean is None else text(round(self.mean)),
             quantiles={} if of_classes else {name: text(round(one)) for name, one in self.quantiles.items()},
             bins=[text(round(edge)) for edge in self.bins],
+            _shown_ranges=[(text(round(low)), text(round(high))) for low, high in self.ranges()],
             common=[(text(value), count) for value, count in self.common],
         )
 

@@ -242,7 +242,8 @@ def null_count(array: Any) -> int:
 
 
 def _laid_out_plainly(pa: Any, array: Any) -> Any:
-    """The array as one of `plain_type`. (Casts of pyarrow 26 take other rows than those of a part of a list view.)"""
+    """The array as one of `plain_type`."""
+    # Lists are put together anew: casts of pyarrow 26 take other rows than those of a slice of list views.
     kind, plain = array.type, plain_type(pa, array.type)
     if plain == kind:
         return array
