@@ -235,10 +235,10 @@ def _once(ds: UniRecordDataset, columns: dict[str, list[Any]]) -> Reading:
     return Reading(lambda: iter([rows]), ds)
 
 
-SCALAR = {"carries": SCALARS - {"time"}, "whole": True, "batched": False, "advances": False, "weight": 5}
+SCALAR = {"carries": SCALARS, "whole": True, "batched": False, "advances": False, "weight": 5}
 
 
-@consumer("scalars", "UniRecordDataset.scalars", **{**SCALAR, "carries": SCALARS})
+@consumer("scalars", "UniRecordDataset.scalars", **SCALAR)
 def by_scalars(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     found = ds.scalars([column.name for column in fields])
     columns = {}
@@ -252,19 +252,30 @@ def by_scalars(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) 
 @consumer("to_arrow", "UniRecordDataset.to_arrow", **SCALAR)
 def by_arrow(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     table = ds.to_arrow([column.name for column in fields])
-    return _once(ds, {column.name: _typed(column, table[column.name].to_pylist()) for column in fields})
+    return _once(ds, {column.name: arrow_items(column, table[column.name]) for column in fields})
 
 
 @consumer("to_batches", "UniRecordDataset.to_batches", **SCALAR)
 def by_record_batches(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     table = ds.to_batches([column.name for column in fields]).read_all()
-    return _once(ds, {column.name: _typed(column, table[column.name].to_pylist()) for column in fields})
+    return _once(ds, {column.name: arrow_items(column, table[column.name]) for column in fields})
 
 
-@consumer("to_pandas", "UniRecordDataset.to_pandas", nullable=False, **SCALAR)
+# pandas has dates as objects of Python, which know the years 1 to 9999.
+@consumer(
+    "to_pandas", "UniRecordDataset.to_pandas", nullable=False, **{**SCALAR, "carries": SCALARS - {"time"}}
+)
 def by_pandas(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     frame = ds.to_pandas([column.name for column in fields])
     return _once(ds, {column.name: _typed(column, frame[column.name].tolist()) for column in fields})
+
+
+def arrow_items(column: Field, cells: Any) -> list[Any]:
+    """The values of a column of Arrow's; times by their integers, as objects of Python hold fewer of them."""
+    if column.kind != "time":
+        return _typed(column, cells.to_pylist())
+    stored = cells.cast(column.type).to_pylist()
+    return [None if value is None else freeze(np.array([value]).astype(column.time)[0]) for value in stored]
 
 
 def _typed(column: Field, values: list[Any]) -> list[Any]:

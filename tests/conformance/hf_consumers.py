@@ -9,7 +9,7 @@ import numpy as np
 
 import unirecord
 from conformance.canonical import Sample, freeze
-from conformance.consumers import ANY_TYPE, SCALARS, Options, Reading, consumer
+from conformance.consumers import ANY_TYPE, SCALARS, Options, Reading, arrow_items, consumer
 from conformance.records import Field
 from unirecord import UniRecordDataset
 
@@ -32,10 +32,13 @@ def typed(column: Field, value: Any) -> Any:
 
 
 def _rows(table: Any, fields: Sequence[Field]) -> list[Sample]:
-    columns = {field.name: table[field.name].to_pylist() for field in fields}
-    return [
-        {field.name: typed(field, columns[field.name][row]) for field in fields} for row in range(len(table))
-    ]
+    columns = {
+        field.name: arrow_items(field, table[field.name])
+        if field.kind == "time"
+        else [typed(field, value) for value in table[field.name].to_pylist()]
+        for field in fields
+    }
+    return [{field.name: columns[field.name][row] for field in fields} for row in range(len(table))]
 
 
 class Iterable:
@@ -58,7 +61,7 @@ class Iterable:
 
 
 TYPED: dict[str, Any] = {"types": ANY_TYPE - TYPES_LEFT_OUT, "advances": False}
-TO_HF: dict[str, Any] = {"carries": CARRIED, "own_states": True, **TYPED}
+TO_HF: dict[str, Any] = {"carries": CARRIED | {"time"}, "own_states": True, **TYPED}
 
 
 @consumer(
@@ -74,7 +77,10 @@ def by_tables(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -
     return Reading(batches, owner)
 
 
-@consumer("hf.dataset, row by row", "unirecord.hf.dataset", batched=False, weight=5, **TO_HF)
+# Rows have times as objects of Python, which hold fewer of them.
+@consumer(
+    "hf.dataset, row by row", "unirecord.hf.dataset", batched=False, weight=5, **{**TO_HF, "carries": CARRIED}
+)
 def by_rows(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> Reading:
     owner = Iterable(ds)
 
@@ -88,7 +94,7 @@ def by_rows(ds: UniRecordDataset, options: Options, fields: Sequence[Field]) -> 
 @consumer(
     "hf.table",
     "unirecord.hf.table",
-    carries=SCALARS - {"time"},
+    carries=SCALARS,
     batched=False,
     weight=5,
     **TYPED,
