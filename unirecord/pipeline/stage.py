@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import TransformError
-from ..loading.batch import collate, split_batch
+from ..loading.batch import IS_PAD, collate, split_batch
 from ..order.randomness import child_key, generator, operator_key
 from ..sizes import many
 from .chunk import Chunk, ElementPlace, Note, position_of
@@ -225,12 +225,33 @@ def _in_place(operator: Operator, into: InPlace) -> Callable[[Any, int, Any], An
     dtype, shape, write, number = np.dtype(into.dtype), tuple(into.shape), into.into, operator.random
 
     def call(sample: Any, key: int, slot: Any) -> Any:
-        out = np.empty(shape, dtype) if slot is None else slot
-        wrong = write(_cell(sample[name], name), out, operator_key(key, number) if number else 0)
+        value, own = sample[name], operator_key(key, number) if number else 0
+        if isinstance(value, list):
+            out, wrong = _steps(into, value, name, sample.get(f"{name}{IS_PAD}"), own)
+        else:
+            out = np.empty(shape, dtype) if slot is None else slot
+            wrong = write(_cell(value, name), out, own)
         made = {**sample, name: out}
         return made if wrong is None else _StandIn(made, wrong)
 
     return call
+
+
+def _steps(
+    into: InPlace, values: Sequence[Any], name: str, missing: Any, key: int
+) -> tuple[NDArray[Any], str | None]:
+    """What an operator makes of the values at the steps of a sequence, zero where there is none; and what is wrong.
+
+    All have one key: frames of one sample are cropped and mirrored alike.
+    """
+    made = np.zeros((len(values), *into.shape), into.dtype)
+    there = [i for i, value in enumerate(values) if value is not None or missing is None or not missing[i]]
+    cells = [_cell(values[i], name) for i in there]
+    left: Sequence[int] = range(len(there))
+    if isinstance(into, InPlaceTogether):
+        left = into.into_each(cells, [made[i] for i in there], [key] * len(there))
+    found = [into.into(cells[i], made[there[i]], key) for i in left]
+    return made, next((why for why in found if why is not None), None)
 
 
 def _together(operator: Operator, into: InPlaceTogether, each: _Each) -> Step:
