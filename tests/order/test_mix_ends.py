@@ -168,3 +168,32 @@ def test_what_makes_no_sense_is_refused(sources: Any) -> None:
     ):
         with pytest.raises(ValueError, match=said):
             unirecord.mix(sources, weights, **options)  # type: ignore[arg-type]
+
+
+def test_sources_that_have_been_narrowed_are_named(
+    sources: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = sources["web"].split({"train": 0.7, "val": 0.3})["train"]
+    chosen = {"web": kept, "code": sources["code"].view(where="i % 2 == 0"), "books": sources["books"]}
+    mixed = unirecord.mix(chosen, samples=20)
+    for _ in mixed.batches(4, receipts=tmp_path / "receipts"):
+        pass
+    assert unirecord.audit(tmp_path / "receipts", mixed).ok
+    (tmp_path / "state.json").write_text(json.dumps(mixed.state_dict()))
+    named = [f"{name}={ds.path}" for name, ds in sources.items()]
+    receipts, page = str(tmp_path / "receipts"), str(tmp_path / "run.html")
+    for asked in (
+        ["audit", receipts, "--dataset", *named],
+        ["report", receipts, page, "--dataset", *named],
+        ["trace", *named, "--state", str(tmp_path / "state.json"), "--batch", "4", "--step", "1"],
+    ):
+        assert cli.main(asked) == 2
+        said = capsys.readouterr().err
+        assert "source 'web' has other rows in the mixture" in said, (
+            "the condition of code is told by the state"
+        )
+    chosen["web"] = sources["web"].view(where="i < 15")
+    again = unirecord.mix(chosen, samples=20)
+    for _ in again.batches(4, receipts=tmp_path / "others"):
+        pass
+    assert cli.main(["audit", str(tmp_path / "others"), "--dataset", *named]) == 0

@@ -555,6 +555,7 @@ def mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniR
             for name, one in told.items()
         },
         stages[0][1],
+        told,
         seed=state["seed"],
         shuffle=options_of(state)["shuffle"],
         samples=drawn["samples"],
@@ -565,16 +566,35 @@ def mixture_of_state(state: Mapping[str, Any], paths: Mapping[str, str]) -> UniR
     )
 
 
-def _mix(sources: Mapping[str, tuple[str, Any]], weights: Any, **options: Any) -> UniRecordDataset[Any]:
-    """A mixture of the datasets at these paths, opened with these options."""
+def _mix(
+    sources: Mapping[str, tuple[str, Any]],
+    weights: Any,
+    told: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> UniRecordDataset[Any]:
+    """A mixture of the datasets at these paths, opened with these options; ``told``: what a state says of them."""
     with ExitStack() as opened:  # the mixture opens them anew
-        return mix(
-            {
-                name: opened.enter_context(UniRecordDataset(path, **own))
-                for name, (path, own) in sources.items()
-            },
-            weights,
-            **options,
+        given = {
+            name: opened.enter_context(UniRecordDataset(path, **own)) for name, (path, own) in sources.items()
+        }
+        _refuse_narrowed(given, told or {})
+        return mix(given, weights, **options)
+
+
+def _refuse_narrowed(given: Mapping[str, UniRecordDataset[Any]], told: Mapping[str, Any]) -> None:
+    """UsageError that names the sources of a state whose rows have been chosen in a way that no path tells."""
+    plans = {name: given[name].read_cursor.plan for name in told}
+    narrowed = [
+        name
+        for name, plan in plans.items()
+        if plan.identity == told[name]["identity"]
+        and plan.order.selection.digest() != told[name]["selection"]
+    ]
+    if narrowed:
+        raise UsageError(
+            f"source {', '.join(map(repr, narrowed))} has other rows in the mixture than its path gives: chosen with "
+            "select, take, skip or split, or as anchors of sequences, which no path tells: ask in Python, by "
+            "order.rows_of and order.steps_of of the mixture, or unirecord.audit(folder, ds)"
         )
 
 
