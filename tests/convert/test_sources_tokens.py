@@ -317,3 +317,13 @@ def test_a_folder_of_bin_files_is_of_tokens_by_its_header_or_by_dtype(tmp_path: 
     with pytest.raises(SchemaError, match="holds no pictures"):
         write_dataset(bare, tmp_path / "out")
     assert write_dataset(bare, tmp_path / "out", dtype="uint16", row_tokens=2) == 2
+
+
+def test_a_name_without_its_suffix_is_answered_with_what_is_there(tmp_path: Path) -> None:
+    for name in ("text.bin", "text.idx", "texts.idx"):
+        (tmp_path / name).write_bytes(b"")
+    there = f"{tmp_path}/text.bin and {tmp_path}/text.idx"
+    with pytest.raises(
+        UniRecordError, match=f"^{tmp_path}/text does not exist, but {there}: name one of them"
+    ):
+        write_dataset(tmp_path / "text", tmp_path / "out")

@@ -209,3 +209,12 @@ def test_a_row_without_documents_is_no_sample(tmp_path: Path) -> None:
     assert [sample["tokens"].tolist() for sample in packed] == [[5, 6, 9], [5, 6, 9]]
     assert [sample["document"].tolist() for sample in packed] == [[0, 1, -1], [2, 2, -1]]
     assert packed.read_cursor.plan.data.parts.locate(1)[1] == 3
+
+
+@pytest.mark.filterwarnings("error")
+def test_shuffled_packs_are_written_in_their_order(tmp_path: Path) -> None:
+    ds = corpus(tmp_path / "text", [5, 9, 3, 12, 7, 4, 11, 2])
+    packed = unirecord.packed(ds.view(shuffle=True, seed=3), "tokens", LENGTH, **EVERYTHING)
+    again = unirecord.packed(written(packed, tmp_path / "packs"), "tokens", **EVERYTHING)
+    (batch,) = packed.batches(packed.num_rows)
+    assert plain(again.read_rows(np.arange(packed.num_rows))) == plain(batch)

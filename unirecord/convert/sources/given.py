@@ -102,7 +102,8 @@ class GivenRecords(Source):
         self._rest: Iterator[Any] | None = None
         if hasattr(given, "__getitem__") and hasattr(given, "__len__") and not isinstance(given, Mapping):
             rows = len(given)
-            first = self._first(given[i] for i in range(rows))
+            items = self._items()
+            first = self._first(items[i] for i in range(rows))
             self.units: Sequence[Unit] = [
                 Unit(f"{self.path}, items from {start}", start, min(_UNIT_ROWS, rows - start))
                 for start in range(0, rows, _UNIT_ROWS)
@@ -135,6 +136,10 @@ class GivenRecords(Source):
         label = integers[0]
         named = {label.name: self.classes_type(label.name, label.spec, classes)}
         self.schema = Schema.parse({**self.schema.to_spec(), **named})
+
+    def _items(self) -> Any:
+        """The dataset, for one look: one of ours would say of a second one that its order is the same again."""
+        return self._given.view() if isinstance(self._given, UniRecordDataset) else self._given
 
     def _first(self, items: Iterable[Any]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -182,7 +187,8 @@ class GivenRecords(Source):
             start = 0
         else:
             start = unit.place
-            records = (self._record(self._given[i], i) for i in range(start, start + (unit.rows or 0)))
+            items = self._items()
+            records = (self._record(items[i], i) for i in range(start, start + (unit.rows or 0)))
         rows = (self._row(record, row) for row, record in enumerate(records, start))
         yield from row_batches(self.schema.names, rows, most_rows=_BATCH_ROWS)
 

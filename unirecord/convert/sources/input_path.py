@@ -34,6 +34,7 @@ __all__ = [
 
 _BRACES: Final = re.compile(r"\{([^{}/]*(?:\.\.|,)[^{}/]*)\}")  # {0000..0099}, {a,b}
 _MOST_NAMES: Final = 1_000_000  # that braces stand for
+_MOST_SHOWN: Final = 4  # files that are nearly what was named
 
 MAX_SPOOL_BYTES: Final = 16_000_000_000
 _PIECE: Final = 1 << 20
@@ -487,6 +488,9 @@ def _explain_missing(name: str) -> str:
         return f"{name} does not exist; the shell replaces ~ only when it is not quoted"
     if glob.has_magic(name):
         return f"{name}: no file matches"
+    longer = sorted(glob.glob(glob.escape(name) + ".*"))
+    if longer:  # Megatron's own way to name its two files
+        return f"{name} does not exist, but {' and '.join(longer[:_MOST_SHOWN])}: name one of them"
     return f"{name} does not exist"
 
 
