@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import re
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import duckdb
 import numpy as np
@@ -16,6 +19,7 @@ import pyarrow.parquet
 import pytest
 
 import unirecord
+import unirecord.frameworks.polars
 import unirecord.hf
 import unirecord.polars
 from unirecord import UniRecordDataset, Writer, write_dataset
@@ -206,3 +210,72 @@ def test_intervals_without_months_are_durations(tmp_path: Path) -> None:
     write_dataset(pyarrow.table({"d": fine}), tmp_path / "n.urec", schema=wanted)
     found = UniRecordDataset(tmp_path / "n.urec").scalars(["d"])["d"]
     assert found.tolist() == [np.timedelta64(86_400 * 10**9 + 5), None, np.timedelta64(-86_400 * 10**9)]
+
+
+# Filters of Polars on what has a logical type choose rows before they are read.
+
+_TYPED: dict[str, Any] = {
+    "ts": "timestamp[us, Europe/Paris]?", "wall": "timestamp[ns]", "s": "timestamp[s]", "day": "date", "at": "time[ms]",
+    "took": "duration[ms]", "price": "decimal[9, 2]?", "wide": "decimal[38, 2]", "label": _CLASSES,
+}  # fmt: skip
+_MOMENT = datetime(2025, 3, 30, 1, 0, tzinfo=UTC)
+_PARIS = _MOMENT.astimezone(ZoneInfo("Europe/Paris"))
+_LITERALS: dict[str, list[Any]] = {
+    "ts": [_PARIS, _PARIS + timedelta(hours=3, microseconds=1), _PARIS - timedelta(days=400 * 365)],
+    "wall": [_MOMENT.replace(tzinfo=None), datetime(2025, 4, 1)],
+    "s": [_MOMENT.replace(tzinfo=None), datetime(2025, 4, 1)],
+    "day": [date(2025, 3, 30), date(2025, 4, 2)],
+    "at": [time(1), time(2, 0, 1)],
+    "took": [timedelta(0), timedelta(hours=-1), timedelta(days=2, milliseconds=5)],
+    "price": [Decimal("5.25"), Decimal("-0.1"), Decimal("5.255"), 7],
+    "wide": [Decimal("12345678901234567890.25"), 0, 3],
+    "label": ["low", "high"],
+}
+_COMPARED: dict[str, Any] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> UniRecordDataset:
+    path = tmp_path_factory.mktemp("typed") / "rows.urec"
+    pick = np.random.default_rng(0)
+    seconds = int(_MOMENT.timestamp())
+    with Writer(path, _TYPED) as writer:
+        for i in range(500):
+            steps = int(pick.integers(-3, 4))
+            price, label = int(pick.integers(523, 528)), int(pick.integers(-1, 3))
+            writer.write(
+                {
+                    "ts": None if i % 9 == 0 else (seconds + steps * 3_600) * 10**6 + int(pick.integers(0, 2)),
+                    "wall": (seconds + steps * 86_400) * 10**9, "s": seconds + steps * 86_400, "day": 20_177 + steps,
+                    "at": 3_600_000 * abs(steps), "took": 3_600_000 * steps, "price": None if i % 7 == 0 else price,
+                    "wide": [Decimal(steps), Decimal("12345678901234567890.25")][i % 2], "label": label,
+                }
+            )  # fmt: skip
+    return UniRecordDataset(path, columns=list(_TYPED))
+
+
+@pytest.mark.parametrize("name", _TYPED)
+def test_filters_of_polars_on_typed_columns_are_conditions(
+    typed: UniRecordDataset, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str | None] = []
+    said = unirecord.frameworks.polars._condition
+    monkeypatch.setattr(
+        unirecord.frameworks.polars, "_condition", lambda *given: asked.append(said(*given)) or asked[-1]
+    )
+    whole, rows = polars.DataFrame(typed).lazy(), unirecord.polars.scan(typed)
+    filters = [
+        compare(polars.col(name), literal)
+        for literal in _LITERALS[name]
+        for sign, compare in _COMPARED.items()
+        if name != "label" or sign in ("==", "!=")
+    ]
+    filters += [
+        ~filters[0], polars.col(name).is_null(), polars.col(name).is_in(_LITERALS[name][:1]), filters[1] | filters[2],
+        polars.col(name).is_not_null() & filters[1], ~(filters[0] & polars.col(name).is_null()),
+    ]  # fmt: skip
+    for one in filters:
+        assert rows.filter(one).collect().equals(whole.filter(one).collect()), str(one)
+    assert sum(text is not None for text in asked) >= 0.6 * len(filters)

@@ -15,6 +15,7 @@ from polars.io.plugins import register_io_source
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import QueryError
+from ..format.meaning import Meaning
 from ..format.schema import Schema
 from ..loading.opened import PathLike
 from .arguments import check_dataset
@@ -81,6 +82,11 @@ _LITERALS: Final = {
     "string": "String",
 }  # fmt: skip
 _COMPARISONS: Final = {"Eq": "==", "NotEq": "!=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+_UNITS: Final = {
+    "Milliseconds": 1_000,
+    "Microseconds": 1_000_000,
+    "Nanoseconds": 1_000_000_000,
+}  # of a second
 _MOST_ITEMS: Final = 10_000
 
 
@@ -141,6 +147,8 @@ def _of_function(function: Any, inputs: list[Any], schema: Schema) -> str:
     if function == "Not":
         return f"not ({_said(inputs[0], schema)})"
     if function in ("IsNull", "IsNotNull"):
+        if _column(inputs[0], schema).classes is not None:  # to Polars, numbers of no class are null
+            raise _UnsaidError
         return f"{_name(inputs[0], schema)} is {'not ' if function == 'IsNotNull' else ''}null"
     (name, options), *_ = function.items()
     if name == "IsBetween":
@@ -151,7 +159,7 @@ def _of_function(function: Any, inputs: list[Any], schema: Schema) -> str:
     if name == "IsIn" and not options["nulls_equal"]:
         items = polars.read_ipc_stream(io.BytesIO(bytes(inputs[1]["Literal"]["Scalar"]["List"])))
         values = items.to_series().explode().to_list()
-        kind = _LITERALS[_column(inputs[0], schema).type]
+        kind = _kind(_column(inputs[0], schema))
         if kind.startswith("Float") or not 0 < len(values) <= _MOST_ITEMS:
             raise _UnsaidError
         return f"{_name(inputs[0], schema)} in ({', '.join(_text(kind, value) for value in values)})"
@@ -160,6 +168,8 @@ def _of_function(function: Any, inputs: list[Any], schema: Schema) -> str:
 
 def _compared(left: Any, operator: str, right: Any, schema: Schema) -> str:
     name, value = _name(left, schema), _literal(left, right, schema)
+    if _column(left, schema).classes is not None and operator not in ("Eq", "NotEq"):
+        raise _UnsaidError
     said = f"{name} {_COMPARISONS[operator]} {value}"
     # To Polars, NaN is greater than all numbers.
     greater = operator in ("Gt", "GtEq") and _column(left, schema).type.startswith("float")
@@ -168,7 +178,9 @@ def _compared(left: Any, operator: str, right: Any, schema: Schema) -> str:
 
 def _column(node: Any, schema: Schema) -> Any:
     column = schema[node["Column"]]
-    if column.is_array or column.logical is not None:
+    if (column.is_array and not column.is_wide_decimal) or (
+        column.logical is not None and column.meaning is None
+    ):
         raise _UnsaidError
     return column
 
@@ -179,8 +191,44 @@ def _name(node: Any, schema: Schema) -> str:
 
 def _literal(column: Any, node: Any, schema: Schema) -> str:
     """A literal of the column's own type: Polars has cast it, or the column, where it was of another."""
-    kind = _LITERALS[_column(column, schema).type]
-    return _text(kind, node["Literal"]["Scalar"][kind])
+    found, scalar = _column(column, schema), node["Literal"]["Scalar"]
+    if found.meaning is not None:
+        return _meant(found.meaning, scalar)
+    kind = _kind(found)
+    return _text(kind, scalar[kind])
+
+
+def _kind(column: Any) -> str:
+    """What Polars calls a literal of a column that is what it is stored as."""
+    if column.logical is not None:
+        raise _UnsaidError
+    return _LITERALS[column.type]
+
+
+def _meant(meaning: Meaning, scalar: Any) -> str:
+    """A time, a duration, a decimal or the name of a class, as a condition says it."""
+    ((kind, value),) = scalar.items()
+    if (meaning.name, kind) == ("class", "String"):
+        return _text(kind, value)
+    if (meaning.name, kind) == ("decimal", "Decimal"):
+        number, _, digits = value
+        if 10**digits > meaning.per:  # Polars may round it to those of the column
+            raise _UnsaidError
+        return Meaning("decimal", 10**digits).text(number)
+    if (meaning.name, kind) == ("timestamp", "Datetime"):
+        number, unit, zone = value
+        if (zone is None) != (meaning.zone is None):
+            raise _UnsaidError
+        text = Meaning("timestamp", _UNITS[unit], meaning.zone).text(number, universal=True)
+    elif (meaning.name, kind) == ("duration", "Duration"):
+        text = Meaning("duration", _UNITS[value[1]]).text(value[0])
+    elif (meaning.name, kind) == ("time", "Time"):
+        text = Meaning("time", _UNITS["Nanoseconds"]).text(value)
+    elif (meaning.name, kind) == ("date", "Date"):
+        text = Meaning("date").text(value)
+    else:
+        raise _UnsaidError
+    return f"'{text}'"
 
 
 def _text(kind: str, value: Any) -> str:
