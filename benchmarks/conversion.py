@@ -52,6 +52,7 @@ CASES = (
     Case("JSON Lines, chats", "chats", 100_000, (Way("pyarrow, to Parquet", "pyarrow-json", workers=(1,)),)),
     Case("Parquet, 10 M rows of scalars", "parquet", 10_000_000,
          (Way("pyarrow.parquet, reading alone", "pyarrow-parquet", workers=(1,)),)),
+    Case("Parquet, 200 columns", "wide", 400_000, (Way("pyarrow, copied", "pyarrow-copy", workers=(1,)),)),
     Case("JPEG files", "pictures", 20_000, (READ_AND_WRITTEN, SEQUENTIAL[1])),
     Case("TFRecord", "", 0, SEQUENTIAL, Entrant("TFRecord", "tfrecord", "tensorflow")),
     Case("WebDataset", "", 0, SEQUENTIAL, Entrant("WebDataset", "webdataset", "webdataset")),

@@ -1,12 +1,13 @@
 """Makes what conversions read: `conversion_inputs.py KIND FOLDER ROWS`.
 
-KIND is csv, jsonl, chats, parquet, pictures or photographs.
+KIND is csv, jsonl, chats, parquet, wide, pictures or photographs.
 
 Rows of tables: id (0, 1, 2, …), label (of 1,000), score and price (of 4 and 2 digits), user (of 20,000 names) and
-city (of 8, one beyond ASCII); Parquet has the four numbers alone. Chats: two to six messages of a role and 20 to 150
-words, some of which JSON escapes, about 2.3 KB a line. Pictures: files of about 110 KB in 100 class
-folders, lognormal in size: the header of a real JPEG with random bytes after it, since nothing here decodes them.
-Photographs: those of photographs.py, which are decoded.
+city (of 8, one beyond ASCII); Parquet has the four numbers alone. Wide: Parquet of 200 columns: 100 of float64, 50 of
+int64 up to a million, 25 of int32 (of 100), 15 of users, of 20,000 names, 5 of strings that all differ, 5 of bools.
+Chats: two to six messages of a role and 20 to 150 words, some of which JSON escapes, about 2.3 KB a line. Pictures:
+files of about 110 KB in 100 class folders, lognormal in size: the header of a real JPEG with random bytes after it,
+since nothing here decodes them. Photographs: those of photographs.py, which are decoded.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import math
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -102,12 +104,26 @@ def write_chats(folder: Path, rows: int) -> None:
             out.write(json.dumps(row, ensure_ascii=i % 2 == 0) + "\n")
 
 
-def write_parquet(folder: Path, rows: int) -> None:
+def wide(start: int, count: int) -> Columns:
+    """Some rows of 200 columns."""
+    r = np.random.default_rng(start)
+    users = np.array([f"user_{i}" for i in range(20_000)])
+    return {
+        **{f"real_{i}": r.random(count) for i in range(100)},
+        **{f"whole_{i}": r.integers(0, 1_000_000, count) for i in range(50)},
+        **{f"kind_{i}": r.integers(0, 100, count, np.int32) for i in range(25)},
+        **{f"user_{i}": users[r.integers(0, len(users), count)] for i in range(15)},
+        **{f"name_{i}": np.char.mod(f"{i}/%012x", r.integers(0, 1 << 40, count)) for i in range(5)},
+        **{f"flag_{i}": r.random(count) < 0.5 for i in range(5)},
+    }
+
+
+def write_parquet(folder: Path, rows: int, make: Callable[[int, int], Columns] = numbers) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     writer = None
-    for some in chunks(rows, numbers):
+    for some in chunks(rows, make):
         table = pa.table(some)
         writer = writer or pq.ParquetWriter(folder / "rows.parquet", table.schema)
         writer.write_table(table)
@@ -145,6 +161,7 @@ def write_photographs(folder: Path, rows: int) -> None:
 
 WRITERS = {
     "csv": write_csv, "jsonl": write_jsonl, "chats": write_chats, "parquet": write_parquet,
+    "wide": partial(write_parquet, make=wide),
     "pictures": write_pictures, "photographs": write_photographs,
 }  # fmt: skip
 

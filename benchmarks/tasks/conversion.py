@@ -3,8 +3,9 @@
 Ways: unirecord (`unirecord write`, with the options given), flat (plain Python reads all files and writes one, synced),
 digested (the same, with an XXH3 digest of each 110 KB and a synced file for each 32 MB, as a dataset has them),
 pyarrow-csv and pyarrow-parquet (parsing on one thread, nothing written), pyarrow-json (the same, written as Parquet
-under Zstandard), mindspore (its FileReader, nothing written),
-and three that resize pictures to 256 and write JPEG of quality 90: ffcv, litdata, pillow (one file a picture).
+under Zstandard), pyarrow-copy (Parquet read and written as Parquet, on one thread), mindspore (its FileReader, nothing
+written), and three that resize pictures to 256 and write JPEG of quality 90: ffcv, litdata, pillow (one file a
+picture).
 """
 
 from __future__ import annotations
@@ -120,6 +121,16 @@ def pyarrow_json(source: Path, out: Path, arguments: argparse.Namespace) -> None
     importlib.import_module("pyarrow.parquet").write_table(table, out / "rows.parquet", compression="zstd")
 
 
+def pyarrow_copy(source: Path, out: Path, arguments: argparse.Namespace) -> None:
+    parquet = importlib.import_module("pyarrow.parquet")
+    with (
+        parquet.ParquetFile(source) as file,
+        parquet.ParquetWriter(out / "rows.parquet", file.schema_arrow) as writer,
+    ):
+        for batch in file.iter_batches(use_threads=False):
+            writer.write_batch(batch)
+
+
 def mindspore(source: Path, out: Path, arguments: argparse.Namespace) -> None:
     reader = importlib.import_module("mindspore.mindrecord").FileReader(str(source))
     assert sum(1 for _ in reader.get_next()) == arguments.rows
@@ -193,6 +204,7 @@ WAYS: dict[str, tuple[Way, tuple[str, ...]]] = {  # and what it imports before t
     "digested": (digested, ("xxhash",)),
     "pyarrow-csv": (pyarrow_csv, ("pyarrow.csv",)),
     "pyarrow-parquet": (pyarrow_parquet, ("pyarrow.parquet",)),
+    "pyarrow-copy": (pyarrow_copy, ("pyarrow.parquet",)),
     "pyarrow-json": (pyarrow_json, ("pyarrow.json", "pyarrow.parquet")),
     "mindspore": (mindspore, ("mindspore.mindrecord",)),
     "pillow": (pillow, ("PIL.Image",)),

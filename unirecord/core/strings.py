@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -167,12 +166,6 @@ class DistinctStrings:
             self._handle.pointer, ffi.from_buffer("uint8_t[]", content), ffi.from_buffer("uint64_t[]", ends)
         )
         return content, ends
-
-    def strings(self) -> list[bytes]:
-        """The strings by number."""
-        content, ends = self.packed()
-        whole, places = content.tobytes(), ends.tolist()
-        return [whole[a:b] for a, b in pairwise(places)]
 
 
 # Strings in the order of their bytes, and chosen ones: csrc/scan/text_order.c.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..core import DistinctStrings, digest_ranges, extreme_strings
+from ..core import DistinctStrings, digest_ranges, extreme_strings, order_of_strings, take_strings
 from ..errors import CorruptionError
 from ..format import layout, metadata
 from ..format.chunks import chunk_counts, chunk_ends, chunked_blobs, stored_shape_of_chunks
@@ -184,6 +184,7 @@ class _Sorter:
 
 
 MAX_DISTINCT = 1 << 20
+MOST_WAITING = 1 << 15  # values of a column that wait until they are counted, where few are known
 MAX_DICTIONARY_BYTES = 64 << 20
 SMALL_ROWS = 65_536  # a dictionary pays from here on only when strings repeat
 MAX_NUMBERS = 1 << 22  # of a column's rows, that stay in memory from the first pass to the second
@@ -285,7 +286,9 @@ class FixedColumn:
         self._bits = ValidityBits()
         self._zones = Zones(self.dtype, zone_rows)
         self._nulls = 0
-        self._keys: Array | None = to_keys(np.zeros(0, self.dtype))  # of the distinct values
+        self._keys: Array | None = to_keys(np.zeros(0, self.dtype))  # of the distinct values, sorted
+        self._waiting: list[Array] = []  # keys that are not among them yet
+        self._many_waiting = 0
         self._low: Any = None
         self._high: Any = None
         self._base = 0
@@ -299,12 +302,13 @@ class FixedColumn:
         if block.valid is not None:
             self._nulls += int(len(values) - np.count_nonzero(block.valid))
             values = values[block.valid]
-        if self._keys is not None:
-            known, self._keys = self._keys, _merge(self._keys, to_keys(values))
-            if self._keys is None:  # from here on the hashes of all values are looked at
-                self._sketch.add(hashes_of_numbers(from_keys(known, self.dtype)))
         if self._keys is None:
             self._sketch.add(hashes_of_numbers(values))
+        else:
+            self._waiting.append(to_keys(values).copy())
+            self._many_waiting += len(values)
+            if self._many_waiting >= max(len(self._keys), MOST_WAITING):
+                self._take_in(self._keys)
         if self.dtype.kind == "f":
             values = values[~np.isnan(values)]
         if len(values):
@@ -312,7 +316,17 @@ class FixedColumn:
             self._low = low if self._low is None else min(self._low, low)
             self._high = high if self._high is None else max(self._high, high)
 
+    def _take_in(self, known: Array) -> None:
+        """Join keys that have waited with those known, of which there were no more: so no key is sorted many times."""
+        keys = _different(np.concatenate([known, *self._waiting]))
+        self._keys = keys if len(keys) <= MAX_DISTINCT else None
+        self._waiting, self._many_waiting = [], 0
+        if self._keys is None:  # from here on the hashes of all values are looked at
+            self._sketch.add(hashes_of_numbers(from_keys(keys, self.dtype)))
+
     def sections(self, rows: int) -> Sections:
+        if self._keys is not None:
+            self._take_in(self._keys)
         width = self.dtype.itemsize
         values, bits = self._values(rows)
         sections: Sections = {layout.SECTION_VALUES: values}
@@ -443,14 +457,6 @@ class LaterColumn:
         return {"nulls": self._nulls} if self.column.nullable else None
 
 
-def _merge(known: Array, values: Array) -> Array | None:
-    """The distinct keys so far, sorted; None when they are too many to follow."""
-    fresh = _different(values)
-    if len(known):
-        fresh = _different(np.concatenate([known, fresh]))
-    return fresh if len(fresh) <= MAX_DISTINCT else None
-
-
 def _different(values: Array) -> Array:
     """The distinct keys, sorted (np.unique hashes, which takes ten times as long as sorting)."""
     ordered = np.sort(values)
@@ -458,6 +464,9 @@ def _different(values: Array) -> Array:
         return ordered
     different: Array = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
     return different
+
+
+_NO_STRINGS = (np.zeros(0, np.uint8), np.zeros(1, np.int64))  # and where they end
 
 
 class StringColumn:
@@ -477,7 +486,7 @@ class StringColumn:
         self._codes: Codes | None = None
         self._code_of = np.zeros(0, np.uint8)  # by the number of the string in _seen
         self._distinct: int | None = None
-        self._dictionary: list[bytes] = []
+        self._dictionary = _NO_STRINGS
         self._end = 0
         self._sketch = Sketch()
 
@@ -540,16 +549,16 @@ class StringColumn:
                 layout.SECTION_STRING_BYTES: (1, self._total_bytes, 0),
                 layout.SECTION_ZONE_FLAGS: zones,
             }
-        strings = self._seen.strings()
-        order = sorted(range(distinct), key=strings.__getitem__)
-        self._dictionary = [strings[number] for number in order]
+        data, ends = self._seen.packed()
+        order = order_of_strings([(data, ends[:-1], ends[1:])])
+        self._dictionary = take_strings(data, ends, order)
         self._codes = Codes(distinct, rows)
         self._code_of = np.zeros(distinct + 1, self._codes.dtype)
         self._code_of[order] = np.arange(distinct)
         sections |= {
             layout.SECTION_CODES: self._codes.section,
-            layout.SECTION_DICTIONARY_OFFSETS: (8, len(self._dictionary) + 1, 0),
-            layout.SECTION_DICTIONARY_ENTRIES: (1, sum(map(len, strings)), 0),
+            layout.SECTION_DICTIONARY_OFFSETS: (8, distinct + 1, 0),
+            layout.SECTION_DICTIONARY_ENTRIES: (1, len(data), 0),
         }
         return sections | _zone_sections(rows, self._codes.dtype.itemsize, self._zone_rows)
 
@@ -558,10 +567,10 @@ class StringColumn:
         if self.plain:
             sink(layout.SECTION_STRING_OFFSETS, np.zeros(1, "<u8"))
             return
-        ends = np.cumsum([0, *map(len, self._dictionary)], dtype="<u8")
-        sink(layout.SECTION_DICTIONARY_OFFSETS, ends)
-        sink(layout.SECTION_DICTIONARY_ENTRIES, b"".join(self._dictionary))
-        self._dictionary = []
+        entries, ends = self._dictionary
+        sink(layout.SECTION_DICTIONARY_OFFSETS, ends.astype("<u8"))
+        sink(layout.SECTION_DICTIONARY_ENTRIES, entries)
+        self._dictionary = _NO_STRINGS
 
     def write(self, block: BlockColumn, sink: Sink, last: bool) -> None:
         assert block.strings is not None
