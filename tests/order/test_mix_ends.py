@@ -131,7 +131,15 @@ def test_audit_report_and_trace_know_ends(
     named = [f"{name}={ds.path}" for name, ds in sources.items()]
     assert cli.main(["audit", str(tmp_path / "receipts"), "--dataset", *named]) == 0
     assert (
-        cli.main(["report", str(tmp_path / "receipts"), str(tmp_path / "r.html"), "--dataset", *named]) == 0
+        cli.main(
+            [
+                "report",
+                str(tmp_path / "receipts"),
+                str(tmp_path / "r.html"),
+                *(word for one in named for word in ("--dataset", one)),
+            ]
+        )
+        == 0
     )
     (tmp_path / "state.json").write_text(json.dumps(mixed.state_dict()))
     capsys.readouterr()

@@ -178,7 +178,17 @@ def test_trace_audit_and_report_know_sources_of_sequences(
     named = [f"{name}={robots[name].path}" for name in NAMES]
     assert cli.main(["audit", str(tmp_path / "receipts"), "--dataset", *named]) == 0
     page = tmp_path / "run.html"
-    assert cli.main(["report", str(tmp_path / "receipts"), str(page), "--dataset", *named]) == 0
+    assert (
+        cli.main(
+            [
+                "report",
+                str(tmp_path / "receipts"),
+                str(page),
+                *(word for one in named for word in ("--dataset", one)),
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     (tmp_path / "state.json").write_text(json.dumps(mixed.state_dict()))
     asked = ["--state", str(tmp_path / "state.json"), "--batch", "10", "--step", "2", "--json"]

@@ -41,8 +41,7 @@ _QUESTIONS: Final = (
 _DATASET: Final = Argument(
     "--dataset",
     metavar="PATH",
-    action="extend",
-    nargs="+",
+    action="append",
     help="compare the rows of every batch with this dataset's order; of a mixture NAME=PATH of each source",
 )
 
@@ -58,7 +57,7 @@ _DATASET: Final = Argument(
     unirecord audit run1/receipts --json
     """,
     *_QUESTIONS,
-    _DATASET,
+    _DATASET.but(action="extend", nargs="+"),
     JSON,
 )
 def audit_command(args: argparse.Namespace) -> int:
@@ -165,7 +164,7 @@ def _ranges(ranges: Sequence[PositionRange]) -> str:
     """
     unirecord report run1/receipts run1.html
     unirecord report run1/receipts run1.html --dataset data    rows are compared too
-    unirecord report run1/receipts run1.html --dataset web=web code=code    of a mixture
+    unirecord report run1/receipts run1.html --dataset web=web --dataset code=code    of a mixture
     """,
     *_QUESTIONS,
     _DATASET,
