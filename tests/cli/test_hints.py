@@ -2003,11 +2003,16 @@ OF_PYTHON: Called = {
     ),
     "a state of another rank": (
         lambda at: chunks(at, 1, 2).load_state_dict(state_of(chunks(at, 0, 2))),
-        "each rank goes on from a state of its own, with as many ranks",
+        r"each rank goes on from its own state, or any number of ranks from those of all in a list: load_state_dict\(",
         lambda at: [
-            len(list(one)) for one in [chunks(at, 0, 2)] if one.load_state_dict(state_of(chunks(at, 0, 2))) is None
+            len(list(one))
+            for one, state in [
+                (chunks(at, 0, 2), state_of(chunks(at, 0, 2))),
+                (chunks(at, 0, 1), [state_of(chunks(at, rank, 2)) for rank in range(2)]),
+            ]
+            if one.load_state_dict(state) is None
         ]
-        == [9],
+        == [9, 18],
     ),
     "a state of another pipeline": (
         lambda at: (
