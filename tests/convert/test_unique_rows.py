@@ -115,7 +115,7 @@ def test_what_cannot_be_is_refused(here: Path) -> None:
     with pytest.raises(ValueError, match="duplicates_file lists what unique_by leaves out"):
         write_dataset("rows.jsonl", "out", duplicates_file="x")
     for name in ("out", "out/x"):
-        with pytest.raises(ValueError, match=f"duplicates_file {name} is where the dataset goes"):
+        with pytest.raises(ValueError, match=f"duplicates_file {name} is where the dataset is"):
             write_dataset("rows.jsonl", "out", unique_by=["path"], duplicates_file=name)
     with pytest.raises(
         FileNotFoundError, match=r"the folder to write to does not exist; make it first: 'no'"
@@ -129,6 +129,8 @@ def test_what_cannot_be_is_refused(here: Path) -> None:
         delete("out", duplicates_by="path")
     with pytest.raises(ValueError, match=r"give where, .* or duplicates_by"):
         delete("out", duplicates_by=["path"], where="n == 1")
+    with pytest.raises(ValueError, match="duplicates_file out/x is where the dataset is"):
+        delete("out", duplicates_by=["path"], duplicates_file="out/x")
     with pytest.raises(ValueError, match="duplicates_file lists the rows"):
         delete("out", where="n == 1", duplicates_file="x")
     with pytest.raises(ExistsError, match="exists already"):

@@ -26,6 +26,7 @@ from ..storage.storage_options import current_storage, storage_of, use_storage
 from ..writing.part_writer import CodecChoice, ScalarCodec, choose_codecs
 from ..writing.target import (
     PART_BYTES,
+    check_beside,
     check_free,
     check_id,
     check_part_bytes,
@@ -106,11 +107,7 @@ class WriteRequest:
         if self.duplicates_file is not None and self.choice.unique_by is None:
             raise ValueError("duplicates_file lists what unique_by leaves out, which is not given")
         if self.duplicates_file is not None:
-            target, listed = os.path.abspath(self.target), os.path.abspath(self.duplicates_file)
-            if f"{listed}/".startswith(f"{target}/"):
-                raise ValueError(
-                    f"duplicates_file {self.duplicates_file} is where the dataset goes; name another file"
-                )
+            check_beside("duplicates_file", self.duplicates_file, self.target)
 
     def before(self) -> Snapshot | None:
         """The dataset that rows are appended to, if any."""

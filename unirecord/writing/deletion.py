@@ -52,7 +52,7 @@ from .directory_claim import with_indexes
 from .garbage import Collected, gc
 from .journal import Journal
 from .rewrite import bare_deletions, deleted_rows, joined_small, rewrite_parts
-from .target import storage_to_write_to
+from .target import check_beside, storage_to_write_to
 
 __all__ = [
     "Deleted",
@@ -127,8 +127,8 @@ def delete(
         StaleError: another writer has replaced the dataset meanwhile, or rows have other numbers than they had.
         SchemaError: there is no such column.
         UniRecordError: the directory is in storage that is only read.
-        ValueError: not exactly one of ``where``, ``rows`` and ``duplicates_by`` is given, or ``storage_options`` for a
-            disk.
+        ValueError: not exactly one of ``where``, ``rows`` and ``duplicates_by`` is given, ``duplicates_file`` is in the
+            dataset, or ``storage_options`` for a disk.
     """
     folder = path_of_dataset(os.fspath(path))
     if [where is None, rows is None, duplicates_by is None].count(False) != 1:
@@ -138,6 +138,8 @@ def delete(
     listed = None if duplicates_file is None else os.fspath(duplicates_file)
     if listed is not None and duplicates_by is None:
         raise ValueError("duplicates_file lists the rows that duplicates_by deletes, which is not given")
+    if listed is not None:
+        check_beside("duplicates_file", listed, folder)
     if listed is not None and location_of(path_on_disk(listed, "a list of duplicates")).is_taken(listed):
         raise ExistsError(f"{listed} exists already; name another file")
     with use_storage(storage_to_write_to(folder, storage_options)):

@@ -141,6 +141,12 @@ def storage_to_write_to(path: Path, given: Mapping[str, Any] | None) -> StorageO
     return storage_of(given) or current_storage()
 
 
+def check_beside(name: str, file: str, target: str) -> None:
+    """ValueError where the file that an option names would be in the place of the dataset, or within it."""
+    if f"{os.path.abspath(file)}/".startswith(f"{os.path.abspath(target)}/"):
+        raise ValueError(f"{name} {file} is where the dataset is; name another file")
+
+
 def check_path(path: Path) -> str:
     text = os.fspath(path)
     if isinstance(text, bytes):
