@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unirecord import StaleError, UniRecordDataset
-from unirecord.convert import conversion
 from unirecord.convert.conversion import Conversion, stamps_of
 from unirecord.convert.row_order import RowOrder, in_order
 from unirecord.convert.sources.given import GivenRecords, GivenTable
 from unirecord.convert.sources.kinds import open_source
 from unirecord.convert.sources.source import Options, Source
 from unirecord.convert.steps import SteppedSource
+from unirecord.writing.change import Interrupted
 
 
 class Stopped(Exception):
@@ -115,7 +115,7 @@ def test_rows_in_order_are_of_the_same_files(tmp_path: Path) -> None:
     table, order = tmp_path / "a.csv", RowOrder(sort="n")
     table.write_text("n\n2\n1\n")
     with (
-        pytest.raises(conversion.Interrupted),
+        pytest.raises(Interrupted),
         in_order(opened(table), order, str(tmp_path / "out"), workers=1, resume=False, options={}),
     ):
         raise KeyboardInterrupt
