@@ -187,6 +187,7 @@ def settled(run: Run) -> Counter[str]:
     """Whether what is there is what the processes have said; how much of what they did."""
     with unirecord.append(run.path) as writer:  # removes what the dead have left
         writer.write({"who": PRODUCERS, "n": 0, "b": b""})
+    unirecord.compact(run.path)  # gives up what a dead compactor could have gone on with
     seen: set[tuple[int, int]] = set()
     with UniRecordDataset(run.path) as ds:
         for batch in ds.batches(512):

@@ -172,6 +172,17 @@ def test_what_was_finished_of_other_rows_is_given_up(kind: str, ready: Path, tmp
     assert not left_of_stopped(path)
 
 
+def test_one_of_a_single_part_gives_up_what_was_left_too(ready: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    with faults.unsynced():
+        stopped(REWRITES["reshard"], path)
+        unirecord.compact(path, dry_run=True)
+        assert left_of_stopped(path)
+        unirecord.compact(path)
+    assert not left_of_stopped(path)
+    assert rows_of(path) == expected("compact")
+
+
 def test_another_layout_takes_nothing_over(ready: Path, tmp_path: Path) -> None:
     path = Path(shutil.copytree(ready, tmp_path / "x"))
     with faults.unsynced():

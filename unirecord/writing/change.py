@@ -69,6 +69,9 @@ class Change(Protocol):
     def begin(self, plan: dict[str, Any]) -> None:
         """Begins the journal of a job."""
 
+    def drop_earlier(self, what: dict[str, str]) -> None:
+        """Removes what stopped jobs that do ``what`` have left, on a disk, where nobody else is at them."""
+
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
         """The plan of a stopped job: of one that does ``what``, or else of another one of the same source; or None."""
 
@@ -275,6 +278,8 @@ class PartTasks:
             }
             if journalled:
                 change.begin(plan)
+            else:
+                change.drop_earlier(what)
         self.id, self.first = bytes.fromhex(plan["id"]), int(plan["first"])
         self._next = 0
         if self.goes_on:

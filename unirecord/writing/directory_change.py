@@ -94,9 +94,7 @@ class DirectoryChange:
         """
         assert self.before is not None
         self._leave_found()
-        for place, there in plans_of_appends(self.path, self.before.id):
-            if there.get("what") == plan["what"]:
-                self._drop(place)
+        self.drop_earlier(plan["what"])
         self.journal.begin(with_target(plan, self.before.id))
         self._is_kept = True
         if self._resumes:
@@ -104,6 +102,13 @@ class DirectoryChange:
                 if place != self._aside.path and there.get("what") == plan["what"]:
                     self._is_kept = False
                     raise self._busy()
+
+    def drop_earlier(self, what: dict[str, str]) -> None:
+        """Removes what stopped jobs that do ``what`` have left, where nobody else is at them."""
+        assert self.before is not None
+        for place, there in plans_of_appends(self.path, self.before.id):
+            if there.get("what") == what:
+                self._drop(place)
 
     def _drop(self, place: str) -> None:
         aside = take_append(place)

@@ -506,6 +506,9 @@ class DirectoryClaim:
         """Begins the journal of a conversion."""
         self.journal.begin(plan)
 
+    def drop_earlier(self, what: dict[str, str]) -> None:
+        """Nothing: what is there is this one's with the directory."""
+
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
         """The plan of a stopped conversion, whatever it does; None without one."""
         return self.journal.plan()

@@ -118,6 +118,9 @@ class ObjectChange:
         """Begins the journal of a job."""
         self._plans.begin(plan, self.journal)
 
+    def drop_earlier(self, what: dict[str, str]) -> None:
+        """Nothing: nobody can see in a store who is at work, so that stays until `gc`."""
+
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
         """The plan of a stopped job: of one that does ``what``, or else of another one of the same source; or None."""
         return self._plans.earlier(what, same_source=self._append)

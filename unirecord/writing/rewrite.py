@@ -548,16 +548,18 @@ def _laid_out(
     rows = sum(new.rows for new in moving)
     size = sum(span.entry.bytes * (span.stop - span.first) // span.entry.rows for span in spans)
     counts = (len(before.parts), len(plan), len(moving), rows, size)
-    if dry_run and moving:
-        return Rewritten(before.generation + 1, *counts)
+    if not moving:
+        counts = (len(before.parts), len(before.parts), 0, 0, 0)
+    if dry_run:
+        return Rewritten(before.generation + bool(moving), *counts)
     # What is over before a part is finished has nothing to go on with; what drops rows begins anew what had them.
-    journalled = not dry_run and (resume or drop or len(moving) > 1)
+    journalled = resume or drop or len(moving) > 1
     tasks = _begun(change, own, resume=resume, journalled=journalled)
     of = _Digests(before, drop=drop, without=without_dictionaries)
     tasks.drop_others(map(of.part, moving))
     if not moving:
         tasks.end()
-        return Rewritten(before.generation, len(before.parts), len(before.parts), 0, 0, 0)
+        return Rewritten(before.generation, *counts)
     for new in moving:
         tasks.number(of.part(new))
         tasks.check_rows(of.part(new), new.rows)
@@ -880,10 +882,12 @@ def _sorted(
     assert before is not None
     count, size = len(before.parts), sum(entry.bytes for entry in before.parts)
     is_sorted = len(order) == parts.rows and bool((np.diff(order) == 1).all())
-    if dry_run and not is_sorted:
+    as_it_is = Rewritten(before.generation, count, count, 0, 0, 0)
+    if dry_run:
         made = max(-(-size // part_bytes), 1)
-        return Rewritten(before.generation + 1, count, made, made, len(order), size)
-    journalled = not dry_run and (resume or size > part_bytes)
+        done = Rewritten(before.generation + 1, count, made, made, len(order), size)
+        return as_it_is if is_sorted else done
+    journalled = resume or size > part_bytes
     tasks = _begun(change, own, resume=resume, journalled=journalled)
     digest = _Digests(before, drop=True, without=()).all_rows(how)
 
@@ -896,7 +900,7 @@ def _sorted(
     tasks.drop_others(finished)
     if is_sorted:
         tasks.end()
-        return Rewritten(before.generation, count, count, 0, 0, 0)
+        return as_it_is
 
     def finish(*_: object) -> None:
         tasks.finish(part(len(sequence.entries) - 1), sequence.entries[-1])
