@@ -192,7 +192,7 @@ def test_sources_that_have_been_narrowed_are_named(
     receipts, page = str(tmp_path / "receipts"), str(tmp_path / "run.html")
     for asked in (
         ["audit", receipts, "--dataset", *named],
-        ["report", receipts, page, "--dataset", *named],
+        ["report", receipts, page, *(word for one in named for word in ("--dataset", one))],
         ["trace", *named, "--state", str(tmp_path / "state.json"), "--batch", "4", "--step", "1"],
     ):
         assert cli.main(asked) == 2
