@@ -885,9 +885,8 @@ class _Run:
             return after
 
         there = {state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts}
-        tasks.drop_others(
-            there
-        )  # of parts that were laid out anew, or whose columns were replaced, meanwhile
+        # Those of parts that were laid out anew, or whose columns were replaced, meanwhile.
+        tasks.drop_others(there)
         check_readable(claim.place, schema, claim.not_opened(list(tasks.entries.values())))
         claim.publish(with_columns)
         assert after is not None

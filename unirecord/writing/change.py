@@ -200,14 +200,14 @@ def give_up(
     change: Change,
     error: BaseException,
     noun: str = "finished part",
-    mended: tuple[type[UniRecordError], ...] = (UniRecordError,),
+    retryable: tuple[type[UniRecordError], ...] = (UniRecordError,),
 ) -> str | None:
     """Leaves finished parts to a later run where that can go on, and says how; else removes all, and None.
 
-    Ctrl-C and a full disk are raised again, with what is kept in the message. ``mended``: the errors of the package
+    Ctrl-C and a full disk are raised again, with what is kept in the message. ``retryable``: the errors of the package
     behind which the same may come through when it is run again; others are of wrong data.
     """
-    wrong_data = isinstance(error, UniRecordError) and type(error) not in mended
+    wrong_data = isinstance(error, UniRecordError) and type(error) not in retryable
     try:
         parts, tasks = len(change.journal.parts()), len(change.journal.tasks())
     except OSError:  # of a store that does not answer: what is finished there stays
