@@ -265,6 +265,21 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     yield from served(tmp_path, monkeypatch)
 
 
+def test_in_a_store_gc_removes_what_nobody_goes_on_with(server: Server, ready: Path) -> None:
+    shutil.copytree(ready, folder(server))
+    there = files(folder(server))
+    stopped(REWRITES["reshard"], URL)
+    left = set(files(folder(server))) - set(there)
+    assert len([name for name in left if name.endswith(".urec")]) == 2
+    unirecord.gc(URL, keep=100, older_than=3600)
+    assert set(files(folder(server))) == set(there) | left
+    assert unirecord.gc(URL, keep=100, older_than=0, dry_run=True).parts == 2
+    assert unirecord.gc(URL, keep=100, older_than=0).parts == 2
+    assert sorted(files(folder(server))) == sorted(there)
+    assert REWRITES["reshard"](URL, resume=True).resumed == 0
+    assert rows_of(folder(server)) == expected("reshard")
+
+
 @pytest.mark.parametrize("kind", REWRITES)
 def test_in_a_store_it_dies_at_any_request_and_goes_on(
     kind: str, server: Server, ready: Path, tmp_path: Path

@@ -33,8 +33,8 @@ from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import current_storage, use_storage
 from .directory_change import hold
 from .directory_claim import clear_old_appends
-from .journal import Journal
-from .object_journal import Plans, is_of
+from .journal import JOURNAL_FILE, OWN_PARTS, Journal
+from .object_journal import Plans, StoredPlan, is_of
 from .target import storage_to_write_to
 
 __all__ = [
@@ -88,6 +88,7 @@ class _Found:
     objects: tuple[str, ...]  # of these parts, by their names
     bytes: int
     given_up: set[str]  # by another one, and still there
+    ended: tuple[StoredPlan, ...]  # rewrites that were stopped, and are not gone on with any more
 
     def said(self) -> Collected:
         """The same as it is told."""
@@ -108,11 +109,16 @@ def collect_objects(folder: str, keep: int, before: float, *, is_dry: bool) -> C
         if is_dry:
             return found.said()
         try:
+            for plan in found.ended:
+                if not plan.is_given_up:
+                    plan.put("given up", writes)
             fence = _said(found, found.version, found.given_up | set(found.parts), url, writes)
-        except Outrun:  # somebody has published meanwhile
+        except Outrun:  # somebody has published meanwhile, or goes on with one
             continue
         _delete(folder, [kept_name(number) for number in found.removed], writes)  # before what they name
         _delete(folder, found.objects, writes)
+        for plan in found.ended:
+            plan.journal(writes).clear()
         with suppress(Outrun, OSError):  # else the next one does it
             _said(found, fence, found.given_up, url, writes)
         return found.said()
@@ -145,7 +151,9 @@ def _found(folder: str, url: str, writes: ObjectWrites, keep: int, before: float
     old = [n for n in sorted(versions)[: max(0, len(versions) - (keep - 1))] if ended[n] <= before]
     staying = [newest, *(listing for number, listing in versions.items() if number not in old)]
     named = {name for listing in staying for name in files_of(listing)}
-    plans = Plans(folder, there, writes).there
+    every = Plans(folder, there, writes).there
+    stopped = [plan for plan in every if _is_ended(plan, there, before)]
+    plans = [plan for plan in every if plan not in stopped]
     objects: dict[str, list[str]] = {}
     for name in there:
         part = name.removesuffix(".idx")
@@ -168,7 +176,19 @@ def _found(folder: str, url: str, writes: ObjectWrites, keep: int, before: float
         going,
         sum(there[name].bytes for name in going),
         given_up(newest) & there.keys() - gone.keys(),
+        tuple(stopped),
     )
+
+
+def _is_ended(plan: StoredPlan, there: Mapping[str, Listed], before: float) -> bool:
+    """Whether it is of a rewrite of which nothing has been put since: what it has finished can be made again."""
+    tag = posixpath.basename(plan.url).removeprefix(".conversion").removesuffix(".json")
+    own = [
+        one.when
+        for name, one in there.items()
+        if is_of(plan, name) or (JOURNAL_FILE.fullmatch(name) and tag in name)
+    ]
+    return plan.content["what"].get("the source") == OWN_PARTS and max(own, default=before) <= before
 
 
 def _may_go(name: str, newest: Manifest) -> bool:

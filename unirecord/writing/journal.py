@@ -19,6 +19,7 @@ from ..storage.staged import StagedFile
 __all__ = [
     "JOURNAL_FILE",
     "Journal",
+    "OWN_PARTS",
     "PLAN_FILE",
     "begins_anew",
     "entry_from_json",
@@ -40,6 +41,8 @@ _MOST_BYTES: Final = 1 << 30
 _SHAPE: Final = ("blob_align", "unit_rows", "group_rows", "row_bytes")
 _ENTRY: Final = set(PartEntry._fields) - {"deleted"}
 _TAG: Final = r"(?:-[0-9a-f]{8})?"  # in an object store, where several conversions may be at work
+# The source of a job that lays rows of its dataset out anew: nothing but time is lost with what it has finished.
+OWN_PARTS: Final = "its own parts, laid out anew"
 PLAN_FILE: Final = re.compile(rf"\.conversion{_TAG}\.json")
 JOURNAL_FILE: Final = re.compile(
     rf"\.conversion{_TAG}\.json|\.task{_TAG}-[0-9]{{6,12}}\.json|\.task{_TAG}-[0-9]{{6,12}}\.begun\.json"

@@ -119,7 +119,7 @@ class ObjectChange:
         self._plans.begin(plan, self.journal)
 
     def drop_earlier(self, what: dict[str, str]) -> None:
-        """Nothing: nobody can see in a store who is at work, so that stays until it is gone on with."""
+        """Nothing: nobody can see in a store who is at work, so that stays until `gc` finds it old."""
 
     def earlier(self, what: dict[str, str]) -> dict[str, Any] | None:
         """The plan of a stopped job: of one that does ``what``, or else of another one of the same source; or None."""

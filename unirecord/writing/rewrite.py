@@ -39,6 +39,7 @@ from ..storage.schemes import location_of, path_of_dataset, read_file
 from ..storage.staged import StagedFile
 from ..storage.storage_options import current_storage, storage_of, use_storage
 from .change import Change, OvertakenError, PartTasks, begin_change, changing, opened
+from .journal import OWN_PARTS
 from .manifest_changes import with_same_blocks
 from .part_writer import (
     Compressor,
@@ -630,13 +631,9 @@ def _laid_out(
     return Rewritten(after.generation, *counts, len(resumed))
 
 
-# What a rewrite does to its dataset, of which the journal of another one tells it by.
-_WHAT: Final = "its own parts, laid out anew"
-
-
 def _begun(change: Change, own: bytes, *, resume: bool, journalled: bool) -> PartTasks:
     """The tasks of a rewrite; OvertakenError where a stopped run had been published, which was not known."""
-    what = {"the source": _WHAT}
+    what = {"the source": OWN_PARTS}
     tasks = PartTasks(change, own, what, resume=resume and journalled, journalled=journalled)
     if tasks.goes_on and change.published_before():
         change.abandon()
