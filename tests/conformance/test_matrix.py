@@ -3,15 +3,11 @@ by its rule."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import itertools
 import json
-import os
-import re
 import struct
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -20,6 +16,7 @@ from typing import Any
 
 import pytest
 from hang import HANG_SECONDS
+from process_counts import ALLOCATOR, POOLS, assert_nothing_more, held
 
 import conformance.frameworks  # noqa: F401  (registers consumers)
 from conformance import matrix
@@ -269,41 +266,6 @@ def test_excluded_rows_are_left_out_or_refused(row: Row, fill: bool, before: boo
     apart.exclude(EXCLUDED, fill=fill)
     assert found == [int(n) for batch in apart.batches(SIZE) for n in batch["n"]]
     assert not set(EXCLUDED) & set(found)
-
-
-# Threads that others start when there is work for them, not at an epoch, and how many of them at most.
-# Memory is given back by the first: up to one a core for each library that brings an allocator of its own.
-ALLOCATOR = {"jemalloc_bg_thd": 4 * (os.cpu_count() or 1)}
-POOLS = {**ALLOCATOR, "grain-prefetch": 16}  # of one iterator, as long as it is there: grain.ReadOptions
-
-
-def held() -> Counter[str]:
-    """Descriptors, threads by name, child processes and shared memory of this process."""
-    gc.collect()
-    threads = [Path("/proc/self/task", thread) for thread in os.listdir("/proc/self/task")]
-    found = Counter({"descriptors": len(os.listdir("/proc/self/fd"))})
-    found["processes"] = 0
-    found["shared memory"] = len(re.findall(r"/dev/shm|/memfd", Path("/proc/self/maps").read_text()))
-    named = {str(thread.native_id): thread.name for thread in threading.enumerate()}
-    for thread in threads:  # any of which may end while it is looked at
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            found["processes"] += len((thread / "children").read_text().split())
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            name = named.get(thread.name) or (thread / "comm").read_text().strip()
-            found[re.sub(r"[_-]\d+", "", name)] += 1
-    return found
-
-
-def assert_nothing_more(before: Counter[str], pools: dict[str, int]) -> None:
-    """Waits for threads that nobody else waits for, and are on their way out."""
-    deadline = time.monotonic() + HANG_SECONDS
-    while True:
-        now = held()
-        more = {name: n for name, n in (now - before).items() if now[name] > pools.get(name, 0)}
-        if not more or time.monotonic() > deadline:
-            break
-        time.sleep(0.01)
-    assert not more
 
 
 @by_row

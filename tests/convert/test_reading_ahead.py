@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from numbers_converted import ID, ROWS, UNITS, check, convert, files
 from numbers_source import SCHEMA, Numbers
+from process_counts import POOLS, assert_nothing_more, held
 
 from unirecord import SchemaError, UniRecordDataset
 from unirecord.convert.conversion import write_part
@@ -68,14 +69,11 @@ def test_an_error_comes_behind_what_was_taken_before_it() -> None:
 
 
 def test_who_stops_early_leaves_no_thread(tmp_path: Path) -> None:
-    before = threading.active_count()
+    before = held()
     ahead = taken_ahead(iter(range(1000)))
     assert next(ahead) == 0
     ahead.close()
-    for thread in threading.enumerate():
-        if thread.name.startswith("unirecord-read"):
-            thread.join(20)
-    assert threading.active_count() <= before
+    assert_nothing_more(before, POOLS)
 
 
 def test_the_next_task_is_read_while_one_ends(tmp_path: Path) -> None:

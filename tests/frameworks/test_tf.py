@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import pytest
 import tensorflow as tf
+from process_counts import POOLS, assert_nothing_more, held
 
 import unirecord
 from unirecord import UniRecordDataset, Writer
@@ -224,14 +226,67 @@ def test_a_state_counted_in_steps_is_exact_whatever_reads_ahead(path: Path) -> N
 
 
 def test_batches_that_are_left_early_leave_no_threads(path: Path) -> None:
-    import gc
-    import threading
-
-    before = threading.active_count()
-    for _ in range(3):
+    def left_early() -> None:
         next(iter(unirecord.tf.dataset(UniRecordDataset(path, columns=["label"]), 4)))
+
+    # TensorFlow's own pools come with the first pass
+    left_early()
+    before = held()
+    for _ in range(3):
+        left_early()
+    assert_nothing_more(before, POOLS)
+
+
+def labels_of(batch: Any) -> Any:
+    return batch["label"]
+
+
+def rows_of_a_batch(batch: Any) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(batch)
+
+
+def counted_in_a_graph(data: Any) -> int:
+    @tf.function
+    def batches() -> Any:
+        count = 0
+        for _ in data:
+            count += 1
+        return count
+
+    return int(batches())
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda data: data,
+        lambda data: data.prefetch(2),
+        lambda data: data.map(labels_of),
+        lambda data: data.unbatch().batch(7),
+        lambda data: data.unbatch().shuffle(10).take(50).cache().repeat(2),
+        lambda data: data.concatenate(data),
+        lambda data: tf.data.Dataset.zip(data, data),
+        lambda data: tf.data.Dataset.sample_from_datasets([data, data], stop_on_empty_dataset=True),
+        lambda data: data.flat_map(rows_of_a_batch),
+        lambda data: data.interleave(rows_of_a_batch),
+        lambda data: tf.distribute.MirroredStrategy(["CPU:0"]).experimental_distribute_dataset(data),
+        lambda data: tf.distribute.get_strategy().experimental_distribute_dataset(data),
+    ],
+)
+def test_what_is_made_of_a_tf_dataset_keeps_it_open_and_nothing_else_does(path: Path, made: Any) -> None:
+    data = made(unirecord.tf.dataset(UniRecordDataset(path, columns=["label"]), 4))
     gc.collect()
-    assert threading.active_count() <= before + 1
+    assert sum(1 for _ in data) > 0
+
+    assert counted_in_a_graph(data) > 0
+    passes = iter(data)
+    next(passes)
+    del data
+    gc.collect()
+    assert sum(1 for _ in passes) > 0
+    del passes
+    gc.collect()
+    assert [kept for kept in gc.get_objects() if isinstance(kept, UniRecordDataset)] == []
 
 
 def rows_of(data: Iterable[Any]) -> list[int]:

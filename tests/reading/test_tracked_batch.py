@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from process_counts import POOLS, assert_nothing_more, held
 
 from unirecord import UniRecordDataset, Writer
 from unirecord.dataset.batch_loader import BatchLoader
@@ -135,8 +136,12 @@ def test_an_error_behind_a_loader_ends_its_threads(path: Path) -> None:
         yield next(batches)
         raise RuntimeError("a stage fails")
 
-    before = threading.active_count()
-    loader = ahead(opened(path), Ahead(), failing, transform=same, num_workers=2)
-    with pytest.raises(RuntimeError, match="a stage fails"):
-        list(loader)
-    assert threading.active_count() <= before
+    def fails() -> None:
+        loader = ahead(opened(path), Ahead(), failing, transform=same, num_workers=2)
+        with pytest.raises(RuntimeError, match="a stage fails"):
+            list(loader)
+
+    fails()
+    before = held()
+    fails()
+    assert_nothing_more(before, POOLS)

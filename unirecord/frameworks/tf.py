@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,27 +74,11 @@ def dataset(
     steps = ds.read_cursor.plan.data.steps
     counts = {} if steps is None else dict(zip(ds.column_names, steps.counts, strict=True))
     outputs = [_Output(column, static, counts.get(column.name)) for column in columns]
-    loader: BatchLoader[Any] = BatchLoader(ds, reading)
+    passes = _Passes(ds, BatchLoader(ds, reading), outputs, batch_size, drop_last)
     ds.read_cursor.refuse_skipped_slots("TensorFlow")
-    loader.whole_for("TensorFlow")
-    full = _batches_of_an_epoch(ds, batch_size, drop_last)
-    told = full if len(loader) == full and not skips else None
-
-    def generate() -> Iterator[tuple[Any, ...]]:
-        if (
-            len(loader) == 0 < full
-        ):  # a state from the end of an epoch: tf.data takes an empty pass for an error
-            for _ in loader:
-                pass
-        whole = _batches_of_an_epoch(ds, batch_size, drop_last)
-        if whole != full or (told is not None and len(loader) != told):
-            raise StaleError(
-                f"{ds.read_cursor.plan.path}: the dataset has been refreshed, or a state has been loaded, since "
-                f"the tf.data.Dataset was made: the next pass has {many(len(loader), 'batch')}, and tf.data "
-                f"has been told of {full}: call unirecord.tf.dataset again"
-            )
-        for batch in loader:
-            yield tuple(part for output in outputs for part in output.parts(batch[output.column.name]))
+    passes.loader.whole_for("TensorFlow")
+    full = passes.full
+    told = passes.told = full if len(passes.loader) == full and not skips else None
 
     def assemble(*parts: Any) -> dict[str, Any]:
         left = iter(parts)
@@ -103,7 +88,7 @@ def dataset(
         return tensors
 
     signature = tuple(spec for output in outputs for spec in output.specs())
-    batches = tf.data.Dataset.from_generator(generate, output_signature=signature).map(assemble)
+    batches = tf.data.Dataset.from_generator(_generator(passes), output_signature=signature).map(assemble)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     options.deterministic = True
@@ -114,7 +99,73 @@ def dataset(
         batches = _of_at_most(batches, full)
     else:
         batches = batches.apply(tf.data.experimental.assert_cardinality(told))
-    return batches.with_options(options)
+    batches = batches.with_options(options)
+    # What is made of it, and iterators, hold the datasets that they are made of.
+    batches.unirecord_passes = passes
+    return batches
+
+
+def _generator(passes: _Passes) -> Callable[[], Iterator[tuple[Any, ...]]]:
+    """What TensorFlow calls for each pass.
+
+    TensorFlow keeps this function for as long as the process lives (``script_ops._internal_py_func`` ties it to the
+    default graph), so that it must not keep a dataset, with its files and its memory, open.
+    """
+    found = weakref.ref(passes)
+
+    def generate() -> Iterator[tuple[Any, ...]]:
+        passes = found()
+        if passes is None:
+            raise RuntimeError(
+                "the tf.data.Dataset that unirecord.tf.dataset gave, and what was made of it, are gone: "
+                "keep one of them for as long as it is iterated over"
+            )
+        return iter(passes)
+
+    return generate
+
+
+class _Passes:
+    """The passes of a dataset: each is an iterator of flat arrays, for all outputs of each batch."""
+
+    def __init__(
+        self,
+        ds: Batchable,
+        loader: BatchLoader[Any],
+        outputs: Sequence[_Output],
+        batch_size: int | None,
+        drop_last: bool,
+    ) -> None:
+        self._ds = ds
+        self.loader = loader
+        self._outputs = outputs
+        self._batch_size = batch_size
+        self._drop_last = drop_last
+        self.full = self._batches_of_an_epoch()
+        # How many batches tf.data has been told of, if any.
+        self.told: int | None = None
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if len(self.loader) == 0 < self.full:
+            # A state from the end of an epoch: tf.data takes an empty pass for an error.
+            for _ in self.loader:
+                pass
+        whole = self._batches_of_an_epoch()
+        if whole != self.full or (self.told is not None and len(self.loader) != self.told):
+            raise StaleError(
+                f"{self._ds.read_cursor.plan.path}: the dataset has been refreshed, or a state has been loaded, since "
+                f"the tf.data.Dataset was made: the next pass has {many(len(self.loader), 'batch')}, and tf.data "
+                f"has been told of {self.full}: call unirecord.tf.dataset again"
+            )
+        for batch in self.loader:
+            yield tuple(part for output in self._outputs for part in output.parts(batch[output.column.name]))
+
+    def _batches_of_an_epoch(self) -> int:
+        samples = len(self._ds.read_cursor.plan.order)
+        if self._batch_size is None:
+            # They are batches.
+            return samples
+        return samples // self._batch_size if self._drop_last else -(-samples // self._batch_size)
 
 
 def _of_at_most(batches: tf.data.Dataset, count: int) -> tf.data.Dataset[Any]:
@@ -130,13 +181,6 @@ def _of_at_most(batches: tf.data.Dataset, count: int) -> tf.data.Dataset[Any]:
         [batches, batches.repeat()], always_first, stop_on_empty_dataset=True
     )
     return chosen.take(count)
-
-
-def _batches_of_an_epoch(ds: Batchable, batch_size: int | None, drop_last: bool) -> int:
-    samples = len(ds.read_cursor.plan.order)
-    if batch_size is None:
-        return samples  # they are batches
-    return samples // batch_size if drop_last else -(-samples // batch_size)
 
 
 class _Output:
