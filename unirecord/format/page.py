@@ -600,7 +600,7 @@ def plain_payload(schema: Schema, shape: Shape, header: PageHeader, stored: byte
         raise CorruptionError(
             f"a scalar page is not a zstd frame of {many(header.raw_bytes, 'byte')} and its digests"
         )
-    return memoryview(np.concatenate([found, content[frame:]]))
+    return memoryview(np.concatenate([found, content[frame:]]) if frame < len(content) else found)
 
 
 def decode_scalar_page(schema: Schema, shape: Shape, rows: int, payload: memoryview) -> ScalarPage:

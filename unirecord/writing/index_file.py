@@ -635,23 +635,36 @@ def build_index(data_path: str, out: StagedFile, zone_rows: Mapping[int, int] | 
 
 
 class _Pages:
-    """The row groups of a data file as blocks, read again for each pass, or kept when they are small."""
+    """The row groups of a data file as blocks, for two passes; the second reads again those that were not kept."""
 
     def __init__(self, data: DataFile, head: DataHead) -> None:
         self._data, self._head = data, head
-        self._kept: list[Block] | None = None
 
-    def __iter__(self) -> Iterator[Block]:
-        if self._kept is not None:
-            yield from self._kept
-            return
-        kept: list[Block] | None = []
+        # Blocks that the first pass has kept, and offsets of the row groups behind them.
+        self._kept: list[Block] = []
+        self._left: list[int] = []
+
+    def first(self) -> Iterator[Block]:
+        """All blocks; those at the beginning are kept, up to so many bytes."""
         size = 0
         for block in blocks(self._data.groups(self._head)):
             size += _block_bytes(block)
-            kept = None if kept is None or size > _KEEP_BYTES else [*kept, block]
+            if size <= _KEEP_BYTES:
+                self._kept.append(block)
+            else:
+                self._left += [group.offset for group in block.groups]
             yield block
-        self._kept = kept
+
+    def again(self) -> Iterator[Block]:
+        """The same blocks."""
+        yield from self._kept
+        yield from blocks(map(self._group, self._left))
+
+    def _group(self, offset: int) -> RowGroup:
+        try:
+            return self._data.group(self._head, offset, self._data.page_header(self._head, offset))
+        except CorruptionError as error:
+            raise self._data.located(error) from error
 
 
 def _block_bytes(block: Block) -> int:
@@ -732,7 +745,7 @@ class _Builder:
         self.written: dict[tuple[int, int], int] = {}
 
     def build(self) -> None:
-        for block in self.pages:
+        for block in self.pages.first():
             self._observe(block)
         self._plan()
         header_bytes, body_end = self._place()
@@ -843,7 +856,7 @@ class _Builder:
         self._put(layout.SECTION_STATISTICS, layout.NO_COLUMN, self.statistics)
         for page in self.dictionaries:
             self._put(layout.SECTION_CODEC_DICTIONARY, page.column, page.content)
-        for block in self.pages:
+        for block in self.pages.again():
             last = block.first_row + block.rows == self.rows
             self._put(layout.SECTION_GROUPS, layout.NO_COLUMN, _group_table(block.groups))
             for key, lengths in self._lengths(block):
