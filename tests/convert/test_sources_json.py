@@ -102,7 +102,7 @@ def test_a_missing_key_is_null_and_keys_may_come_in_any_order(tmp_path: Path) ->
         ('{"a": -1e999}\n', r"x\.jsonl, line 1, field 'a': the number -1e999 is beyond float64"),
         (f'{{"a": {"1" * 400}.5}}\n', "field 'a': the number 1111"),
         ('{"a": 1e400, "b": ' + "[" * 100_000 + "\n", "line 1"),
-        ('{"a": "\udcff"}\n', "line 1: not UTF-8"),
+        ('{"a": "\udcff"}\n', "line 1: it is not UTF-8"),
     ],
 )
 def test_a_bad_json_line_is_refused_by_line(tmp_path: Path, text: str, said: str) -> None:

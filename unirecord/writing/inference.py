@@ -16,7 +16,7 @@ from ..format.schema import Schema
 from ..format.values.cell import is_missing
 from ..format.values.tensors import array_of
 
-__all__ = ["LONG_TEXT", "ColumnEvidence", "infer_schema", "schema_from_evidence"]
+__all__ = ["LONG_TEXT", "ColumnEvidence", "infer_schema", "schema_from_evidence", "text_type"]
 
 # A longer string is a document, not a name: it goes to the blob pages and not into the index.
 LONG_TEXT: Final = 4096
@@ -37,6 +37,11 @@ _OF_NUMPY: Final = {
     "Y": "D",
 }
 _INT_MAX: Final = (1 << 64) - 1
+
+
+def text_type(longest: int) -> str:
+    """The type of texts of which the longest has so many characters, or bytes."""
+    return "text" if longest > LONG_TEXT else "string"
 
 
 def infer_schema(records: Sequence[Mapping[str, Any]]) -> Schema:
@@ -249,8 +254,8 @@ class ColumnEvidence:
             self._merge("float64", None, self.nan_row)
 
     def _scalar_type(self, name: str) -> str:
-        if name == "string" and self.longest > LONG_TEXT:
-            return "text"
+        if name == "string":
+            return text_type(self.longest)
         if name == "int64" and self.high not in _INT64:
             if self.low < 0 or self.high > _INT_MAX:
                 raise SchemaError(

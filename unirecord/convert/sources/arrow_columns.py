@@ -19,6 +19,7 @@ from ...format.meaning import DAY
 from ...format.nested import nested_from, nested_of, stored_type
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
+from ...writing.inference import text_type
 from .foreign_libraries import RAISED, foreign_call, needed
 from .media_types import file_type
 from .source import Options, Partitions, RawBatch, Source, column_name, column_names, reduced
@@ -32,7 +33,6 @@ __all__ = [
     "null_count",
     "holds_files",
     "is_text",
-    "nullable",
     "raw_batches",
     "same_fields",
 ]
@@ -41,7 +41,6 @@ __all__ = [
 # The types of Arrow columns as column types, with what Hugging Face says of them: classes, pictures, sound.
 
 
-_LONG_TEXT: Final = 4096
 _INTERVAL: Final = np.dtype([("months", "<i4"), ("days", "<i4"), ("nanoseconds", "<i8")])
 _MOST_DAYS: Final = 100_000_000  # of which the microseconds fit 64 bits
 _ELEMENTS: Final = {
@@ -52,15 +51,6 @@ _ELEMENTS: Final = {
 _FILE_FEATURES: Final = {
     "Image": "image/*", "Audio": "audio/*", "Video": "video/*", "Pdf": "application/pdf",
 }  # fmt: skip
-
-
-def nullable(spec: str) -> str | None:
-    """The type with null, if there is one."""
-    try:
-        Schema.parse({"x": spec + "?"})
-    except SchemaError:
-        return None
-    return spec + "?"
 
 
 def features_of(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
@@ -195,11 +185,9 @@ class ArrowEvidence:
             return "object"
         if isinstance(spec, dict) and self.nulls:
             return {**spec, "type": f"{spec['type']}?"}
-        if spec == "string" and self.longest > _LONG_TEXT and (not self.nulls or nullable("text")):
-            spec = "text"
-        if isinstance(spec, str) and spec != "object" and self.nulls:
-            return nullable(spec) or spec
-        return spec
+        if spec == "string":
+            spec = text_type(self.longest)
+        return f"{spec}?" if isinstance(spec, str) and spec != "object" and self.nulls else spec
 
 
 def plain_storage(array: Any) -> Any:

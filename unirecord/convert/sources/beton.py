@@ -27,7 +27,7 @@ from .source import (
     column_names,
     row_batches,
 )
-from .text_values import parse_json
+from .text_values import parse_json, utf8
 
 __all__ = ["BetonFile"]
 
@@ -236,10 +236,7 @@ class BetonFile(Source):
             return found.astype(field.dtype.newbyteorder("<"), copy=False)[()], size
         data = self._bytes(file, int(place["at"]), int(place["size"]))
         if field.kind == _JSON and not as_bytes:
-            try:
-                return parse_json(data.rstrip(b"\0").decode()), len(data)
-            except UnicodeDecodeError as error:
-                raise ValueError(f"it is not UTF-8 ({error.reason})") from None
+            return parse_json(utf8(data.rstrip(b"\0"))), len(data)
         return data, len(data)
 
     def _picture(self, file: BinaryIO, number: int, place: Any, as_bytes: bool) -> tuple[Any, int]:

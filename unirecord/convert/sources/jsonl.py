@@ -33,6 +33,7 @@ from .text_values import (
     json_converter,
     numbers,
     parse_json,
+    utf8,
 )
 
 __all__ = [
@@ -525,13 +526,11 @@ class _KeyEvidence:
 
 def _parse_line(line: bytes, where: str) -> dict[str, Any]:
     try:
-        record = parse_json(line.decode(), around=1)  # the line's object is no level of a value
+        record = parse_json(utf8(line), around=1)  # the line's object is no level of a value
     except InexactError as error:
         raise SchemaError(f"{where}{_key_of(line)}: {error}") from None
     except json.JSONDecodeError as error:
         raise SchemaError(f"{where}: not valid JSON ({error})") from None
-    except UnicodeDecodeError as error:
-        raise SchemaError(f"{where}: not UTF-8 ({error.reason} at byte {error.start})") from None
     except ValueError as error:
         raise SchemaError(f"{where}: {error}") from None
     if not isinstance(record, dict):

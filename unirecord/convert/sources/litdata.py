@@ -17,7 +17,7 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from ...writing.inference import ColumnEvidence
+from ...writing.inference import ColumnEvidence, text_type
 from .foreign_libraries import needed
 from .input_path import InputPath
 from .jsonl import json_object
@@ -35,7 +35,7 @@ from .source import (
     ranges,
     row_batches,
 )
-from .text_values import parse_json
+from .text_values import parse_json, utf8
 
 __all__ = [
     "LitDataChunks",
@@ -58,7 +58,7 @@ _MOST_NESTED_DEPTH: Final = 64
 def nested_value(cell: memoryview) -> Any:
     """Return the value; ``ValueError`` where the bytes are damaged."""
     if not len(cell) or cell[0] > 0x20:
-        return parse_json(_utf8(cell))
+        return parse_json(utf8(cell))
     reader = _Reader(cell)
     found = reader.value(reader.take(1)[0], 0)
     if reader.at != len(cell):
@@ -87,7 +87,7 @@ class _Reader:
         return count
 
     def _text(self) -> str:
-        return _utf8(self.take(self._count()))
+        return utf8(self.take(self._count()))
 
     def value(self, tag: int, depth: int) -> Any:
         """The value that a tag announces."""
@@ -123,13 +123,6 @@ class _Reader:
         ]
 
 
-def _utf8(data: memoryview) -> str:
-    try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
-
-
 # The leaves of LitData's items: the column type each makes, and its bytes as values; nothing is unpickled.
 
 
@@ -141,7 +134,6 @@ _TORCH: Final = (
 _NUMPY: Final = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", "?")
 _NUMBERS: Final = {"int": "<i8", "float": "<f8", "bool": "?"}
 _TEXTS: Final = ("str", "text")
-_LONG_TEXT: Final = 4096
 _MOST_DIMS: Final = 32
 
 
@@ -180,7 +172,7 @@ class LitDataLeaf:
         if self.kind in _NUMBERS:
             return np.dtype(_NUMBERS[self.kind]).name
         if self.kind in _TEXTS:
-            return "text" if self._longest > _LONG_TEXT else "string"
+            return text_type(self._longest)
         if self.is_array:
             return self._values.spec() if self.is_looked_at else "bytes"
         if self.kind in ("jpeg_array", "json"):
@@ -203,10 +195,7 @@ class LitDataLeaf:
             return listed_files(cell, 0)
         if self.kind == "json" and column.type == "object":
             return nested_value(cell)
-        try:
-            return str(cell, "utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
+        return utf8(cell)
 
     def _array(self, cell: memoryview) -> Any:
         if self.kind == "pil":

@@ -20,7 +20,7 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from ...writing.inference import ColumnEvidence
+from ...writing.inference import ColumnEvidence, text_type
 from .array_attributes import wanted_types
 from .input_path import InputPath
 from .jsonl import json_object
@@ -38,7 +38,7 @@ from .source import (
     ranges,
     reduced,
 )
-from .text_values import parse_json
+from .text_values import parse_json, utf8
 
 __all__ = [
     "MdsField",
@@ -79,7 +79,6 @@ _LISTS: Final = ("list[jpeg]", "list[png]", "jpeg_array", "jpegarray")
 _BYTES: Final = ("bytes", "pkl", "list[pil]", *_MEDIA_TYPES)
 _TEXTS: Final = ("str", "str_decimal")
 _OTHERS: Final = ("int", "str_int", "str_float", "pil", "json")
-_LONG_TEXT: Final = 4096
 _SIZES: Final = struct.Struct("<3I")
 
 
@@ -140,7 +139,7 @@ class MdsField:
         if self.encoding == "str":
             self._longest = max(self._longest, len(cell))
         elif self.encoding == "str_int":
-            self._whole = self._whole and -(1 << 63) <= int(_text(cell)) < 1 << 63
+            self._whole = self._whole and -(1 << 63) <= int(utf8(cell)) < 1 << 63
         elif self.encoding == "pil" or self.encoding.startswith("ndarray"):
             try:
                 self._values.add(self._array(cell), row)
@@ -157,7 +156,7 @@ class MdsField:
         if kind in _BYTES:
             return "bytes"
         if kind in _TEXTS:
-            return "text" if self._longest > _LONG_TEXT else "string"
+            return text_type(self._longest)
         if kind in _LISTS or kind == "json":
             return "object"
         if self._shape is not None:
@@ -183,15 +182,15 @@ class MdsField:
     def _decoder(self, column: Column) -> Callable[[memoryview], Any]:
         kind = self.encoding
         if column.type in ("string", "text") and kind in (*_TEXTS, "str_int", "str_float", "json"):
-            return _text
+            return utf8
         if kind in _BYTES or (column.type == "bytes" and not column.is_array):
             return lambda cell: cell
         if kind in _TEXTS:
-            return _text
+            return utf8
         if kind == "json":
-            return lambda cell: parse_json(_text(cell))
+            return lambda cell: parse_json(utf8(cell))
         if kind in ("str_int", "str_float"):
-            return lambda cell: (int if kind == "str_int" else float)(_text(cell))
+            return lambda cell: (int if kind == "str_int" else float)(utf8(cell))
         if kind in _LISTS:
             return lambda cell: listed_files(cell, 4 if kind.startswith("list") else 0)
         return self._array
@@ -218,13 +217,6 @@ class MdsField:
                 f"{many(len(cell) - at, 'byte', 'are')} no {dtype} array of the shape {list(shape)}"
             )
         return np.frombuffer(cell, kind, -1, at).reshape(shape)
-
-
-def _text(cell: memoryview) -> str:
-    try:
-        return str(cell, "utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
 
 
 def listed_files(cell: memoryview, at: int) -> list[bytes]:

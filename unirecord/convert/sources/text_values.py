@@ -22,6 +22,7 @@ from ...format.column import Column
 from ...format.meaning import read_duration, read_time
 from ...format.values.cell import PER_SECOND, Refused, encoder_for
 from ...format.values.objects import MAX_DEPTH
+from ...writing.inference import text_type
 from .foreign_libraries import RAISED
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "takes_moments",
     "text_converter",
     "times_of_texts",
+    "utf8",
+    "value_of_none",
 ]
 
 
@@ -109,10 +112,29 @@ def _is_flat(value: Any, depth: int) -> bool:
     return False
 
 
+# Values of files that say no more than which bytes are a value: text, and a value that is not there.
+
+
+def utf8(data: bytes | memoryview) -> str:
+    """Return the text that bytes are; ``ValueError`` where they are none."""
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
+
+
+def value_of_none(column: Column, what: str) -> Any:
+    """What stands for ``what`` a row lacks: null, or an empty array; ``ValueError`` where it can be neither."""
+    if column.nullable or column.type == "object":
+        return None
+    if column.is_array and column.free_dims:
+        return np.zeros([max(size, 0) for size in column.item_shape], column.dtype)
+    raise ValueError(f"the {what} is missing, and {column} has no null")
+
+
 # The type of a column of text cells: what all its cells can be read as.
 
 
-_LONG_TEXT: Final = 4096
 _BEYOND: Final = 1 << 64  # stands for whole numbers that no 64 bits hold
 # Cells are tested joined by a character that cannot be part of a number: one match per column and chunk.
 _JOIN: Final = "\x1f"
@@ -188,8 +210,8 @@ class CellEvidence:
     def type(self) -> str:
         """Return the type's name, with ``?`` when a cell was empty."""
         name = self._base() if self.filled else "string"
-        if name == "string" and self.longest > _LONG_TEXT and not self.empty:
-            return "text"
+        if name == "string" and not self.empty:
+            return text_type(self.longest)
         return name + "?" if self.empty else name
 
     def _base(self) -> str:

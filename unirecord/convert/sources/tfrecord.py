@@ -16,7 +16,7 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from .arrow_columns import nullable
+from ...writing.inference import text_type
 from .compression import ZLIB_MARKS
 from .input_path import InputPath
 from .source import (
@@ -31,6 +31,7 @@ from .source import (
     column_names,
     row_batches,
 )
+from .text_values import value_of_none
 
 __all__ = [
     "Examples",
@@ -166,7 +167,6 @@ def _packed(data: memoryview) -> Any:
 
 
 _KINDS: Final = {1: "bytes", 2: "float32", 3: "int64"}
-_LONG_TEXT: Final = 4096
 
 Feature = tuple[str, Any]  # kind and values: a list of views, or an array
 Steps = list[Feature | None]
@@ -290,12 +290,8 @@ class FeatureEvidence:
     def _scalar(self, missing: bool) -> str:
         name = self.kind or "string"
         if name == "bytes" and self.text:
-            name = (
-                "text"
-                if self.longest > _LONG_TEXT and not (missing and nullable("text") is None)
-                else "string"
-            )
-        return (nullable(name) or name) if missing else name
+            name = text_type(self.longest)
+        return name + "?" * missing
 
     def _spec_of_steps(self, missing: bool) -> Any:
         if missing or self.kind in (None, "bytes") or len(self.inner) > 1:
@@ -322,12 +318,12 @@ def _is_text(cell: memoryview) -> bool:
 def feature_value(value: Feature | Steps | None, column: Column) -> Any:
     """Return a record's value for a column; ``ValueError`` says why there is none."""
     if value is None:
-        return _nothing(column)
+        return value_of_none(column, "feature")
     if isinstance(value, list):
         return _step_values(value, column)
     kind, values = value
     if column.is_array:
-        return values if len(values) else _nothing(column)
+        return values if len(values) else value_of_none(column, "feature")
     if column.type == "object":
         return [bytes(v) for v in values] if kind == "bytes" else values.tolist()
     if len(values) != 1:
@@ -344,15 +340,6 @@ def feature_value(value: Feature | Steps | None, column: Column) -> Any:
         except UnicodeDecodeError:
             raise ValueError(f"bytes that are not UTF-8; --schema {column.name}=bytes takes them") from None
     return values[0]
-
-
-def _nothing(column: Column) -> Any:
-    """What stands for a feature that a record lacks: null, or an empty array."""
-    if column.nullable or column.type == "object":
-        return None
-    if column.is_array and -1 in (column.shape or ()):
-        return np.zeros([0 if d == -1 else d for d in column.shape or ()], column.dtype)
-    raise ValueError("the feature is missing")
 
 
 def _list_type(kind: str) -> str:

@@ -14,8 +14,7 @@ from ...format.column import Column
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
-from ...writing.inference import ColumnEvidence
-from .arrow_columns import nullable
+from ...writing.inference import ColumnEvidence, text_type
 from .input_path import InputPath
 from .media_types import file_type, media_type
 from .npy_files import npy_array
@@ -31,7 +30,7 @@ from .source import (
     row_batches,
 )
 from .tar_members import Member, tar_members
-from .text_values import parse_json
+from .text_values import parse_json, utf8, value_of_none
 
 __all__ = ["WebDatasetShards"]
 
@@ -43,7 +42,6 @@ _PIECE_BYTES: Final = 8 << 20  # read at a time
 _HEADER_BYTES: Final = 4_096  # likewise, where only headers are looked at
 _BATCH_ROWS: Final = 4_096
 _SAMPLE_ROWS: Final = 500
-_LONG_TEXT: Final = 4096
 _NUMBERS: Final = ("cls", "cls2", "index", "inx", "id", "count")
 _TEXTS: Final = ("txt", "text", "transcript", "caption")
 _KEY_COLUMN: Final = "key"
@@ -171,7 +169,7 @@ class WebDatasetShards(Source):
             content = sample.contents.pop(ending, None)
             try:
                 if content is None:
-                    values.append(_nothing(column))
+                    values.append(value_of_none(column, "file"))
                     continue
                 size += len(content)
                 values.append(_value(ending, content, column))
@@ -230,11 +228,7 @@ class _Ending:
         missing = self.seen < rows
         name: Any = "bytes"
         if self._is_text:
-            name = (
-                "text"
-                if self._longest > _LONG_TEXT and not (missing and nullable("text") is None)
-                else "string"
-            )
+            name = text_type(self._longest)
         elif kind == "json":
             name = "object"
         elif kind == "npy" and not self._as_bytes:
@@ -242,7 +236,7 @@ class _Ending:
         elif kind in _NUMBERS:
             name = "string" if self._as_bytes else "int64"
         if missing and isinstance(name, str) and name != "object":
-            name = nullable(name) or name
+            name += "?"
         media = media_type(f"x.{kind}") if name in ("bytes", "bytes?") else None
         return file_type(media, name) if media else name
 
@@ -252,36 +246,21 @@ def _is_whole(data: bytes) -> bool:
     return 0 < len(text) <= 19 and text.removeprefix(b"-").isdigit()
 
 
-def _nothing(column: Column) -> Any:
-    if column.nullable or column.type == "object":
-        return None
-    if column.is_array and column.free_dims:
-        return np.zeros([0 if d == -1 else d for d in column.shape or ()], column.dtype)
-    raise ValueError(f"the file is missing, and {column} has no null")
-
-
 def _value(ending: str, view: memoryview, column: Column) -> Any:
     """The value of a file for a column; ``ValueError`` when it has none."""
     if column.type == "bytes" and not column.is_array:
         return view
     kind, data = ending.rpartition(".")[2], bytes(view)
     if column.is_array or (kind == "npy" and not column.is_blob):
-        array = npy_array(data) if kind == "npy" else np.asarray(parse_json(_decoded(data)), column.dtype)
+        array = npy_array(data) if kind == "npy" else np.asarray(parse_json(utf8(data)), column.dtype)
         return array if array.ndim else array[()]
     if column.type in ("string", "text"):
-        return _decoded(data)
+        return utf8(data)
     if column.type == "object":
-        return parse_json(_decoded(data)) if kind == "json" or kind not in _TEXTS else _decoded(data)
-    text = _decoded(data).strip()
+        return parse_json(utf8(data)) if kind == "json" or kind not in _TEXTS else utf8(data)
+    text = utf8(data).strip()
     if column.type.startswith("float"):
         return float(text)
     if "_" in text or len(text) > 30:
         raise ValueError(f"{text[:40]!r} is no {column}")
     return int(text)
-
-
-def _decoded(data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise ValueError(f"it is not UTF-8 ({error.reason} at byte {error.start})") from None
