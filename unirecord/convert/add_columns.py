@@ -9,7 +9,8 @@ import pickle
 import secrets
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final
 
@@ -34,7 +35,7 @@ from ..snapshot.snapshot import classes_of, state_of_part
 from ..snapshot.versions import files_of
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
-from ..writing.change import Change, PartTasks, begin_change, check_columns, give_up
+from ..writing.change import Change, OvertakenError, PartTasks, begin_change, check_columns, give_up
 from ..writing.journal import entry_from_json
 from ..writing.manifest_changes import as_columns_change
 from ..writing.part_writer import PartContent, PartSequence
@@ -47,12 +48,9 @@ from .workers import run_in_workers
 from .write_dataset import source_of
 
 __all__ = [
-    "ColumnMaker",
     "ColumnSource",
-    "ColumnsSpec",
     "ColumnsAdded",
-    "JoinedTable",
-    "MadeColumns",
+    "NewColumns",
     "add_columns",
     "join_table",
     "keys_of_rows",
@@ -73,16 +71,26 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class ColumnMaker:
-    """What makes the new columns; it can be pickled where processes are to do it.
+class NewColumns:
+    """New columns, and what makes their values; it can be pickled where processes are to do it.
 
     Attributes:
-        reads: the columns that it is given; empty: it needs the numbers of the rows alone.
+        schema: the columns.
+        reads: the columns that ``make`` is given; empty: it needs the numbers of the rows alone.
         make: the new columns by name, of the numbers of rows and the columns of these rows that it reads.
+        digest: tells what makes the values from anything else: the function's code, or all values of a table.
+        without: rows of the dataset that a table has no values for.
+        unused: rows of a table that no row of the dataset goes with.
+        left_out: what of a table is in no column.
     """
 
+    schema: Schema
     reads: tuple[str, ...]
     make: Callable[[Rows, dict[str, Any]], Mapping[str, Any]]
+    digest: str
+    without: int = 0
+    unused: int = 0
+    left_out: tuple[LeftOut, ...] = ()
 
 
 def made_by_function(
@@ -128,9 +136,11 @@ def _taken(values: Sequence[Any], places: Rows) -> Any:
 
 
 class ColumnSource(Source):
-    """The new columns of each part of a snapshot, a unit each; rows that have been deleted get blank values."""
+    """The new columns of each part of a snapshot, a unit each; rows that have been deleted get blank values.
 
-    snapshot: Snapshot
+    ``index``: those to be looked up by value. ``what`` tells the same call from another one: what an earlier run has
+    made is only taken over where it is the same. ``said``: what else is other than before, or does not follow.
+    """
 
     kind: ClassVar[str] = "columns"
     about: ClassVar[str] = "columns made of the rows of a dataset"
@@ -138,15 +148,22 @@ class ColumnSource(Source):
     computes = True
 
     def __init__(
-        self, snapshot: Snapshot, schema: Schema, maker: ColumnMaker, batch_size: int | None
+        self,
+        snapshot: Snapshot,
+        new: NewColumns,
+        batch_size: int | None,
+        index: tuple[str, ...],
+        what: dict[str, str],
+        said: tuple[str, ...],
     ) -> None:
-        self.snapshot, self._made, self._maker, self._batch_size = snapshot, schema, maker, batch_size
+        self.snapshot, self.new, self._batch_size = snapshot, new, batch_size
+        self.index, self.what, self.said = index, what, said
         self._parts: PartSet | None = None
         super().__init__(InputPath(str(snapshot.path), ""), Options())
 
     def look_through(self, options: Options, progress: Any) -> None:
         """A unit for each part."""
-        self.schema: Schema = self._made
+        self.schema: Schema = self.new.schema
         starts = np.cumsum([0, *(part.rows for part in self.snapshot.parts)]).tolist()
         self.units: Sequence[Unit] = [
             Unit(part.path, start, part.rows)
@@ -158,8 +175,8 @@ class ColumnSource(Source):
         assert unit.rows is not None
         parts = self._opened()
         live, reader = parts.live, None
-        if self._maker.reads:
-            ordinals = [parts.schema.ordinal(name) for name in self._maker.reads]
+        if self.new.reads:
+            ordinals = [parts.schema.ordinal(name) for name in self.new.reads]
             reader = SampleReader(parts, [(ordinal, parts.schema.columns[ordinal]) for ordinal in ordinals])
             step = _batch_rows(parts.mean_row_bytes(ordinals), self._batch_size)
         else:
@@ -174,7 +191,7 @@ class ColumnSource(Source):
     ) -> dict[str, Any]:
         if len(rows):
             given = {} if reader is None else reader.batch(rows)
-            made = self._checked(self._maker.make(rows, given), rows)
+            made = self._checked(self.new.make(rows, given), rows)
         else:
             made = {name: [] for name in self.schema.names}
         if there is None or there.all():
@@ -250,30 +267,15 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class JoinedTable:
-    """The new columns, what gives their values, and how many rows on either side have none on the other.
-
-    ``digest``: of all values of the table that count. ``left_out``: what of the table is in none of them.
-    """
-
-    schema: Schema
-    maker: ColumnMaker
-    without: int
-    unused: int
-    digest: str
-    left_out: tuple[LeftOut, ...]
-
-
 def join_table(
     parts: PartSet,
     columns: Any,
     given: Any,
     key: str | Sequence[str] | None,
     *,
-    keep: bool = False,
+    keep: bool,
     options: Mapping[str, Any],
-) -> JoinedTable:
+) -> NewColumns:
     """Reads the table, and finds its row for each row of the dataset. SchemaError where they do not go together.
 
     ``keep``: in columns that are there already, rows without one keep their values. ``options``: what is asked of the
@@ -320,10 +322,16 @@ def join_table(
     every[there] = places
     used = len(np.unique(places[places >= 0]))
     make = partial(found_in_table, {name: found[name] for name in names}, every)
-    maker = ColumnMaker(tuple(kept) if len(lacking) else (), make)
     asked = {*names, *keys}
-    left_out = tuple(one for one in table.left_out if one.column is None or one.column in asked)
-    return JoinedTable(schema, maker, len(lacking), rows - used, _digest(found), left_out)
+    return NewColumns(
+        schema,
+        tuple(kept) if len(lacking) else (),
+        make,
+        _digest(found),
+        len(lacking),
+        rows - used,
+        tuple(one for one in table.left_out if one.column is None or one.column in asked),
+    )
 
 
 def _typed(column: Column) -> str:
@@ -492,26 +500,8 @@ def shown_key(key: Any) -> str:
 
 
 @dataclass(frozen=True)
-class MadeColumns:
-    """The new columns of a snapshot, as a source; those to be looked up by value; how many rows went without.
-
-    ``left_out``: what of the table is in no column. ``what`` tells the same call from another one: what an earlier run
-    has made is only taken over where it is the same.
-    """
-
-    source: ColumnSource
-    schema: Schema
-    index: tuple[str, ...]
-    what: dict[str, str]
-    without: int = 0
-    unused: int = 0
-    said: tuple[str, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-
-
-@dataclass(frozen=True)
-class ColumnsSpec:
-    """What `add_columns` was asked for."""
+class _Call:
+    """What `add_columns` was asked for, and its run: column parts of all parts, until none is without one."""
 
     folder: str
     columns: Any
@@ -520,26 +510,27 @@ class ColumnsSpec:
     reads: Sequence[str] | None
     index: tuple[str, ...]
     replace: bool
+    keep: bool
     batch_size: int | None
-    keep: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
+    workers: int
+    progress: Progress | None
+    options: Mapping[str, Any]
 
     @property
     def is_function(self) -> bool:
         """Whether a function makes the values; else they are in a table."""
         return callable(self.values) and not isinstance(self.values, type)
 
-    def source(self, snapshot: Snapshot, *, again: bool = False) -> MadeColumns:
+    def _source(self, *, again: bool = False) -> ColumnSource:
         """The columns of what is there now. ``again``: rows came, or parts changed, since this was first asked."""
-        without = unused = 0
-        left_out: tuple[LeftOut, ...] = ()
+        snapshot = resolve(self.folder)
         if self.is_function:
             schema = Schema.parse(_described(self.columns))
             reads = snapshot.schema.names if self.reads is None else self.reads
             for name in reads:
                 snapshot.schema.ordinal(name)
-            maker = ColumnMaker(tuple(reads), partial(made_by_function, self.values))
-            values = _code_of(self.values)
+            make = partial(made_by_function, self.values)
+            new = NewColumns(schema, tuple(reads), make, _code_of(self.values))
         else:
             if again and self.key is None:
                 raise StaleError(
@@ -548,19 +539,17 @@ class ColumnsSpec:
                 )
             parts = PartSet(snapshot, knows_deletions=True)
             try:
-                joined = join_table(
+                new = join_table(
                     parts, self.columns, self.values, self.key, keep=self.keep, options=self.options
                 )
             finally:
                 parts.close()
-            schema, maker, values = joined.schema, joined.maker, joined.digest
-            without, unused, left_out = joined.without, joined.unused, joined.left_out
-        there = [name for name in schema.names if name in snapshot.schema]
+        there = [name for name in new.schema.names if name in snapshot.schema]
         if there and not self.replace:
             raise SchemaError(
                 f"{self.folder}: there is a column {there[0]!r} already; replace=True gives it the new values"
             )
-        schema, said = _with_annotations(schema, self.columns, snapshot.schema)
+        schema, said = _with_annotations(new.schema, self.columns, snapshot.schema)
         if not isinstance(self.columns, (Mapping, Schema)):
             said += _said_of_types(schema, snapshot.schema)
         said += _said_of_others(schema, snapshot)
@@ -570,7 +559,7 @@ class ColumnsSpec:
         what = {
             "the source": f"columns of {location_of(self.folder).absolute(self.folder)}",
             "the columns": repr([(column, column.codec) for column in schema]),
-            "the values": values,
+            "the values": new.digest,
             "the key": repr(self.key),
             "what is read": repr(self.reads),
             "the index": repr(index),
@@ -578,8 +567,140 @@ class ColumnsSpec:
             "the rows": "" if self.is_function or self.key is not None else snapshot.rows_identity,
             "the version of unirecord": CREATED_BY,
         }
-        source = ColumnSource(snapshot, schema, maker, self.batch_size)
-        return MadeColumns(source, schema, index, what, without, unused, tuple(said), left_out)
+        new = replace(new, schema=schema)
+        return ColumnSource(snapshot, new, self.batch_size, index, what, tuple(said))
+
+    def run(self, *, resume: bool) -> tuple[ColumnsAdded, Sequence[LeftOut]]:
+        """What has been done, and what of the table is in no column."""
+        if self.is_function and self.workers > 1 and getattr(self.values, "__module__", "") == "__main__":
+            raise ValueError(
+                "the function is defined in the script that runs, where worker processes do not find it: put it into a "
+                "module of its own, or use workers=1"
+            )
+        source = self._source()
+        own = secrets.token_bytes(16)
+        claim = begin_change(
+            self.folder, own, overwrite=False, append=True, unfinished="resume" if resume else "drop"
+        )
+        begun = False
+        try:
+            claim.keep()
+            seen = claim.before
+            assert seen is not None
+            # Column parts, by what their parts are (`state_of_part`).
+            tasks = PartTasks(claim, own, source.what, resume=resume)
+            begun = True
+            while True:
+                self._write(claim, tasks, source)
+                with suppress(OvertakenError):
+                    return self._publish(claim, seen, tasks, source), source.new.left_out
+                source.done()
+                source = self._source(again=True)
+        except BaseException as error:
+            if begun:
+                kept = give_up(claim, error, "finished column part", (UniRecordError, TransformError))
+                if kept is not None and isinstance(error, TransformError):
+                    raise TransformError(f"{error}; {kept}") from error.__cause__
+            else:  # what an earlier run has left is not this one's
+                claim.suspend()
+            raise
+        finally:
+            source.done()
+
+    def _write(self, claim: Change, tasks: PartTasks, source: ColumnSource) -> None:
+        """The column parts of all parts of the source that have none yet."""
+        parts = source.snapshot.parts
+        states = [state_of_part(source.snapshot, part) for part in parts]
+        numbers = [tasks.number(state) for state in states]
+        units, of = [(0, 0)] * (max(numbers, default=-1) + 1), dict(zip(numbers, states, strict=True))
+        for unit, number in enumerate(numbers):
+            units[number] = (unit, unit + 1)
+        job = Job(
+            source,
+            PartContent(source.schema, source.index, pack_user(column_part_metadata())),
+            tuple(units),
+            claim.folder,
+            tasks.id,
+            tasks.first,
+            _WHOLE,
+            os.path.join(self.folder, manifest.NAME),
+            claim.place,
+            claim.deliver,
+            claim.journal,
+            of,
+        )
+        tracker = Tracker(sum(part.rows for part in parts), self.progress)
+        tracker.advance(
+            sum(part.rows for part, state in zip(parts, states, strict=True) if state in tasks.entries)
+        )
+        waiting = [number for number in numbers if of[number] not in tasks.entries]
+        empty = [number for number in waiting if not parts[units[number][0]].rows]
+        for number in empty:
+            tasks.finish(of[number], _empty(job, number))
+        waiting = [number for number in waiting if number not in empty]
+
+        def done(task: int, record: dict[str, Any]) -> None:
+            tasks.entries[of[task]] = entry_from_json(record["parts"][0])
+
+        if self.workers > 1 and len(waiting) > 1:
+            run_in_workers(
+                job, waiting, self.workers, claim.lock_number(),
+                lambda task, rows, *_: tracker.advance(rows), done,
+            )  # fmt: skip
+            return
+        for task in waiting:
+            done(task, run_task(job, task, lambda rows, *_: tracker.advance(rows)))
+
+    def _publish(self, claim: Change, seen: Manifest, tasks: PartTasks, source: ColumnSource) -> ColumnsAdded:
+        schema, folder = source.schema, self.folder
+        after: Manifest | None = None
+
+        def with_columns(before: Manifest | None) -> Manifest:
+            nonlocal after
+            assert before is not None
+            check_columns(folder, before, seen)
+            entries = {part.id: tasks.entries.get(state_of_entry(before, part)) for part in before.parts}
+            files = {
+                part: ColumnFile(entry.name, entry.id, entry.bytes, entry.index_bytes, entry.content)
+                for part, entry in entries.items()
+                if entry is not None
+            }
+            if len(files) < len(entries):
+                raise OvertakenError  # others have published parts meanwhile that have no column parts yet
+            for part in before.parts:
+                tasks.check_rows(state_of_entry(before, part), part.rows)
+            whole, places = _placed(before.schema, schema)
+            stays = [name for name in before.index if name not in schema or name in source.index]
+            changed = replace(
+                rearranged(before, whole, places, schema, files),
+                index=(*stays, *(name for name in source.index if name not in stays)),
+                next_part=max(before.next_part, tasks.next_part),
+            )
+            after = as_columns_change(changed, before, "add-columns", folder)
+            manifest.check(after, os.path.join(folder, manifest.NAME))
+            return after
+
+        there = {state_of_part(source.snapshot, part) for part in source.snapshot.parts}
+        # Those of parts that were laid out anew, or whose columns were replaced, meanwhile.
+        tasks.drop_others(there)
+        check_readable(claim.place, schema, claim.not_opened(list(tasks.entries.values())))
+        claim.publish(with_columns)
+        assert after is not None
+        named = files_of(after)
+        claim.clear(
+            entry.name for entry in tasks.entries.values() if entry.name not in named
+        )  # of parts that have gone
+        claim.release()
+        return ColumnsAdded(
+            after.generation,
+            after.schema.names,
+            after.rows - after.deleted,
+            len(tasks.entries),
+            len(tasks.resumed),
+            source.new.without,
+            source.new.unused,
+            source.said,
+        )
 
 
 def _with_annotations(schema: Schema, given: Any, before: Schema) -> tuple[Schema, list[str]]:
@@ -730,12 +851,25 @@ def add_columns(
         raise ValueError(f"workers is a number of processes, 1 or more, got {workers!r}")
     if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
         raise ValueError(f"batch_size is a number of rows, 1 or more, got {batch_size!r}")
-    is_function = callable(values) and not isinstance(values, type)
-    if is_function and key is not None:
+    call = _Call(
+        folder,
+        columns,
+        values,
+        key,
+        reads,
+        tuple(index),
+        replace,
+        keep,
+        batch_size,
+        workers,
+        progress,
+        options,
+    )
+    if call.is_function and key is not None:
         raise ValueError("key= is of a table, and a function was given")
-    if not is_function and reads is not None:
+    if not call.is_function and reads is not None:
         raise ValueError("reads= is of a function, and a table was given")
-    if is_function and options:
+    if call.is_function and options:
         raise ValueError(f"{next(iter(options))}= is of a table, and a function was given")
     if keep and (not replace or key is None):
         raise ValueError(
@@ -744,167 +878,11 @@ def add_columns(
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only those can have columns added")
-        spec = ColumnsSpec(
-            folder, columns, values, key, reads, tuple(index), replace, batch_size, keep, options
-        )
-        run = _Run(spec, workers, progress)
-        added = run.run(resume=resume)
+        added, left_out = call.run(resume=resume)
     for said in added.said:
         warnings.warn(f"{folder}: {said}", stacklevel=2)
-    warn_of_left_out(run.left_out, "the table", "row", 2)
+    warn_of_left_out(left_out, "the table", "row", 2)
     return added
-
-
-class _More(Exception):
-    """Others have published parts meanwhile that have no column parts yet."""
-
-
-class _Run:
-    """One run: column parts of all parts that are there, until none is without when it publishes."""
-
-    def __init__(self, spec: ColumnsSpec, workers: int, progress: Progress | None) -> None:
-        self._spec, self._workers, self._progress = spec, workers, progress
-        self.left_out: tuple[LeftOut, ...] = ()  # of the table
-
-    def run(self, *, resume: bool) -> ColumnsAdded:
-        spec = self._spec
-        if spec.is_function and self._workers > 1 and getattr(spec.values, "__module__", "") == "__main__":
-            raise ValueError(
-                "the function is defined in the script that runs, where worker processes do not find it: put it into a "
-                "module of its own, or use workers=1"
-            )
-        made = spec.source(resolve(spec.folder))
-        own = secrets.token_bytes(16)
-        claim = begin_change(
-            spec.folder, own, overwrite=False, append=True, unfinished="resume" if resume else "drop"
-        )
-        begun = False
-        try:
-            claim.keep()
-            seen = claim.before
-            assert seen is not None
-            # Column parts, by what their parts are (`state_of_part`).
-            tasks = PartTasks(claim, own, made.what, resume=resume)
-            begun = True
-            while True:
-                self._write(claim, tasks, made)
-                try:
-                    added = self._publish(claim, seen, tasks, made)
-                    self.left_out = made.left_out
-                    return added
-                except _More:
-                    made.source.done()
-                    made = spec.source(resolve(spec.folder), again=True)
-        except BaseException as error:
-            if begun:
-                kept = give_up(claim, error, "finished column part", (UniRecordError, TransformError))
-                if kept is not None and isinstance(error, TransformError):
-                    raise TransformError(f"{error}; {kept}") from error.__cause__
-            else:  # what an earlier run has left is not this one's
-                claim.suspend()
-            raise
-        finally:
-            made.source.done()
-
-    # ---- writing -------------------------------------------------------------------------------------------
-
-    def _write(self, claim: Change, tasks: PartTasks, made: MadeColumns) -> None:
-        """The column parts of all parts of the source that have none yet."""
-        folder, source, snapshot = self._spec.folder, made.source, made.source.snapshot
-        parts = snapshot.parts
-        states = [state_of_part(snapshot, part) for part in parts]
-        numbers = [tasks.number(state) for state in states]
-        units, of = [(0, 0)] * (max(numbers, default=-1) + 1), dict(zip(numbers, states, strict=True))
-        for unit, number in enumerate(numbers):
-            units[number] = (unit, unit + 1)
-        job = Job(
-            source,
-            PartContent(made.schema, made.index, pack_user(column_part_metadata())),
-            tuple(units),
-            claim.folder,
-            tasks.id,
-            tasks.first,
-            _WHOLE,
-            os.path.join(folder, manifest.NAME),
-            claim.place,
-            claim.deliver,
-            claim.journal,
-            of,
-        )
-        tracker = Tracker(sum(part.rows for part in parts), self._progress)
-        tracker.advance(
-            sum(part.rows for part, state in zip(parts, states, strict=True) if state in tasks.entries)
-        )
-        waiting = [number for number in numbers if of[number] not in tasks.entries]
-        empty = [number for number in waiting if not parts[units[number][0]].rows]
-        for number in empty:
-            tasks.finish(of[number], _empty(job, number))
-        waiting = [number for number in waiting if number not in empty]
-
-        def done(task: int, record: dict[str, Any]) -> None:
-            tasks.entries[of[task]] = entry_from_json(record["parts"][0])
-
-        if self._workers > 1 and len(waiting) > 1:
-            run_in_workers(
-                job, waiting, self._workers, claim.lock_number(),
-                lambda task, rows, *_: tracker.advance(rows), done,
-            )  # fmt: skip
-            return
-        for task in waiting:
-            done(task, run_task(job, task, lambda rows, *_: tracker.advance(rows)))
-
-    # ---- publishing ----------------------------------------------------------------------------------------
-
-    def _publish(self, claim: Change, seen: Manifest, tasks: PartTasks, made: MadeColumns) -> ColumnsAdded:
-        schema, folder = made.schema, self._spec.folder
-        after: Manifest | None = None
-
-        def with_columns(before: Manifest | None) -> Manifest:
-            nonlocal after
-            assert before is not None
-            check_columns(folder, before, seen)
-            entries = {part.id: tasks.entries.get(state_of_entry(before, part)) for part in before.parts}
-            files = {
-                part: ColumnFile(entry.name, entry.id, entry.bytes, entry.index_bytes, entry.content)
-                for part, entry in entries.items()
-                if entry is not None
-            }
-            if len(files) < len(entries):
-                raise _More
-            for part in before.parts:
-                tasks.check_rows(state_of_entry(before, part), part.rows)
-            whole, places = _placed(before.schema, schema)
-            stays = [name for name in before.index if name not in schema or name in made.index]
-            changed = replace(
-                rearranged(before, whole, places, schema, files),
-                index=(*stays, *(name for name in made.index if name not in stays)),
-                next_part=max(before.next_part, tasks.next_part),
-            )
-            after = as_columns_change(changed, before, "add-columns", folder)
-            manifest.check(after, os.path.join(folder, manifest.NAME))
-            return after
-
-        there = {state_of_part(made.source.snapshot, part) for part in made.source.snapshot.parts}
-        # Those of parts that were laid out anew, or whose columns were replaced, meanwhile.
-        tasks.drop_others(there)
-        check_readable(claim.place, schema, claim.not_opened(list(tasks.entries.values())))
-        claim.publish(with_columns)
-        assert after is not None
-        named = files_of(after)
-        claim.clear(
-            entry.name for entry in tasks.entries.values() if entry.name not in named
-        )  # of parts that have gone
-        claim.release()
-        return ColumnsAdded(
-            after.generation,
-            after.schema.names,
-            after.rows - after.deleted,
-            len(tasks.entries),
-            len(tasks.resumed),
-            made.without,
-            made.unused,
-            made.said,
-        )
 
 
 def _placed(before: Schema, added: Schema) -> tuple[Schema, list[int]]:
