@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import tarfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from PIL import Image
 
 import unirecord
 from unirecord import SchemaError, UniRecordDataset, cli
+from unirecord.convert.sources import Options, child_reader
 from unirecord.convert.sources.input_path import open_input
 from unirecord.convert.sources.kinds import source_type
+from unirecord.convert.sources.lerobot import LeRobotFolder
 from unirecord.errors import UniRecordError
 
 REAL = Path(__file__).parents[1] / "data" / "lerobot"
@@ -188,13 +191,36 @@ def test_a_kept_video_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.M
     assert times[14][f"{CAMERA}.time"] == pytest.approx(0.2)
 
 
-def test_a_video_that_is_too_large_to_be_kept(tmp_path: Path) -> None:
+def test_a_kept_video_is_in_memory_once_as_it_is_written(tmp_path: Path) -> None:
+    """What a video takes beyond the piece of memory that the child sends it in, and that it lies in alone."""
+    folder, size = dataset(tmp_path / "robot", "v3.0", image=False, camera=True), 24 << 20
+    unirecord.write_dataset(folder, tmp_path / "out", workers=1, video="keep")  # all is imported
+    (folder / FILE).write_bytes(np.random.default_rng(0).bytes(size))
+    source = LeRobotFolder(open_input(str(folder)), Options(video="keep"))
+
+    def peak(call: Any) -> int:
+        tracemalloc.start()
+        try:
+            call()
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    def in_the_child() -> None:
+        for batch in source.read(source.units[0]):
+            child_reader._packed(batch)
+
+    assert peak(in_the_child) < size / 8
+    # the first rows are read back, and compared
+    assert peak(lambda: written(folder, tmp_path / "big", video="keep")) < 1.125 * size
+    with open(folder / FILE, "rb") as file:
+        assert UniRecordDataset(tmp_path / "big")[0][CAMERA] == file.read()
+
+
+def test_an_empty_file_is_no_video_to_keep(tmp_path: Path) -> None:
     folder = dataset(tmp_path / "robot", "v3.0", image=False, camera=True)
-    with open(folder / FILE, "r+b") as file:
-        file.truncate(600_000_000)
-    with pytest.raises(
-        SchemaError, match=r"000.mp4 has 600.0 MB, and --video keep takes files up to 500.0 MB"
-    ):
+    (folder / FILE).write_bytes(b"")
+    with pytest.raises(SchemaError, match=r"file-000.mp4 is empty, and no video"):
         unirecord.write_dataset(folder, tmp_path / "out", workers=1, video="keep")
 
 

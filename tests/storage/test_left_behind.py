@@ -196,6 +196,22 @@ def test_shared_pieces_that_are_given_up_are_mapped_on_neither_side() -> None:
     there.close()
 
 
+def test_shared_pieces_that_hold_nothing_are_together_no_larger_than_the_last_one() -> None:
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    here, there = Channel(ends[0]), Channel(ends[1])
+    for size in (10_000, 100_000, 200_000, 400_000, 800_000):
+        here.send(np.zeros(size, np.uint8))
+        there.receive()
+        there.say_taken()
+        assert sum(map(len, here._own.values())) < 2.5 * size + 10_000
+        here.send(np.zeros(100, np.uint8))  # a small one, for which none is given up
+        there.receive()
+        there.say_taken()
+    assert sorted(here._own) == sorted(there._maps)
+    here.close()
+    there.close()
+
+
 def test_a_shared_piece_that_is_used_again_is_not_free_until_it_is_given_back() -> None:
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     here, there = Channel(ends[0]), Channel(ends[1])

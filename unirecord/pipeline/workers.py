@@ -126,18 +126,19 @@ class Channel:
             number = min(fitting, key=lambda number: len(self._own[number]))
             self._free.remove(number)
             return number, None, ()
-        dropped: tuple[int, ...] = ()
-        if len(self._free) >= _MOST_FREE:
+        dropped: list[int] = []
+        # what nothing lies in takes no more memory than what is sent now, however sizes have grown
+        while len(self._free) >= _MOST_FREE or sum(len(self._own[number]) for number in self._free) > size:
             smallest = min(self._free, key=lambda number: len(self._own[number]))
             self._free.remove(smallest)
             with suppress(BufferError):
                 self._own.pop(smallest).close()
-            dropped = (smallest,)
+            dropped.append(smallest)
         fd = _unnamed(-(-(size + size // 4) // mmap.PAGESIZE) * mmap.PAGESIZE)
         self._next += 1
         self.allocations += 1
         self._own[self._next] = mmap.mmap(fd, 0)
-        return self._next, fd, dropped
+        return self._next, fd, tuple(dropped)
 
     def _listen(self) -> None:
         """Takes in what pieces the other side has let go, where it has said so and nothing else."""

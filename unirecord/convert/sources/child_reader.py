@@ -458,7 +458,12 @@ def _packed_column(values: Any) -> tuple[Any, ...]:
         kinds = set(map(type, values)) - {type(None)}
         if kinds and kinds <= {memoryview, bytes}:
             absent = np.fromiter((value is None for value in values), np.bool_, len(values))
-            cells = PackedStrings.of([b"" if value is None else value for value in values])
+            given = [value for value in values if value is not None]
+            sizes = np.fromiter(
+                (0 if value is None else len(value) for value in values), np.int64, len(values)
+            )
+            # one alone, which may be a whole file, is sent from where it lies
+            cells = PackedStrings.of_sizes(given[0] if len(given) == 1 else b"".join(given), sizes)
             return "cells", cells, absent if absent.any() else None, kinds == {bytes}
         if (
             kinds == {np.ndarray}

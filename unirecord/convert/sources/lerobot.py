@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import mmap
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +62,6 @@ _NUMBERS: Final = frozenset((
 ))  # fmt: skip
 _MOST_TABLE_BYTES: Final = 256 << 20  # of a table in meta/, and of JSON Lines there
 _MOST_METADATA: Final = 1 << 20  # characters, as JSON
-_MOST_KEPT: Final = 500_000_000  # of a video that is stored as it is, which is in memory whole
 _PER_FRAME: Final = frozenset(("frame_index", "timestamp"))
 _EPISODES: Final = re.compile(r"(\d{1,18}):(\d{1,18})")
 _POINTER: Final = b"version https://git-lfs.github.com/"
@@ -623,7 +623,7 @@ class LeRobotFolder(Source):
 
     def _kept(self, key: str, batch: RawBatch, unit: Unit) -> dict[str, Any]:
         """The file in the first row of the first of its episodes; of each row the file's name, and its time there."""
-        files: list[bytes | None] = []
+        files: list[memoryview | None] = []
         names, times = [], []
         numbers = _whole(batch.columns["frame_index"], "frame_index", unit)
         for number, (episode, seconds) in zip(numbers, self._times(batch, unit), strict=True):
@@ -659,17 +659,16 @@ def _refuse_missing(video: InputPath) -> None:
     _refuse_pointer(video)
 
 
-def _content(video: InputPath) -> bytes:
+def _content(video: InputPath) -> memoryview:
+    """The bytes of a file, of which none is in memory that has not been looked at.
+
+    A file that is cut while it is looked at ends the process, which is the child that reads the source.
+    """
     _refuse_missing(video)
     with video.open() as stream:
-        size = stream.seek(0, 2)
-        if size > _MOST_KEPT:
-            raise SchemaError(
-                f"{video.name} has {format_size(size)}, and --video keep takes files up to {format_size(_MOST_KEPT)}, "
-                "since each is one value and in memory whole; --video decode, the default, stores its frames"
-            )
-        stream.seek(0)
-        return stream.read()
+        if not stream.seek(0, 2):
+            raise SchemaError(f"{video.name} is empty, and no video")
+        return memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _whole(values: Any, name: str, unit: Unit) -> list[int]:
