@@ -22,7 +22,7 @@ from ..core import Locked, digest_ranges, xxh3_64
 from ..errors import BusyError, MissingError, did_you_mean
 from . import system
 from .claim import lock
-from .local import clear
+from .local import clear, length_of, read_at, write_all
 from .own_directory import own_directory, own_file, secret_of
 from .system import Buffer, Descriptor
 
@@ -93,11 +93,8 @@ def paths_of(folder: str, url: str, secret: bytes | None = None) -> tuple[str, s
 
 def url_of(journal: str) -> str:
     """The URL that the segment with this journal is for; SegmentError when it is none."""
-    file = own_file(journal, os.O_RDONLY)
-    try:
+    with own_file(journal, os.O_RDONLY) as file:
         return _read_head(file)[0]
-    finally:
-        file.close()
 
 
 def _read_head(file: Descriptor) -> tuple[str, int, int]:
@@ -176,7 +173,7 @@ class Segment:
         count = max(whole - self._read, 0)
         if count == 0:
             return np.empty(0, RECORD)
-        data = _read_all(self._log.number, count * RECORD.itemsize, self._head + self._read * RECORD.itemsize)
+        data = read_at(self._log.number, self._head + self._read * RECORD.itemsize, count * RECORD.itemsize)
         found = np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
         right = self._checks(found, self._read) == found["check"]
         self._read += len(found)
@@ -218,7 +215,7 @@ class Segment:
         starts = ends - records["bytes"]
         records["place"] = starts + np.uint64(place)
         records["digest"] = digest_ranges(data, starts, records["bytes"], self.seed, 0)
-        _append(self._bytes, [data], place)
+        _append(self._bytes, data, place)
         try:
             self.note(records)
         except OSError:
@@ -233,7 +230,7 @@ class Segment:
         if end != size:  # a record of a process that died while it wrote it
             system.os_calls.ftruncate(self._log.number, end)
         records["check"] = self._checks(records, whole)
-        _append(self._log, [records.view(np.uint8)], end)
+        _append(self._log, records.view(np.uint8), end)
 
     def read(self, place: int, size: int) -> bytes:
         """Bytes of a range, or as many as there are."""
@@ -245,22 +242,10 @@ class Segment:
         self._bytes.close()
 
 
-def _read_all(fd: int, size: int, at: int) -> bytes:
-    pieces = []
-    while size > 0 and (piece := os.pread(fd, min(size, 1 << 24), at)):
-        pieces.append(piece)
-        size, at = size - len(piece), at + len(piece)
-    data = b"".join(pieces)
-    return data[: len(data) // RECORD.itemsize * RECORD.itemsize]
-
-
-def _append(file: Descriptor, pieces: Sequence[Buffer], end: int) -> None:
+def _append(file: Descriptor, data: Buffer, end: int) -> None:
     """Appends to a file that is ``end`` bytes long; OSError when it does not fit, and then it is that long again."""
     try:
-        for piece in pieces:
-            view = memoryview(piece).cast("B")
-            while len(view):
-                view = view[system.os_calls.writev(file.number, [view]) :]
+        write_all(file, data)
     except OSError:
         system.os_calls.ftruncate(file.number, end)
         raise
@@ -372,12 +357,9 @@ class CacheDirectory:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         for name, content in ((path, b""), (journal, head)):
             clear(name)  # what a process that died has left, or somebody has put there
-            file = own_file(name, flags)
-            try:
+            with own_file(name, flags) as file:
                 if content and system.os_calls.writev(file.number, [content]) != len(content):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
-            finally:
-                file.close()
 
     def journals(self) -> list[str]:
         """The paths of all journals."""
@@ -391,7 +373,7 @@ class CacheDirectory:
         return sorted(map(self._facts, self.journals()), key=lambda facts: facts.url)
 
     def _facts(self, journal: str) -> SegmentFacts:
-        size = sum(_length(name) for name in (journal, journal[:-4] + ".bytes"))
+        size = sum(length_of(name) for name in (journal, journal[:-4] + ".bytes"))
         try:
             url = url_of(journal)
             segment = Segment(self.path, url, self.secret)
@@ -484,13 +466,6 @@ def _url(journal: str) -> str | None:
         return url_of(journal)
     except (OSError, SegmentError):
         return None
-
-
-def _length(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _size_of(entry: os.DirEntry[str]) -> int:

@@ -8,6 +8,7 @@ import gc
 import os
 import threading
 import traceback
+from contextlib import suppress
 from typing import Protocol
 from weakref import ref
 
@@ -91,11 +92,7 @@ def lock(file: Descriptor, path: str, *, shared: bool = False) -> bool | None:
 
 def clear_dead(path: str, target: str) -> None:
     """Removes the temporary file at ``path`` if its writer is dead; BusyError when it lives, or may live."""
-    try:
-        file = _open_existing(path)
-    except FileNotFoundError:
-        return
-    try:
+    with suppress(FileNotFoundError), _opened(path) as file:
         held = lock(file, path)
         if held is None:
             raise BusyError(
@@ -107,16 +104,6 @@ def clear_dead(path: str, target: str) -> None:
             _ask_holder(there, target)
         elif same_file(there, path):
             system.os_calls.unlink(path)
-    finally:
-        file.close()
-
-
-def _open_existing(path: str) -> Descriptor:
-    flags = os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        return Descriptor(path, os.O_RDWR | flags)  # network file systems lock only what is open for writing
-    except PermissionError:
-        return Descriptor(path, os.O_RDONLY | flags)
 
 
 def check_unclaimed(path: str, target: str) -> None:
@@ -126,12 +113,10 @@ def check_unclaimed(path: str, target: str) -> None:
             file = Descriptor(path, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
             return
-        try:
+        with file:
             if lock(file, path, shared=True) is not False:
                 return
             _ask_holder(os.fstat(file.number), target)
-        finally:
-            file.close()
 
 
 def _ask_holder(file: os.stat_result, target: str) -> None:
@@ -190,15 +175,10 @@ def _content(file: Descriptor) -> bytes:
 
 def is_leased(path: str) -> bool | None:
     """Whether somebody has a lease on a file; None when no lock could tell. False for one that is not there."""
-    try:
-        file = _opened(path)
-    except FileNotFoundError:
-        return False
-    try:
+    with suppress(FileNotFoundError), _opened(path) as file:
         free = lock(file, path)
         return None if free is None else not free
-    finally:
-        file.close()
+    return False
 
 
 def unless_leased(path: str) -> bool | None:
@@ -206,17 +186,12 @@ def unless_leased(path: str) -> bool | None:
 
     OSError says what else is in the way. One that is not there counts as removed.
     """
-    try:
-        file = _opened(path)
-    except FileNotFoundError:
-        return True
-    try:
+    with suppress(FileNotFoundError), _opened(path) as file:
         free = lock(file, path)
         if free:
             system.os_calls.unlink(path)
         return free
-    finally:
-        file.close()
+    return True
 
 
 def _opened(path: str) -> Descriptor:

@@ -117,11 +117,8 @@ def give_second_name(there: str, name: str) -> bool:
 
 def sync_folder(folder: str) -> None:
     """Makes the names in a directory durable."""
-    directory = Descriptor(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with Descriptor(folder, os.O_RDONLY | os.O_DIRECTORY) as directory:
         sync(directory.number, folder)
-    finally:
-        directory.close()
 
 
 def clear(path: str) -> None:
@@ -166,18 +163,28 @@ def directories_below(folder: str) -> Iterator[tuple[str, list[os.DirEntry[str]]
         waiting += [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
 
 
+def write_all(file: Descriptor, data: Buffer) -> None:
+    """Appends all of ``data``, in as many calls as the system asks for."""
+    view = memoryview(data).cast("B")
+    while len(view):
+        view = view[system.os_calls.writev(file.number, [view]) :]
+
+
 def write_new(path: str, data: Buffer) -> None:
     """Writes a file that nobody depends on: not synced, and `FileExistsError` when there is anything of that name."""
     try:
-        file = Descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW)
-        try:
-            view = memoryview(data).cast("B")
-            while len(view):
-                view = view[system.os_calls.writev(file.number, [view]) :]
-        finally:
-            file.close()
+        with Descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW) as file:
+            write_all(file, data)
     except OSError as error:
         raise located(error, path) from error
+
+
+def length_of(path: str) -> int:
+    """Bytes of a file; 0 where it is gone, or has just got another name."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
 
 
 def other_names(path: str) -> int:

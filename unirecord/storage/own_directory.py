@@ -13,7 +13,7 @@ from typing import Final
 
 from . import system
 from .claim import lock
-from .local import clear, make_directories
+from .local import clear, length_of, make_directories
 from .system import Descriptor
 
 __all__ = [
@@ -40,8 +40,7 @@ def own_directory(path: str) -> None:
     make_directories(path)
     if os.path.islink(path) and os.lstat(path).st_uid not in (os.geteuid(), 0):
         raise _refused(path, "it is a link of another user's")
-    directory = Descriptor(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
+    with Descriptor(path, os.O_RDONLY | os.O_DIRECTORY) as directory:
         found = os.fstat(directory.number)
         if found.st_uid != os.geteuid():
             raise _refused(path, "it belongs to another user")
@@ -50,8 +49,6 @@ def own_directory(path: str) -> None:
         if not is_new:
             raise _refused(path, f"others may write to it: chmod go-w {path}")
         system.os_calls.fchmod(directory.number, stat.S_IMODE(found.st_mode) & ~_OTHERS)
-    finally:
-        directory.close()
 
 
 def check_own_folder(path: str) -> None:
@@ -85,8 +82,7 @@ def own_file(path: str, flags: int) -> Descriptor:
 def secret_of(folder: str) -> bytes:
     """The secret of a directory, made when it is first asked for: nobody else knows names that are made with it."""
     path = os.path.join(folder, _SECRET)
-    file = own_file(path, os.O_RDWR | os.O_CREAT)
-    try:
+    with own_file(path, os.O_RDWR | os.O_CREAT) as file:
         found = os.pread(file.number, _SECRET_BYTES, 0)
         if len(found) < _SECRET_BYTES:  # new, or its maker has died
             _wait_for_lock(file, path)
@@ -96,8 +92,6 @@ def secret_of(folder: str) -> bytes:
             if system.os_calls.pwrite(file.number, found, 0) < _SECRET_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         return found
-    finally:
-        file.close()
 
 
 def _wait_for_lock(file: Descriptor, path: str) -> None:
@@ -134,7 +128,7 @@ class SamplesFolder:
 
     def used(self) -> int:
         """Bytes of all files, those of parts that are being written too."""
-        return sum(_length(os.path.join(self.path, name)) for name in os.listdir(self.path))
+        return sum(length_of(os.path.join(self.path, name)) for name in os.listdir(self.path))
 
     def evict(self, room: int) -> list[str]:
         """Removes the oldest parts, but the last one, until there are ``room`` bytes; returns their names."""
@@ -153,10 +147,3 @@ class SamplesFolder:
         for name in os.listdir(self.path):
             if _REST.fullmatch(name) and name.removesuffix(".idx") not in kept:
                 clear(os.path.join(self.path, name))
-
-
-def _length(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except FileNotFoundError:  # it has just got its name, or is gone
-        return 0

@@ -457,11 +457,8 @@ class StagedFolder:
             return
         folders = {os.path.dirname(os.path.join(self.folder, name)) for name in names} | {self.folder}
         for place in [*(os.path.join(self.folder, name) for name in names), *sorted(folders)]:
-            file = Descriptor(place, os.O_RDONLY)
-            try:
+            with Descriptor(place, os.O_RDONLY) as file:
                 local.sync(file.number, place)
-            finally:
-                file.close()
 
     @property
     def published(self) -> bool:

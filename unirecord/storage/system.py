@@ -5,9 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 from ..core import Locked, append, close_in_children, start_writeback
 
@@ -20,53 +20,22 @@ class OsCalls:
     def open(self, path: str, flags: int, mode: int = 0o666) -> int:
         return os.open(path, flags | os.O_CLOEXEC, mode)
 
-    def close(self, fd: int) -> None:
-        os.close(fd)
-
-    def writev(self, fd: int, buffers: Sequence[Buffer]) -> int:
-        return append(fd, buffers)
-
-    def write(self, fd: int, buffer: Buffer) -> int:
-        return os.write(fd, buffer)
-
-    def pwrite(self, fd: int, buffer: Buffer, offset: int) -> int:
-        return os.pwrite(fd, buffer, offset)
-
-    def ftruncate(self, fd: int, size: int) -> None:
-        os.ftruncate(fd, size)
-
-    def fchmod(self, fd: int, mode: int) -> None:
-        os.fchmod(fd, mode)
-
-    def fchown(self, fd: int, user: int, group: int) -> None:
-        os.fchown(fd, user, group)
-
-    def fsync(self, fd: int) -> None:
-        os.fsync(fd)
-
-    def sync(self) -> None:
-        os.sync()
-
-    def start_writeback(self, fd: int, offset: int, size: int) -> None:
-        start_writeback(fd, offset, size)
-
-    def flock(self, fd: int, operation: int) -> None:
-        fcntl.flock(fd, operation)
-
-    def rename(self, old: str, target: str) -> None:
-        os.rename(old, target)
-
-    def link(self, there: str, name: str) -> None:
-        os.link(there, name)
-
-    def unlink(self, path: str) -> None:
-        os.unlink(path)
-
-    def mkdir(self, path: str) -> None:
-        os.mkdir(path)
-
-    def rmdir(self, path: str) -> None:
-        os.rmdir(path)
+    close = staticmethod(os.close)
+    writev = staticmethod(append)
+    write = staticmethod(os.write)
+    pwrite = staticmethod(os.pwrite)
+    ftruncate = staticmethod(os.ftruncate)
+    fchmod = staticmethod(os.fchmod)
+    fchown = staticmethod(os.fchown)
+    fsync = staticmethod(os.fsync)
+    sync = staticmethod(os.sync)
+    start_writeback = staticmethod(start_writeback)
+    flock = staticmethod(fcntl.flock)
+    rename = staticmethod(os.rename)
+    link = staticmethod(os.link)
+    unlink = staticmethod(os.unlink)
+    mkdir = staticmethod(os.mkdir)
+    rmdir = staticmethod(os.rmdir)
 
 
 os_calls: OsCalls = OsCalls()
@@ -106,6 +75,12 @@ class Descriptor(Locked):
             number, self._number = self._number, -1
             close_in_children(number, False)
             os_calls.close(number)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if self._number < 0:  # it may go so late that this module has lost the names that `close` needs
