@@ -2483,6 +2483,9 @@ def of_frame(at: Path, given: Any, **options: Any) -> Any:
     return unirecord.write_dataset(given, at / "o", overwrite=True, **options)
 
 
+COLUMNS_OF_MODULE = {"a": [1, 2]}
+
+
 def endless(rows: int = 3) -> Iterator[dict[str, Any]]:
     return ({"k": i} for i in range(rows))
 
@@ -2654,9 +2657,24 @@ OF_VALUES: Called = {
         ],
     ),
     "a mapping of tables": (
-        lambda at: of_frame(at, {"a": [1, 2]}),
-        "of columns DataFrame makes one, of Hugging Face's splits unirecord.hf.write_splits",
+        lambda at: of_frame(at, {"a": frame(a=[1, 2])}),
+        "write them one by one, Hugging Face's splits into a folder by unirecord.hf.write_splits",
         lambda at: of_frame(at, frame(a=[1, 2])),
+    ),
+    "a record for a dict of columns": (
+        lambda at: of_frame(at, {"a": 1, "b": "x"}),
+        r"a record, of one value each, is given in a list: \[record\]",
+        lambda at: of_frame(at, [{"a": 1, "b": "x"}]),
+    ),
+    "a column of lists that have no common type": (
+        lambda at: of_frame(at, {"a": [[1, "x"], [2]]}),
+        r"schema=\{'a': 'object'\} keeps them as they are",
+        lambda at: of_frame(at, {"a": [[1, "x"], [2]]}, schema={"a": "object"}),
+    ),
+    "a dict of columns that a module has": (
+        lambda at: of_frame(at, "test_hints:COLUMNS_OF_MODULE"),
+        r"a dict of columns is given to unirecord\.write_dataset\(columns, path\)",
+        lambda at: of_frame(at, COLUMNS_OF_MODULE),
     ),
     "an array that is bfloat16": (
         lambda at: made(at, {"x": "float32[2]"}, {"x": bfloat16()[None]}), "bfloat16.*; convert it first|convert it to",

@@ -360,7 +360,11 @@ def test_options_that_are_for_other_sources_are_refused(tmp_path: Path) -> None:
 
 def test_what_is_nearly_a_source_is_told_how_to_become_one(tmp_path: Path) -> None:
     for source, text in (
-        ({"a": [1, 2]}, "of columns DataFrame makes one, of Hugging Face's splits unirecord.hf.write_splits"),
+        (
+            {"a": pandas.DataFrame({"b": [1]})},
+            r"Hugging Face's splits into a folder by unirecord\.hf\.write_splits",
+        ),
+        ({"a": 1}, r"a record, of one value each, is given in a list: \[record\]"),
         (polars.LazyFrame({"a": [1]}), r"collect\(\) makes a DataFrame of it"),
         (5, "no DataFrame or table$"),
     ):

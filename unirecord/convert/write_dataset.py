@@ -47,7 +47,7 @@ from .sources import (
     open_sources,
     source_type,
 )
-from .sources.given import OF_TUPLES, GivenRecords, GivenTable, is_table
+from .sources.given import OF_TUPLES, GivenColumns, GivenRecords, GivenTable, is_table
 from .sources.overrides import TypesThere
 from .sources.source import OnError, WantedColumns, warn_of_left_out, write_report
 from .tokenizer import Tokenization
@@ -477,7 +477,7 @@ def source_of(
     overrides = schema.to_spec() if isinstance(schema, Schema) else schema or {}
     inputs = _inputs(given)
     is_path = inputs is not None
-    if names is not None and is_table(given):
+    if names is not None and (is_table(given) or isinstance(given, Mapping)):
         raise TypeError(OF_TUPLES)
     if names is not None and is_path:
         options["names"] = names
@@ -493,6 +493,8 @@ def source_of(
     name = f"the {type(given).__name__}"
     if callable(given) and not hasattr(given, "__getitem__") and not hasattr(given, "__iter__"):
         given = given()
+    if isinstance(given, Mapping):
+        return GivenColumns(given, asked)
     first, given = _first(given)
     if is_table(first):
         return GivenTable(first, asked, name, islice(given, 1, None))
@@ -512,7 +514,7 @@ def _inputs(given: Any, spool_bytes: int = MAX_SPOOL_BYTES) -> list[InputPath] |
 
 def _first(given: Any) -> tuple[Any, Any]:
     """The first item of an iterable or a sequence, if it has one, and the same with that item."""
-    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+    if not isinstance(given, Iterable):
         return None, given
     if isinstance(given, Sequence):
         return (given[0] if len(given) else None), given
@@ -577,8 +579,9 @@ def write_dataset(
 
     Args:
         source: the path of raw data of any kind that ``unirecord write`` reads, or a list of several, each read as what
-            it is; a pandas or polars DataFrame, a pyarrow Table, a Hugging Face dataset; a map-style dataset (``len``
-            and ``[i]``), an iterable or a generator function, of dicts or tuples.
+            it is; a pandas or polars DataFrame, a pyarrow Table, a Hugging Face dataset; a dict of columns, each an
+            array or a list; a map-style dataset (``len`` and ``[i]``), an iterable or a generator function, of dicts or
+            tuples.
         path: where the dataset is to be, as for `Writer`.
         schema: types that replace those that are found.
         names: of the values, where items are tuples; of the columns of CSV files without a header line.

@@ -1,4 +1,4 @@
-"""What a program gives as records: map-style datasets, iterables and generators, and tables in memory."""
+"""What a program gives as records: map-style datasets, iterables and generators; columns, and tables in memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from ...dataset.draws import as_written
 from ...errors import MissingError, SchemaError
 from ...format.logical import MOST_DIGITS, WORD_DIGITS
 from ...format.schema import Schema
+from ...format.values.batch import column_length
 from ...format.values.tensors import array_of, is_torch_tensor, memory_of
 from ...loading.streams import StreamData
 from ...progress import Progress
 from ...sizes import many
-from ...writing.inference import infer_schema
+from ...writing.inference import ColumnEvidence, infer_schema
 from .arrow_columns import choose_columns, features_of, holds_files, is_text, raw_batches
 from .folder_walk import UnreadableError, read_regular_file
 from .foreign_libraries import foreign_call, needed
@@ -41,6 +42,7 @@ from .source import (
 
 __all__ = [
     "OF_TUPLES",
+    "GivenColumns",
     "GivenRecords",
     "GivenTable",
     "is_table",
@@ -56,6 +58,9 @@ _UNIT_ROWS: Final = 256
 _SAMPLE_ROWS: Final = 1_000
 _SAMPLE_BYTES: Final = 32 << 20
 _BATCH_ROWS: Final = 4_096
+_PLAIN_TYPES: Final = {int, float, str, bool, bytes, type(None)}
+_TABLE_UNIT_ROWS: Final = 16_384
+_UNIT_BYTES: Final = 8_000_000  # of columns, or a row
 
 
 class GivenRecords(Source):
@@ -254,14 +259,190 @@ def _plain(value: Any) -> Any:
 
 def _way_out(given: Any) -> str:
     if isinstance(given, Mapping):
-        return "; of columns DataFrame makes one, of Hugging Face's splits unirecord.hf.write_splits a folder"
+        return "; a dict of columns is given to unirecord.write_dataset(columns, path)"
     return "; collect() makes a DataFrame of it" if hasattr(given, "collect") else ""
+
+
+# Columns in memory: a dict of arrays and lists, and what of it Arrow has a form for.
+
+
+class GivenColumns(Source):
+    """A dict of columns of one length: arrays, masked arrays, tensors, lists; and columns of other libraries' tables.
+
+    Those of pandas, Polars and Arrow, and lists of lists and dicts, have the types that a table of theirs would have.
+    All others are as `Writer.write_batch` takes them; the types of lists are those of all their values.
+    """
+
+    kind: ClassVar[str] = "columns"
+    about: ClassVar[str] = "a dict of columns"
+
+    def __init__(self, given: Mapping[Any, Any], options: Options) -> None:
+        """``given``: the columns by name."""
+        self._given = given
+        super().__init__(InputPath(f"the {type(given).__name__}", ""), options)
+
+    def look_through(self, options: Options, progress: Progress | None) -> None:
+        """Find the types of the columns."""
+        rows = _common_length(self.path, self._given)
+        found: dict[str, Any] = {}
+        tabular: dict[str, Any] = {}
+        self._columns: dict[str, Any] = {}
+        for name in options.needed(self._given):
+            values, asked = _sliceable(self._given[name]), options.overrides.get(name)
+            if _is_tabular(values, asked):
+                tabular[name] = values
+            else:
+                self._columns[name] = values
+                found[name] = _column_spec(name, values) if asked is None else asked
+        self._table = _table_of(tabular, options) if tabular else None
+        if self._table is not None:
+            found |= self._table.schema.to_spec()
+            self.metadata = self._table.metadata
+            self.notes += self._table.notes
+            self.left_out += self._table.left_out
+        self.schema = options.schema({name: found[name] for name in self._given if name in found})
+        row_bytes = sum(memory_of(_plain(values[0])) for values in self._columns.values() if rows)
+        step = max(1, min(_TABLE_UNIT_ROWS, _UNIT_BYTES // max(row_bytes, 1)))
+        self.units = [
+            Unit(f"{self.path}, rows from {start}", start, min(step, rows - start))
+            for start in range(0, rows, step)
+        ]
+        del self._given
+
+    def read(self, unit: Unit) -> Iterator[RawBatch]:
+        """Yield the rows of a range."""
+        start, rows = unit.place, unit.rows or 0
+        pieces = iter([RawBatch({}, rows)]) if self._table is None else self._table.read(unit)
+        for piece in pieces:
+            stop = start + piece.rows
+            own = {name: _slice(values, start, stop) for name, values in self._columns.items()}
+            yield RawBatch({**own, **piece.columns}, piece.rows, piece.left_out, piece.misfits)
+            start = stop
+
+
+def _common_length(path: str, given: Mapping[Any, Any]) -> int:
+    """How many rows columns have; SchemaError where it is not the same, or where they are no columns."""
+    if not given:
+        raise SchemaError(f"{path} has no columns")
+    for name, values in given.items():
+        if not isinstance(name, str):
+            raise SchemaError(f"{path}: the column {name!r} is not named by a str; rename it")
+        if hasattr(values, "columns") or _is_arrow(values) or _is_hugging_face(values):
+            raise SchemaError(
+                f"{path} has a {type(values).__name__} called {name!r}, and each table is a dataset: write them one by "
+                "one, Hugging Face's splits into a folder by unirecord.hf.write_splits"
+            )
+        if isinstance(values, Mapping | str | bytes) or not hasattr(values, "__len__"):
+            raise SchemaError(
+                f"{path}: a column is a list or an array of its values, and {name!r} is of type "
+                f"{type(values).__name__}; a record, of one value each, is given in a list: [record]"
+            )
+    lengths = {name: column_length(name, values) for name, values in given.items()}
+    usual = max(lengths.values(), key=list(lengths.values()).count)
+    if others := [f"{name!r} has {length:,}" for name, length in lengths.items() if length != usual]:
+        alike = ", ".join(repr(name) for name, length in lengths.items() if length == usual)
+        raise SchemaError(
+            f"{path}: columns are of one length, but {' and '.join(others)} and {alike} {many(usual, 'row')}"
+        )
+    return usual
+
+
+def _sliceable(values: Any) -> Any:
+    """A column as an array, a tensor, a list, or what pandas, Polars or Arrow has for it."""
+    if isinstance(values, list) or _is_of_table(values):
+        return values
+    values = _plain(values)
+    if not hasattr(values, "__array__"):
+        return list(values)
+    values = values if is_torch_tensor(values) else np.asanyarray(values)
+    return list(values) if isinstance(values, np.ndarray) and values.dtype.kind in "OT" else values
+
+
+def _is_of_table(values: Any) -> bool:
+    """Whether it is a column of pandas, Polars or Arrow."""
+    return any(hasattr(values, name) for name in ("isna", "__arrow_c_array__", "__arrow_c_stream__"))
+
+
+def _is_tabular(values: Any, asked: Any) -> bool:
+    """Whether a column gets the type that a table of Arrow's has for it, and is read of one."""
+    if not isinstance(values, list):
+        return _is_of_table(values)
+    is_object = asked is not None and Schema.parse({"x": asked})["x"].type == "object"
+    return not is_object and any(isinstance(value, list | tuple | dict) for value in values)
+
+
+def _table_of(columns: Mapping[str, Any], options: Options) -> GivenTable:
+    pa = needed("pyarrow", "columns of pandas, Polars or Arrow, and of lists and dicts")
+    said: list[LeftOut] = []
+    made = {name: _as_arrow(pa, name, values, said) for name, values in columns.items()}
+    asked = {name: spec for name, spec in options.overrides.items() if name in columns}
+    table = GivenTable(pa.table(made), Options(asked, on_error=options.on_error))
+    table.left_out += said
+    return table
+
+
+def _as_arrow(pa: Any, name: str, values: Any, said: list[LeftOut]) -> Any:
+    if hasattr(values, "isna"):
+        return _series(pa, name, values.to_series() if hasattr(values, "to_series") else values, said)
+    if hasattr(values, "to_arrow"):
+        return _polars_column(name, values)
+    try:
+        return pa.chunked_array(values) if hasattr(values, "__arrow_c_stream__") else pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(
+            f"column {name!r}: its values have no common type that is exact ({error}); schema={{{name!r}: 'object'}} "
+            "keeps them as they are"
+        ) from None
+
+
+def _column_spec(name: str, values: Any) -> Any:
+    """The type of a column that is an array, a tensor or a list."""
+    evidence = ColumnEvidence(name)
+    if isinstance(values, list):
+        for row, value in _telling(values):
+            evidence.add(_plain(value), row)
+        return evidence.spec()
+    if not isinstance(values, np.ndarray):  # a tensor of bfloat16
+        if len(values):
+            evidence.add(values[0], 0)
+        return evidence.spec()
+    present: Any = np.ma.getdata(values)
+    absent: Any = np.ma.getmask(values)
+    if values.ndim == 1 and values.dtype.kind in "mM":
+        absent = absent | np.isnat(present)
+    if np.any(absent):
+        absent = absent.any(axis=tuple(range(1, absent.ndim)))
+        evidence.add(None, int(absent.argmax()))
+        present = present[~absent]
+    if values.dtype.kind == "U":  # long ones are text
+        evidence.add(max(present.tolist(), key=len, default=""), 0)
+    else:  # a dtype says it, of no values too
+        evidence.add(present[0] if len(present) else np.zeros(values.shape[1:], values.dtype)[()], 0)
+    return evidence.spec()
+
+
+def _telling(values: list[Any]) -> Iterable[tuple[int, Any]]:
+    """Values that say as much of a column's type as all do, with their rows: few where all are of one plain type."""
+    kinds = set(map(type, values))
+    if kinds == {int}:
+        values = [min(values), max(values)]
+    elif kinds == {str}:
+        values = [max(values, key=len)]
+    elif kinds == {float}:
+        values = values[:1]
+    return enumerate(values)
+
+
+def _slice(values: Any, start: int, stop: int) -> Any:
+    found = values[start:stop]
+    if not isinstance(found, list) or set(map(type, found)) <= _PLAIN_TYPES:
+        return found
+    return list(map(_plain, found))
 
 
 # Tables in memory as records: pandas and polars DataFrames, Arrow tables, and Hugging Face datasets.
 
 
-_TABLE_UNIT_ROWS: Final = 16_384
 _MOST_WORDS: Final = 65_536  # of an ordered dictionary that are names of classes
 _NEEDS: Final = "a table"
 

@@ -9,7 +9,7 @@ import struct
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
@@ -542,16 +542,19 @@ class Options:
         """Whether a column is needed: one that is not, and cannot be read, is left out rather than refused."""
         return self.wanted is None or column in self.wanted.names or column in self.wanted.words
 
-    def schema(self, found: Mapping[str, Any]) -> Schema:
-        """The schema of the columns found, with the types that were asked for; where some are wanted, of those alone.
+    def needed(self, names: Collection[str]) -> list[str]:
+        """Those of the columns that there are that are to be read.
 
-        Where one that is named is not among them it is of all, so that an error can say which there are.
+        Where one that is wanted is not among them it is all, so that an error can say which there are.
         """
-        if self.wanted is None or not self.wanted.names <= found.keys():
-            return apply_overrides(found, self.overrides)
+        if self.wanted is None or not self.wanted.names <= set(names):
+            return list(names)
         asked = self.overrides.asked if isinstance(self.overrides, TypesThere) else self.overrides
-        needed = {name: spec for name, spec in found.items() if self.wants(name) or name in asked}
-        return apply_overrides(needed, self.overrides)
+        return [name for name in names if self.wants(name) or name in asked]
+
+    def schema(self, found: Mapping[str, Any]) -> Schema:
+        """The schema of the columns found that are needed, with the types that were asked for."""
+        return apply_overrides({name: found[name] for name in self.needed(found)}, self.overrides)
 
     def refuse(self, misfits: Iterable[Misfit]) -> None:
         """Raise `SchemaError` about the first, unless what does not fit is left out."""
