@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import unirecord
 from unirecord import UniRecordDataset, cli
 
 ROWS = {"web": 23, "code": 9, "books": 5}
+LONGEST = {"web": 9, "code": 3, "books": 40}
 
 
 @pytest.fixture(scope="module")
@@ -25,81 +26,65 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("ends")
     opened: dict[str, Any] = {}
     for number, (name, rows) in enumerate(ROWS.items()):
-        with unirecord.Writer(folder / name, {"i": "int32"}) as writer:
-            writer.write_batch({"i": np.arange(1000 * number, 1000 * number + rows, dtype=np.int32)})
+        lengths = np.random.default_rng(number).integers(0, LONGEST[name] + 1, rows)
+        with unirecord.Writer(folder / name, {"i": "int32", "tokens": "uint8[-1]"}) as writer:
+            for i, length in enumerate([*lengths[1:], LONGEST[name]]):
+                writer.write({"i": 1000 * number + i, "tokens": np.zeros(length, np.uint8)})
         opened[name] = UniRecordDataset(folder / name, remainder="uneven")
     return opened
 
 
-def epoch_of(mixed: Any, epoch: int) -> list[tuple[str, int]]:
+def epoch_of(mixed: Any, epoch: int) -> list[tuple[str, int, int]]:
+    """(source, i, elements) of each sample."""
     mixed.set_epoch(epoch)
-    return [(sample["source"], int(sample["i"])) for sample in mixed]
+    return [(sample["source"], int(sample["i"]), len(sample["tokens"])) for sample in mixed]
 
 
-WEIGHTS = st.fixed_dictionaries({name: st.integers(1, 6) for name in ROWS})
-REPEAT = st.one_of(
-    st.integers(1, 3), st.dictionaries(st.sampled_from(list(ROWS)), st.one_of(st.none(), st.integers(1, 3)))
-)
-
-
-@settings(max_examples=40, deadline=None)
-@given(weights=WEIGHTS, repeat=REPEAT, samples=st.one_of(st.none(), st.integers(1, 60)), then=st.booleans(),
-       seed=st.integers(0, 5), data=st.data())  # fmt: skip
-def test_a_source_that_has_been_read_so_often_comes_no_more_in_the_epoch(
-    sources: Any, weights: Any, repeat: Any, samples: int | None, then: bool, seed: int, data: Any
+def expect_shares(
+    samples: list[tuple[str, int, int]],
+    scheduled: dict[int, dict[str, int]],
+    most: dict[str, int],
+    after: dict[str, dict[str, int]],
+    by: str | None,
 ) -> None:
-    times = {name: repeat.get(name) if isinstance(repeat, dict) else repeat for name in ROWS}
-    most = {name: ROWS[name] * often for name, often in times.items() if often is not None}
-    after: dict[str, dict[str, int]] = {}
-    if then and most:
-        name = data.draw(st.sampled_from(sorted(most)))
-        after[name] = {one: data.draw(st.integers(1, 6)) for one in ROWS if one != name}
-    if samples is not None and len(most) == len(ROWS):
-        samples = min(samples, sum(most.values()))
-    options: dict[str, Any] = {"repeat": repeat, "then": after or None, "seed": seed, "samples": samples}
-    mixed = unirecord.mix(sources, weights, stop="all", **options)
-    for epoch in range(3):
-        found = epoch_of(mixed, epoch)
-        counts = Counter(name for name, _ in found)
-        # in an epoch no source comes more often than was said; all have been read whole where nothing else ends it
-        assert all(counts[name] <= many for name, many in most.items())
-        if samples is None:
-            assert all(counts[name] == many for name, many in most.items())
-            assert all(counts[name] >= ROWS[name] for name in ROWS)
-        # the share of each is exact from the end of one source to that of the next
-        now, drawn, begun = {name: Fraction(weight) for name, weight in weights.items()}, Counter(), Counter()
-        for turn, (name, _) in enumerate(found):
-            drawn[name] += 1
-            total, here = sum(now.values()), sum(drawn.values()) - sum(begun.values())
-            for one in ROWS:
-                assert abs(drawn[one] - begun[one] - here * now[one] / total) < 1, (turn, one)
-            if drawn[name] == most.get(name):
-                gone = {one for one in most if drawn[one] == most[one]}
-                given_then = after.get(name, now)
-                now = {one: Fraction(0) if one in gone else Fraction(given_then.get(one, 0)) for one in ROWS}
-                begun = Counter(drawn)
-    # over all epochs no row comes again before all of its source have come
-    rows = [sample for epoch in range(3) for sample in epoch_of(mixed, epoch)]
-    for name, size in ROWS.items():
-        mine = [i for one, i in rows if one == name]
-        assert all(
-            len(set(mine[at : at + size])) == len(mine[at : at + size]) for at in range(0, len(mine), size)
-        )
-    # ranks, batches, states and questions have the same order
-    epoch = data.draw(st.integers(0, 2))
-    whole = epoch_of(mixed, epoch)
+    """Of one epoch: from a change of weights to the next, by an end or the schedule, the share of each is exact."""
+    given, ended, drawn = scheduled[0], set[str](), Counter[str]()
+    held: Counter[str] = Counter()
+    for turn, (name, _, elements) in enumerate(samples):
+        if turn in scheduled:
+            given, held = scheduled[turn], Counter()
+        now = {one: Fraction(0 if one in ended else given.get(one, 0)) for one in ROWS}
+        assert now[name], f"turn {turn}: {name} has no weight"
+        drawn[name] += 1
+        held[name] += 1 if by is None else elements
+        total, here = sum(now.values()), sum(held.values())
+        for one in ROWS:
+            share, most_off = now[one] / total, Fraction(1)
+            if by is not None:
+                others = sum(LONGEST[other] for other in ROWS if other != one and now[other])
+                most_off = ((1 - share) * LONGEST[one] + share * others) / 2 + 1
+            assert abs(held[one] - here * share) <= most_off, (turn, one)
+            assert by is not None or abs(held[one] - here * share) < 1, (turn, one)
+        if drawn[name] == most.get(name):
+            ended.add(name)
+            given, held = after.get(name, given), Counter()
+    assert all(drawn[name] <= many for name, many in most.items())
+
+
+def expect_one_order(mixed: Any, epoch: int, whole: list[tuple[str, int, int]], data: Any) -> None:
+    """Ranks, batches, states and questions have the order of the samples."""
     mixed.set_epoch(epoch)
     loader = mixed.batches(3)
     stop = data.draw(st.integers(0, 4))
-    begun_rows = [int(i) for _, batch in zip(range(stop), loader, strict=False) for i in batch["i"]]
-    assert begun_rows == [i for _, i in whole[: len(begun_rows)]]
+    begun = [int(i) for _, batch in zip(range(stop), loader, strict=False) for i in batch["i"]]
+    assert begun == [i for _, i, _ in whole[: len(begun)]]
     state, ranks, rest = json.loads(json.dumps(loader.state_dict())), data.draw(st.integers(1, 3)), []
-    if len(begun_rows) < len(whole) and stop:
+    if len(begun) < len(whole) and stop:
         for rank in range(ranks):
             again = pickle.loads(pickle.dumps(mixed.view(shard_id=rank, num_shards=ranks)))
             again.load_state_dict(state)
             rest += [int(i) for batch in again.batches(2) for i in batch["i"]]
-        assert sorted(rest) == sorted(i for _, i in whole[len(begun_rows) :])
+        assert sorted(rest) == sorted(i for _, i, _ in whole[len(begun) :])
     placed = {
         (step, slot): int(row)
         for step in range(mixed.order.steps_in_epoch(4, num_shards=1))
@@ -110,21 +95,137 @@ def test_a_source_that_has_been_read_so_often_comes_no_more_in_the_epoch(
     assert {(step, slot): row for step, slot, row in answers} == placed
 
 
+WEIGHTS = st.fixed_dictionaries({name: st.integers(1, 6) for name in ROWS})
+SOME_WEIGHTS = st.fixed_dictionaries({name: st.integers(0, 4) for name in ROWS}).filter(
+    lambda w: any(w.values())
+)
+REPEAT = st.one_of(
+    st.integers(1, 3), st.dictionaries(st.sampled_from(list(ROWS)), st.one_of(st.none(), st.integers(1, 3)))
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    weights=WEIGHTS,
+    repeat=REPEAT,
+    by=st.sampled_from([None, "tokens"]),
+    samples=st.one_of(st.none(), st.integers(1, 60)),
+    changes=st.dictionaries(st.integers(1, 150), SOME_WEIGHTS, max_size=3),
+    then=st.booleans(),
+    seed=st.integers(0, 5),
+    data=st.data(),
+)
+def test_a_source_that_has_been_read_so_often_comes_no_more_in_the_epoch(
+    sources: Any,
+    weights: Any,
+    repeat: Any,
+    by: str | None,
+    samples: int | None,
+    changes: dict[int, dict[str, int]],
+    then: bool,
+    seed: int,
+    data: Any,
+) -> None:
+    times = {name: repeat.get(name) if isinstance(repeat, dict) else repeat for name in ROWS}
+    most = {name: ROWS[name] * often for name, often in times.items() if often is not None}
+    after: dict[str, dict[str, int]] = {}
+    if then and most:
+        name = data.draw(st.sampled_from(sorted(most)))
+        after[name] = {one: data.draw(st.integers(0, 6)) for one in ROWS if one != name}
+        assume(any(after[name].values()))
+    if samples is not None and len(most) == len(ROWS):
+        samples = min(samples, sum(most.values()))
+    if samples is None:
+        changes = {}
+    options: dict[str, Any] = {
+        "repeat": repeat,
+        "then": after or None,
+        "seed": seed,
+        "samples": samples,
+        "by": by,
+    }
+    # Weights of 0 may leave an epoch without a source.
+    zeros = 0 in {weight for one in (*after.values(), *changes.values()) for weight in one.values()}
+    mixed, refused = None, ""
+    try:
+        mixed = unirecord.mix(sources, weights, stop="all", schedule=changes or None, **options)
+    except ValueError as error:
+        refused = str(error)
+    if mixed is None:
+        assert zeros
+        assert "together they have" in refused or "then= leaves a source" in refused
+        return
+    length = len(mixed)
+    epochs = [epoch_of(mixed, epoch) for epoch in range(4)]
+    for epoch, found in enumerate(epochs):
+        begins = [start for start in (0, *sorted(changes)) if start <= epoch * length]
+        scheduled = {0: {0: weights, **changes}[begins[-1]]}
+        scheduled |= {start - epoch * length: one for start, one in changes.items() if start > epoch * length}
+        expect_shares(found, scheduled, most, after, by)
+        if samples is None and (by is None or len(most) == len(ROWS) or epoch == 0):
+            counts = Counter(name for name, _, _ in found)
+            assert all(counts[name] == many for name, many in most.items())
+            assert all(counts[name] >= ROWS[name] for name in ROWS)
+        assert len(found) == length
+    # over all epochs no row comes again before all of its source have come
+    for name, size in ROWS.items():
+        mine = [i for found in epochs for one, i, _ in found if one == name]
+        assert all(
+            len(set(mine[at : at + size])) == len(mine[at : at + size]) for at in range(0, len(mine), size)
+        )
+    # an epoch is the same whichever has been asked for before
+    epoch = data.draw(st.integers(0, 3))
+    assert epoch_of(pickle.loads(pickle.dumps(mixed)), epoch) == epochs[epoch]
+    expect_one_order(mixed, epoch, epochs[epoch], data)
+
+
 def test_once_each_is_every_row_of_every_source_once(sources: Any) -> None:
     mixed = unirecord.mix(sources, {"web": 1, "code": 1, "books": 1}, stop="all", repeat=1)
     assert len(mixed) == sum(ROWS.values())
     for epoch in range(2):
-        assert len({i for _, i in epoch_of(mixed, epoch)}) == sum(ROWS.values())
+        assert len({i for _, i, _ in epoch_of(mixed, epoch)}) == sum(ROWS.values())
     assert epoch_of(mixed, 0) != epoch_of(mixed, 1)
 
 
+def test_far_epochs_are_found_by_arithmetic_where_all_sources_end(sources: Any) -> None:
+    weights = {"web": 3, "code": 1, "books": 2}
+    options: dict[str, Any]
+    for options in (
+        {"stop": "all", "repeat": 1, "by": "tokens"},
+        {"stop": "all", "repeat": {"web": 1, "books": 2}},
+        {"samples": 50, "repeat": {"books": 2}, "schedule": {1003: {"web": 1, "code": 1, "books": 1}}},
+    ):
+        mixed = unirecord.mix(sources, weights, **options)
+        far = epoch_of(mixed, 10**9)
+        assert len(far) == len(mixed)
+        assert mixed.order.rows_of(0, len(far), epoch=10**9).tolist() == mixed.order.row_ids().tolist()
+
+
+def test_epochs_that_follow_from_those_before_are_walked_to(sources: Any) -> None:
+    weights = {"web": 3, "code": 1, "books": 2}
+    mixed = unirecord.mix(sources, weights, samples=50, repeat={"books": 2}, by="tokens")
+    again = unirecord.mix(sources, weights, samples=50, repeat={"books": 2}, by="tokens")
+    there = epoch_of(again, 40)
+    assert there == [epoch_of(mixed, epoch) for epoch in range(41)][-1]
+    assert epoch_of(again, 7) == epoch_of(mixed, 7)
+    with pytest.raises(ValueError, match=r"epoch 1000000: .* have all of them end"):
+        epoch_of(mixed, 10**6)
+
+
+@pytest.mark.parametrize("by", [None, "tokens"])
+@pytest.mark.parametrize("schedule", [None, {30: {"web": 1, "code": 1, "books": 1}}])
 def test_audit_report_and_trace_know_ends(
-    sources: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sources: Any,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    by: str | None,
+    schedule: dict[int, dict[str, int]] | None,
 ) -> None:
     then = {"books": {"web": 1, "code": 5}}
-    mixed = unirecord.mix(
-        sources, {"web": 2, "code": 1, "books": 3}, stop="all", repeat={"books": 2}, then=then
-    )
+    weights = {"web": 2, "code": 1, "books": 3}
+    options: dict[str, Any] = {"stop": "all", "repeat": {"books": 2}, "by": by}
+    options |= {} if schedule is None else {"schedule": schedule, "samples": 40}
+    mixed = unirecord.mix(sources, weights, then=then, **options)
     for _ in range(2):
         for _ in mixed.batches(4, receipts=tmp_path / "receipts"):
             pass
@@ -150,13 +251,14 @@ def test_audit_report_and_trace_know_ends(
     rows = [int(row - first_rows[line["source"]]) for row, line in zip(
         mixed.order.rows_of(5, 4, epoch=mixed.state_dict()["epoch"]), from_state, strict=True)]  # fmt: skip
     assert rows == [line["row"] for line in from_state]
-    plain = unirecord.mix(sources, {"web": 2, "code": 1, "books": 3}, stop="all", repeat={"books": 2})
+    plain = unirecord.mix(sources, weights, **options)
     (tmp_path / "state.json").write_text(json.dumps(plain.state_dict()))
     assert cli.main(["trace", *named, "--state", str(tmp_path / "state.json"), *asked]) == 0
     from_state = json.loads(capsys.readouterr().out)["samples"]
-    options = ["--weights", "web=2,code=1,books=3", "--stop", "all", "--repeat", "books=2"]
-    assert cli.main(["trace", *named, "--remainder", "uneven", *options, *asked]) == 0
-    assert json.loads(capsys.readouterr().out)["samples"] == from_state
+    if by is None and schedule is None:
+        said = ["--weights", "web=2,code=1,books=3", "--stop", "all", "--repeat", "books=2"]
+        assert cli.main(["trace", *named, "--remainder", "uneven", *said, *asked]) == 0
+        assert json.loads(capsys.readouterr().out)["samples"] == from_state
     with pytest.raises(ValueError, match="other options"):
         mixed.load_state_dict(plain.state_dict())
 
@@ -172,7 +274,16 @@ def test_what_makes_no_sense_is_refused(sources: Any) -> None:
         ({"repeat": 1, "then": {"web": {"wiki": 1}}, "stop": "all"}, "weights are for"),
         ({"repeat": 1, "then": {"books": {"web": 1}}, "stop": "all"}, "leaves a source without a weight"),
         ({"repeat": 1, "samples": 99}, "together they have 37 samples"),
-        ({"repeat": 1, "samples": 9, "schedule": {3: weights}}, "give one of them"),
+        ({"repeat": 1, "samples": 38, "by": "tokens"}, "every source end, and together they have 37 samples"),
+        (
+            {"repeat": {"web": 1}, "samples": 30, "schedule": {50: {"web": 1, "code": 0, "books": 0}}},
+            r"all of \['web'\] end, at times no other has a weight, and together they have 23 samples",
+        ),
+        ({"repeat": 1, "stop": "all", "schedule": {3: weights}}, "how many samples an epoch has"),
+        (
+            {"repeat": 1, "then": {"books": {"web": 1}}, "stop": "all", "by": "tokens"},
+            r"an epoch is of 37 samples: repeat= has all of \['web', 'books'\] end, .* together they have 28 samples",
+        ),
     ):
         with pytest.raises(ValueError, match=said):
             unirecord.mix(sources, weights, **options)  # type: ignore[arg-type]

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import unirecord
 from unirecord import UniRecordDataset, Writer, cli
-from unirecord.order.length_turns import TICKS, Lengths, LengthStages
+from unirecord.order.length_turns import TICKS, Lengths, LengthTurns
+from unirecord.order.mixture import Stages
 
 SIZES = {"web": 40, "code": 25, "books": 7, "notes": 12}
 
@@ -123,7 +124,7 @@ def test_turns_are_those_of_the_places(lengths: Any, weights: Any, change: int) 
         for s, own in enumerate(lengths)
     ]
     sources = [Lengths(np.array(own, np.uint16), order) for own, order in zip(lengths, orders, strict=True)]
-    made = LengthStages([(0, stages[0]), (change, stages[1])], sources)
+    made = Stages.of([(0, stages[0]), (change, stages[1])], partial(LengthTurns, sources))
     wanted: list[tuple[int, int]] = []
     drawn = [0] * count
     for stage, room in ((stages[0], change), (stages[1], 90)):
@@ -145,7 +146,7 @@ def test_turns_are_those_of_the_places(lengths: Any, weights: Any, change: int) 
     for s in range(count):
         here = np.flatnonzero(source == s)
         assert made.turns_of(s, draw[here]).tolist() == here.tolist()
-        assert [made.before(s, turn) for turn in (0, change, 50)] == [
+        assert [made.split(turn)[s] for turn in (0, change, 50)] == [
             sum(one == s for one, _ in wanted[:turn]) for turn in (0, change, 50)
         ]
 
@@ -183,8 +184,8 @@ def test_a_mixture_by_tokens_is_audited_and_traced(
 def test_without_weights_each_source_is_read_whole_at_once(corpora: Any) -> None:
     mixed = unirecord.mix(corpora, by="tokens", stop="all")
     assert len(mixed) == sum(SIZES.values())
-    with pytest.raises(ValueError, match="turns by lengths that differ"):
-        unirecord.mix(corpora, by="tokens", stop="all", repeat=1)
+    once = unirecord.mix(corpora, by="tokens", stop="all", repeat=1)
+    assert sorted(n for _, _, n in epoch_of(once, 3)) == sorted(n for _, _, n in epoch_of(mixed, 0))
     made = {name: unirecord.sequences(ds, at={"tokens": [0, 1]}) for name, ds in corpora.items()}
     with pytest.raises(ValueError, match="at several steps"):
         unirecord.mix(made, by="tokens")

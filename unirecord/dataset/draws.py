@@ -20,7 +20,17 @@ from ..loading.sequences import SequenceData
 from ..loading.streams import SEQ_LENS, StreamData, StreamRule, WrittenPacks, element_type
 from ..migration_hints import OF_DRAWS, no_attribute
 from ..order.length_turns import samples_by_length
-from ..order.mixture import Ends, Mixture, MixtureSource, Stop, samples_until, whole_weights
+from ..order.mixture import (
+    Ends,
+    Mixture,
+    MixtureSource,
+    RunOf,
+    Stop,
+    WeightsFrom,
+    run_of,
+    samples_until,
+    whole_weights,
+)
 from ..order.permutation import Rule, ShardOrder
 from ..order.sampling import Balanced, Bucketed, Weighted, WeightedOnce, edges_of
 from ..order.selection import Selection
@@ -386,7 +396,8 @@ def mix(
             ``stop="all"`` an epoch ends when each has been read so often, or once where it is None. It needs that, or
             ``samples``.
         then: by the name of a source that ``repeat`` leaves out, the weights from there on, in place of those before;
-            sources that have ended have none.
+            sources that have ended have none. They hold to the end of the epoch, the next ``then`` or stage of the
+            ``schedule``.
         schedule: other weights from a sample on, such as ``{1_000_000: {"web": 1, "code": 1}}``. Samples count over all
             ranks and epochs: step · batch size · ranks. Every source goes on where it stands. It needs ``samples``.
         by: a column of runs of elements, such as "tokens": weights are shares of its elements in place of samples, at
@@ -419,20 +430,17 @@ def mix(
     spec = OrderSpec.parse(shuffle, seed)
     ends = None
     if repeat is not None:
-        if schedule or lengths is not None:
-            other = (
-                "a schedule counts over all epochs"
-                if schedule
-                else f"by={by!r} has turns by lengths that differ"
-            )
-            raise ValueError(f"{other}, and repeat= has each epoch alike: give one of them")
         if stop == "first" and samples is None:
             raise ValueError(
                 "repeat= says what becomes of a source that ends before the epoch, and this ends with the first: give "
                 'stop="all" or samples='
             )
         ends = Ends(_most(sources, repeat), _weights_after(sources, then or {}, repeat, means))
-        samples = _samples_with(ends, rows, stages[0][1], seed, samples)
+        # Without samples=, an epoch is as long as the first is; by elements, sources end in another order in others.
+        whole = _samples_with(ends, rows, stages, run_of(made, spec)) if samples is None else samples
+        if samples is not None or lengths is not None:
+            _refuse_too_few(list(sources), ends, stages, whole)
+        samples = whole
     elif then is not None:
         raise ValueError(
             "then= has weights from the end of a source on, and no source ends: give repeat= as well"
@@ -494,7 +502,7 @@ def _stages(
     weights: Weights | None,
     schedule: Mapping[int, Weights] | None,
     means: Sequence[Fraction] | None,
-) -> list[tuple[int, tuple[int, ...]]]:
+) -> list[WeightsFrom]:
     """(first turn, integer weights) of each stage, those before the schedule first."""
     stages = [(0, whole_weights([ds.num_rows for ds in sources.values()]))] if weights is None else []
     for start, wanted in [*([] if weights is None else [(0, weights)]), *sorted((schedule or {}).items())]:
@@ -548,21 +556,29 @@ def _weights_after(
     )
 
 
-def _samples_with(
-    ends: Ends, rows: Sequence[int], weights: tuple[int, ...], seed: int, samples: int | None
-) -> int:
-    """The samples of an epoch in which sources end; ValueError where there are not as many."""
-    whole = ends.samples(rows, weights, seed)
-    if samples is None and whole is None:
+def _samples_with(ends: Ends, rows: Sequence[int], stages: Sequence[WeightsFrom], run_of: RunOf) -> int:
+    """The samples of an epoch in which sources end."""
+    whole = ends.samples(rows, ends.stages(stages, [0] * len(rows), run_of))
+    if whole is None:
         raise ValueError(
             "then= leaves a source without a weight before it has been read whole: give samples="
         )
-    most = [n for n in ends.most if n is not None]
-    if samples is not None and len(most) == len(rows) and samples > sum(most):
-        raise ValueError(
-            f"samples={samples}: repeat= has every source end, and together they have {many(sum(most), 'sample')}"
-        )
-    return samples if samples is not None else whole or 1
+    return whole
+
+
+def _refuse_too_few(names: Sequence[str], ends: Ends, stages: Sequence[WeightsFrom], samples: int) -> None:
+    """ValueError where sources with a weight may all have ended while an epoch lasts."""
+    found = ends.too_few(stages, samples)
+    if found is None:
+        return
+    ended, held = found
+    what = "every source end,"
+    if len(ended) < len(names):
+        what = f"all of {[names[s] for s in ended]} end, at times no other has a weight,"
+    raise ValueError(
+        f"an epoch is of {many(samples, 'sample')}: repeat= has {what} and together they have "
+        f"{many(held, 'sample')}: give fewer samples, or a weight in weights=, then= or schedule= to one without an end"
+    )
 
 
 def _names_of(sources: Sources, mixture: Mixture) -> tuple[list[str], list[int]]:

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LengthStages", "Lengths", "runs", "samples_by_length"]
+__all__ = ["LengthTurns", "Lengths", "kept", "runs", "samples_by_length"]
 
 Numbers = NDArray[np.int64]
+Key = TypeVar("Key")
 Kept = TypeVar("Kept")
 Place = TypeVar("Place", int, Numbers)
 
@@ -39,7 +40,7 @@ class Lengths:
             own = self._lengths[self._places_of(epoch)].astype(np.int64)
             return own, 2 * np.cumsum(own) - own
 
-        return _kept(self._epochs, epoch, made)
+        return kept(self._epochs, epoch, made)
 
     def middles(self, draws: Numbers) -> Numbers:
         """Twice the number of elements before the middle of each draw."""
@@ -76,10 +77,10 @@ class Lengths:
         return (max(end - 1, 0) // (2 * self.total) + 1) * self.samples
 
 
-class _Stage:
-    """The turns of some weights: the draws from ``begun`` on of all sources, by the places of their middles.
+class LengthTurns:
+    """The turns of some weights of elements, by the places of the middles of draws: those from ``begun`` on of each.
 
-    The place of a draw is the number of elements before its middle, of its source since the stage began, for its
+    The place of a draw is the number of elements before its middle, of its source since these turns began, for its
     weight: where sources are read at the rates of their weights, all come to a place at once. Of equal ones the first
     source comes first.
     """
@@ -91,12 +92,31 @@ class _Stage:
             for s, (of, weight) in enumerate(zip(sources, weights, strict=True))
             if weight
         ]
-        self.begun = list(begun)
+        self.begun: list[int] = list(begun)
         self._first = {s: of.begin(begun[s]) for s, of, _ in self._sources}
+        self._block = min(_MOST_BLOCK, max(64, sum(of.samples for of in sources)))
+        self._blocks: OrderedDict[int, tuple[Numbers, Numbers]] = OrderedDict()
 
     def has(self, source: int) -> bool:
         """Whether a source comes at all."""
         return source in self._first
+
+    def at(self, turns: Numbers) -> tuple[Numbers, Numbers]:
+        """(source, which of its draws) of each turn."""
+        source, draw = np.empty(len(turns), np.int64), np.empty(len(turns), np.int64)
+        blocks, within = np.divmod(turns, self._block)
+        for some in runs(blocks):
+            found = self._turns(int(blocks[some][0]))
+            source[some], draw[some] = found[0][within[some]], found[1][within[some]]
+        return source, draw
+
+    def _turns(self, block: int) -> tuple[Numbers, Numbers]:
+        size = self._block
+        return kept(
+            self._blocks,
+            block,
+            lambda: self._between(self.split(block * size), self.split((block + 1) * size)),
+        )
 
     def _places(self, source: int, of: Lengths, weight: int, draws: Numbers) -> Numbers:
         whole, rest = np.divmod(of.middles(draws) - self._first[source], weight)
@@ -107,8 +127,8 @@ class _Stage:
         whole, rest = divmod(place, TICKS)
         return self._first[source] + whole * weight - -rest * weight // TICKS
 
-    def counts(self, place: int) -> list[int]:
-        """How many draws each source has had before a place, over all stages."""
+    def _counts(self, place: int) -> list[int]:
+        """How many draws each source has had before a place, over all its turns."""
         found = list(self.begun)
         for s, of, weight in self._sources:
             found[s] = max(of.count(self._end(s, weight, place)), found[s])
@@ -120,7 +140,7 @@ class _Stage:
         )
 
     def split(self, turn: int) -> list[int]:
-        """How many draws each source has had before a turn of the stage, over all stages."""
+        """How many draws each source has had before one of these turns, over all its turns."""
         before = sum(self.begun)
         # The arithmetic of whole epochs says about where, so that no epochs elsewhere are looked at.
         epochs = sum(of.samples for _, of, _ in self._sources)
@@ -129,8 +149,8 @@ class _Stage:
         high = bisect_left(every, turn + 1 + epochs, key=self._most)
         if high == _MOST_PLACE:
             raise ValueError(f"turn {turn} of a mixture by lengths lies behind element 2^60")
-        place = bisect_left(every, turn + 1, low, high, key=lambda at: sum(self.counts(at)) - before) - 1
-        found, later = self.counts(place), self.counts(place + 1)
+        place = bisect_left(every, turn + 1, low, high, key=lambda at: sum(self._counts(at)) - before) - 1
+        found, later = self._counts(place), self._counts(place + 1)
         left = turn + before - sum(found)
         for s, _, _ in self._sources:
             some = min(left, later[s] - found[s])
@@ -138,7 +158,7 @@ class _Stage:
             left -= some
         return found
 
-    def between(self, first: Sequence[int], end: Sequence[int]) -> tuple[Numbers, Numbers]:
+    def _between(self, first: Sequence[int], end: Sequence[int]) -> tuple[Numbers, Numbers]:
         """(source, which of its draws) of all turns between two splits."""
         draws = [np.arange(first[s], end[s], dtype=np.int64) for s, _, _ in self._sources]
         places = [
@@ -150,7 +170,7 @@ class _Stage:
         return of_source[in_turn], np.concatenate(draws)[in_turn]
 
     def turns_of(self, source: int, draws: Numbers) -> Numbers:
-        """The turns of the stage at which a source has these draws."""
+        """The turns at which a source has these draws; it must have a weight."""
         mine = next((of, weight) for s, of, weight in self._sources if s == source)
         places = self._places(source, *mine, draws)
         turns = draws - self.begun[source]
@@ -161,73 +181,14 @@ class _Stage:
         return turns
 
 
-class LengthStages:
-    """What ``Stages`` says of turns, of weights of elements: stage i begins at turn ``starts[i]``."""
-
-    def __init__(self, stages: Sequence[tuple[int, tuple[int, ...]]], sources: Sequence[Lengths]) -> None:
-        self._sources = len(sources)
-        self._starts = [start for start, _ in stages]
-        self._stages: list[_Stage] = []
-        begun = [0] * len(sources)
-        for (start, weights), after in zip(stages, [*self._starts[1:], None], strict=True):
-            self._stages.append(_Stage(sources, weights, begun))
-            if after is not None:
-                begun = self._stages[-1].split(after - start)
-        self._block: int = min(_MOST_BLOCK, max(64, sum(of.samples for of in sources)))
-        self._blocks: OrderedDict[tuple[int, int], tuple[Numbers, Numbers]] = OrderedDict()
-
-    def _of(self, turns: Numbers) -> Numbers:
-        return np.searchsorted(self._starts, turns, side="right") - 1
-
-    def at(self, turns: Numbers) -> tuple[Numbers, Numbers]:
-        """(source, which of its draws) of each turn."""
-        source, draw = np.empty(len(turns), np.int64), np.empty(len(turns), np.int64)
-        stage_of = self._of(turns)
-        block_of, within = np.divmod(turns - np.array(self._starts, np.int64)[stage_of], self._block)
-        for of_stage in runs(stage_of):
-            stage = int(stage_of[of_stage][0])
-            here = np.arange(len(turns))[of_stage]
-            for some in runs(block_of[here]):
-                asked = here[some]
-                found = self._turns(stage, int(block_of[asked[0]]))
-                source[asked], draw[asked] = found[0][within[asked]], found[1][within[asked]]
-        return source, draw
-
-    def _turns(self, number: int, block: int) -> tuple[Numbers, Numbers]:
-        stage, size = self._stages[number], self._block
-        return _kept(
-            self._blocks,
-            (number, block),
-            lambda: stage.between(stage.split(block * size), stage.split((block + 1) * size)),
-        )
-
-    def turns_of(self, source: int, draws: Numbers) -> Numbers:
-        """The turns of the draws of a source; −1 for those that never come."""
-        begun = np.array([stage.begun[source] for stage in self._stages], np.int64)
-        stage_of = np.searchsorted(begun, draws, side="right") - 1
-        turns = np.full(len(draws), -1, np.int64)
-        for number in np.unique(stage_of).tolist():
-            stage, here = self._stages[number], stage_of == number
-            if stage.has(source):
-                turns[here] = stage.turns_of(source, draws[here]) + self._starts[number]
-        return turns
-
-    def before(self, source: int, turn: int) -> int:
-        """How many draws a source has had before a turn."""
-        number = int(self._of(np.array([turn], np.int64))[0])
-        return self._stages[number].split(turn - self._starts[number])[source]
-
-
 def samples_by_length(sources: Sequence[Lengths], weights: Sequence[int], *, of_all: bool) -> int:
     """The length of an epoch that ends when the first source, or each of them, has been read whole."""
-    stage = _Stage(sources, weights, [0] * len(sources))
-    ends = [int(stage.turns_of(s, np.array([of.samples - 1]))[0]) + 1 for s, of in enumerate(sources)]
+    turns = LengthTurns(sources, weights, [0] * len(sources))
+    ends = [int(turns.turns_of(s, np.array([of.samples - 1]))[0]) + 1 for s, of in enumerate(sources)]
     return max(ends) if of_all else min(ends)
 
 
-def _kept(
-    cache: OrderedDict[Kept, tuple[Numbers, Numbers]], key: Kept, made: Callable[[], tuple[Numbers, Numbers]]
-) -> tuple[Numbers, Numbers]:
+def kept(cache: OrderedDict[Key, Kept], key: Key, made: Callable[[], Kept]) -> Kept:
     """What is in a small cache, or is made and put there."""
     found = cache.get(key)
     if found is None:

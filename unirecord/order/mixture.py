@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heappop, heappush
 from math import gcd
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..core import xxh3_64
 from ..sizes import many
-from .length_turns import Lengths, LengthStages, runs
+from .length_turns import Lengths, LengthTurns, kept, runs
 from .permutation import Rule, ShardOrder, Vectorised
 from .randomness import splitmix64
 from .spec import OrderSpec, check_integer
@@ -25,8 +26,12 @@ __all__ = [
     "MixedOrder",
     "Mixture",
     "MixtureSource",
+    "RunOf",
+    "Stages",
     "Stop",
     "Turns",
+    "WeightsFrom",
+    "run_of",
     "samples_until",
     "whole_weights",
 ]
@@ -174,6 +179,9 @@ Stop = Literal["first", "all"]
 
 _MOST_TURNS = 1 << 62
 _KEPT = 4  # orders of epochs of a source
+_MOST_WALKED = 1 << 16  # epochs that are looked at to find where one begins
+
+WeightsFrom = tuple[int, tuple[int, ...]]  # a turn, and the integer weights of all sources from it on
 
 
 @dataclass(frozen=True)
@@ -234,47 +242,112 @@ class MixtureSource:
         return Lengths(self.lengths, lambda epoch: self.epoch(spec.at_epoch(epoch)).at(every))
 
 
-class Stages:
-    """The weights from each turn on: stage i begins at turn ``starts[i]``, and each source goes on where it stood."""
+class Run(Protocol):
+    """Turns of the same weights; a source has had ``begun`` draws before them, which its own numbers include."""
 
-    def __init__(self, stages: Sequence[tuple[int, tuple[int, ...]]], seed: int) -> None:
-        tables = {weights: Turns(weights, seed) for _, weights in stages}
-        self.starts: NDArray[np.int64] = np.array([start for start, _ in stages], np.int64)
-        self.weights: list[tuple[int, ...]] = [weights for _, weights in stages]
-        self.turns: list[Turns] = [tables[weights] for weights in self.weights]
-        self.sources: int = len(self.weights[0])
-        self.drawn: list[list[int]] = [[0] * self.sources]  # of each source, before each stage
-        for i, length in enumerate(np.diff(self.starts).tolist()):
-            table = self.turns[i]
-            self.drawn.append([n + table.before(s, length) for s, n in enumerate(self.drawn[-1])])
+    begun: list[int]
+
+    def has(self, source: int) -> bool:
+        """Whether a source comes at all."""
 
     def at(self, turns: Numbers) -> tuple[NDArray[Any], Numbers]:
         """(source, which of its draws) of each turn."""
-        if len(self.turns) == 1:
-            return self.turns[0].at(turns)
-        stage = np.searchsorted(self.starts, turns, side="right") - 1
+
+    def turns_of(self, source: int, draws: Numbers) -> Numbers:
+        """The turns at which a source has these draws; it must have a weight."""
+
+    def split(self, turn: int) -> list[int]:
+        """How many draws each source has had before a turn."""
+
+
+RunOf = Callable[[tuple[int, ...], Sequence[int]], Run]  # of weights, and the draws before
+
+
+class CountedTurns:
+    """The turns of some weights of samples, by their table: the draws from ``begun`` on of all sources."""
+
+    def __init__(self, table: Turns, begun: Sequence[int]) -> None:
+        self.begun: list[int] = list(begun)
+        self._table, self._begun = table, np.array(begun, np.int64)
+
+    def has(self, source: int) -> bool:
+        """Whether a source comes at all."""
+        return bool(self._table.counts[source])
+
+    def at(self, turns: Numbers) -> tuple[NDArray[Any], Numbers]:
+        """(source, which of its draws) of each turn."""
+        source, draw = self._table.at(turns)
+        return source, draw + self._begun[source]
+
+    def turns_of(self, source: int, draws: Numbers) -> Numbers:
+        """The turns at which a source has these draws; it must have a weight."""
+        return self._table.turns_of(source, draws - self.begun[source])
+
+    def split(self, turn: int) -> list[int]:
+        """How many draws each source has had before a turn."""
+        return [begun + self._table.before(s, turn) for s, begun in enumerate(self.begun)]
+
+
+def run_of(sources: Sequence[MixtureSource], spec: OrderSpec) -> RunOf:
+    """What makes the turns of weights: of elements where the sources have lengths, else of samples."""
+    if sources[0].lengths is not None:
+        lengths = [source.lengths_in_turn(spec) for source in sources]
+        return lambda weights, begun: LengthTurns(lengths, weights, begun)
+    tables: dict[tuple[int, ...], Turns] = {}
+
+    def counted(weights: tuple[int, ...], begun: Sequence[int]) -> CountedTurns:
+        if weights not in tables:
+            tables[weights] = Turns(weights, spec.seed)
+        return CountedTurns(tables[weights], begun)
+
+    return counted
+
+
+class Stages:
+    """Turns in stages of other weights, each with the turn at which it begins; each source goes on where it stood."""
+
+    def __init__(self, stages: Sequence[tuple[int, Run]]) -> None:
+        self._starts: Numbers = np.array([start for start, _ in stages], np.int64)
+        self._runs = [run for _, run in stages]
+        self._begun: Numbers = np.array([run.begun for run in self._runs], np.int64)
+
+    @classmethod
+    def of(cls, stages: Sequence[WeightsFrom], run_of: RunOf) -> Stages:
+        """Those of a schedule, from turn 0 on."""
+        made: list[tuple[int, Run]] = []
+        begun = [0] * len(stages[0][1])
+        for start, weights in stages:
+            begun = made[-1][1].split(start - made[-1][0]) if made else begun
+            made.append((start, run_of(weights, begun)))
+        return cls(made)
+
+    def at(self, turns: Numbers) -> tuple[NDArray[Any], Numbers]:
+        """(source, which of its draws) of each turn."""
+        if len(self._runs) == 1:
+            return self._runs[0].at(turns)
         source, draw = np.empty(len(turns), np.int64), np.empty(len(turns), np.int64)
-        for i in np.unique(stage).tolist():
-            here = np.flatnonzero(stage == i)
-            source[here], within = self.turns[i].at(turns[here] - self.starts[i])
-            draw[here] = within + np.array(self.drawn[i], np.int64)[source[here]]
+        stages = np.searchsorted(self._starts, turns, side="right") - 1
+        for some in runs(stages):
+            stage = int(stages[some][0])
+            source[some], draw[some] = self._runs[stage].at(turns[some] - self._starts[stage])
         return source, draw
 
     def turns_of(self, source: int, draws: Numbers) -> Numbers:
         """The turns of the draws of a source; −1 for those that never come."""
-        begun = np.array([drawn[source] for drawn in self.drawn], np.int64)
-        stage = np.searchsorted(begun, draws, side="right") - 1  # the last of those that begin there
+        stages = (
+            np.searchsorted(self._begun[:, source], draws, side="right") - 1
+        )  # the last that begins there
         turns = np.full(len(draws), -1, np.int64)
-        for i in np.unique(stage).tolist():
-            if self.weights[i][source]:
-                here = np.flatnonzero(stage == i)
-                turns[here] = self.turns[i].turns_of(source, draws[here] - begun[i]) + self.starts[i]
+        for some in runs(stages):
+            stage = int(stages[some][0])
+            if self._runs[stage].has(source):
+                turns[some] = self._runs[stage].turns_of(source, draws[some]) + self._starts[stage]
         return turns
 
-    def before(self, source: int, turn: int) -> int:
-        """How many draws a source has had before a turn."""
-        stage = int(np.searchsorted(self.starts, turn, side="right")) - 1
-        return self.drawn[stage][source] + self.turns[stage].before(source, turn - int(self.starts[stage]))
+    def split(self, turn: int) -> list[int]:
+        """How many draws each source has had before a turn."""
+        stage = int(np.searchsorted(self._starts, turn, side="right")) - 1
+        return self._runs[stage].split(turn - int(self._starts[stage]))
 
 
 @dataclass(frozen=True)
@@ -288,67 +361,103 @@ class Ends:
     most: tuple[int | None, ...]
     weights: tuple[tuple[int, ...] | None, ...]
 
-    def stages(self, weights: tuple[int, ...], seed: int) -> list[tuple[int, tuple[int, ...]]]:
-        """(first turn, weights) of each stage of an epoch: another begins with the end of a source."""
-        stages, turn, drawn = [], 0, [0] * len(weights)
-        ended: set[int] = set()
-        while any(weights):
-            stages.append((turn, weights))
-            table = Turns(weights, seed)
-            ends = [
-                (int(table.turns_of(s, np.array([most - drawn[s] - 1], np.int64))[0]) + 1, s)
-                for s, most in enumerate(self.most)
-                if most is not None and weights[s]
-            ]
-            if not ends:
-                break
-            length, source = min(ends)
-            drawn = [n + table.before(s, length) for s, n in enumerate(drawn)]
-            turn += length
-            ended.add(source)
-            after = self.weights[source] or weights
-            weights = tuple(0 if s in ended else weight for s, weight in enumerate(after))
-        return stages
+    def stages(self, scheduled: Sequence[WeightsFrom], begun: Sequence[int], run_of: RunOf) -> Stages:
+        """The turns of an epoch: another stage begins with the end of a source, and with another of the schedule.
 
-    def samples(self, rows: Sequence[int], weights: tuple[int, ...], seed: int) -> int | None:
-        """The length of an epoch that ends when each source has ended, or has been read whole; None: it never does."""
-        stages = Stages(self.stages(weights, seed), seed)
+        ``scheduled``: weights from turns of the epoch on, the first of them from 0. ``begun``: the draws of each source
+        in all epochs before.
+        """
+        made: list[tuple[int, Run]] = []
+        turn, drawn, ended = 0, list(begun), set[int]()
+        weights, waiting = scheduled[0][1], list(scheduled[1:])
+        while any(now := tuple(0 if s in ended else weight for s, weight in enumerate(weights))):
+            run = run_of(now, drawn)
+            made.append((turn, run))
+            ends = [
+                (turn + int(run.turns_of(s, np.array([begun[s] + most - 1], np.int64))[0]) + 1, s)
+                for s, most in enumerate(self.most)
+                if most is not None and now[s]
+            ]
+            end, source = min(ends, default=(None, -1))
+            if waiting and (end is None or end >= waiting[0][0]):
+                after, weights = waiting.pop(0)
+                ended |= {source} if after == end else set()
+            elif end is not None:
+                after, weights = end, self.weights[source] or weights
+                ended.add(source)
+            else:
+                break
+            turn, drawn = after, run.split(after - turn)
+        return Stages(made)
+
+    def samples(self, rows: Sequence[int], stages: Stages) -> int | None:
+        """The length of an epoch that ends when each source has ended, or has been read whole; None: it never does.
+
+        ``stages``: of the first epoch, to which ``rows`` are the samples of each source.
+        """
         last = [
             int(stages.turns_of(s, np.array([(most or n) - 1], np.int64))[0])
             for s, (most, n) in enumerate(zip(self.most, rows, strict=True))
         ]
         return None if -1 in last else max(last) + 1
 
+    def too_few(self, scheduled: Sequence[WeightsFrom], samples: int) -> tuple[list[int], int] | None:
+        """(sources that may all have ended while an epoch lasts, what they have in it); None: there are none.
 
-class EpochStages:
-    """Stages of an epoch, which all epochs have anew; each source goes on where it stood."""
-
-    def __init__(self, stages: Stages, samples: int) -> None:
-        self._stages, self._samples = stages, samples
-        self._drawn: NDArray[np.int64] = np.array(
-            [stages.before(s, samples) for s in range(stages.sources)], np.int64
-        )
-
-    def at(self, turns: Numbers) -> tuple[NDArray[Any], Numbers]:
-        """(source, which of its draws) of each turn."""
-        epoch, place = np.divmod(turns, self._samples)
-        source, draw = self._stages.at(place)
-        return source, draw + epoch * self._drawn[source]
-
-    def turns_of(self, source: int, draws: Numbers) -> Numbers:
-        """The turns of the draws of a source; −1 for those that never come."""
-        if not self._drawn[source]:
-            return np.full(len(draws), -1, np.int64)
-        epoch, within = np.divmod(draws, self._drawn[source])
-        return np.asarray(self._stages.turns_of(source, within) + epoch * self._samples, np.int64)
-
-    def before(self, source: int, turn: int) -> int:
-        """How many draws a source has had before a turn."""
-        epoch, place = divmod(turn, self._samples)
-        return epoch * int(self._drawn[source]) + self._stages.before(source, place)
+        Weights are gone once each source that has one has ended, and so has had all of its samples.
+        """
+        named = [(weights, set[int]()) for _, weights in scheduled]
+        named += [(weights, {s}) for s, weights in enumerate(self.weights) if weights is not None]
+        for weights, ended in named:
+            most = [self.most[s] for s, weight in enumerate(weights) if weight or s in ended]
+            if None not in most and (held := sum(n or 0 for n in most)) < samples:
+                return [s for s, weight in enumerate(weights) if weight or s in ended], held
+        return None
 
 
-AnyStages = Stages | EpochStages | LengthStages
+class EndingEpochs:
+    """Epochs in which sources end, and to which all of them come again, each with the draw behind its last one."""
+
+    def __init__(
+        self, ends: Ends, stages: Sequence[WeightsFrom], samples: int, run_of: RunOf, by: str | None
+    ):
+        self._ends, self._scheduled, self._samples, self._run_of = ends, stages, samples, run_of
+        # Epochs in which as many samples of each source come: by elements, only where all sources end.
+        all_end = None not in ends.most and sum(n or 0 for n in ends.most) == samples
+        self._walked: bool = by is not None and not all_end
+        changed = {start // samples + after for start, _ in stages[1:] for after in (0, 1)}
+        self._changes = [] if all_end else sorted(changed)
+        self._known: list[tuple[int, list[int]]] = [(0, [0] * len(ends.most))]  # (epoch, draws before it)
+        self._epochs: OrderedDict[int, Stages] = OrderedDict()
+
+    def epoch(self, epoch: int) -> Stages:
+        """The turns of an epoch, from 0 on."""
+        return kept(self._epochs, epoch, lambda: self._stages(epoch, self._drawn_before(epoch)))
+
+    def _stages(self, epoch: int, begun: Sequence[int]) -> Stages:
+        first = epoch * self._samples
+        since = [(max(start - first, 0), weights) for start, weights in self._scheduled]
+        now = max(i for i, (start, _) in enumerate(self._scheduled) if start <= first)
+        within = [one for one in since[now:] if one[0] < self._samples]
+        return self._ends.stages(within, begun, self._run_of)
+
+    def _drawn_before(self, epoch: int) -> list[int]:
+        known, begun = self._known[bisect_right(self._known, epoch, key=lambda one: one[0]) - 1]
+        if self._walked and epoch - known > _MOST_WALKED:
+            raise ValueError(
+                f"epoch {epoch}: where it begins follows from the samples of every epoch before, as not every source "
+                f"ends in each, and {_MOST_WALKED:,} are looked at: have all of them end (repeat= for each, "
+                'stop="all"), or give weights of samples, without by='
+            )
+        while known < epoch:
+            change = known + 1 if self._walked else next((one for one in self._changes if one > known), None)
+            until = epoch if change is None else min(change, epoch)
+            drawn = (self._epochs.get(known) or self._stages(known, begun)).split(self._samples)
+            begun = [n + (until - known) * (end - n) for n, end in zip(begun, drawn, strict=True)]
+            known = until
+            if known == change:
+                self._known.append((known, begun))
+        return begun
 
 
 class Mixture(Rule):
@@ -363,15 +472,14 @@ class Mixture(Rule):
     def __init__(
         self,
         sources: Sequence[MixtureSource],
-        stages: Sequence[tuple[int, tuple[int, ...]]],
+        stages: Sequence[WeightsFrom],
         samples: int,
         ends: Ends | None = None,
         by: str | None = None,
     ) -> None:
         """``stages`` are (first turn, integer weights of the sources), ``samples`` the turns of an epoch.
 
-        With ``ends`` there is one stage, with the weights at the beginning of each epoch. ``by``: the column whose
-        lengths the sources have, of which the weights are then.
+        ``by``: the column whose lengths the sources have, of which the weights are then.
         """
         self.sources: tuple[MixtureSource, ...] = tuple(sources)
         self.stages: tuple[tuple[int, tuple[int, ...]], ...] = tuple(stages)
@@ -379,24 +487,28 @@ class Mixture(Rule):
         self.rows: int = sum(source.order.selected_rows for source in self.sources)
         self.first_rows: NDArray[np.int64] = np.array([source.first_row for source in sources], np.int64)
         self.ends, self.by = ends, by
-        self._latest: tuple[OrderSpec, AnyStages] | None = None
+        self._latest: tuple[OrderSpec, Stages | EndingEpochs] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Mixture, (self.sources, self.stages, self.samples, self.ends, self.by)
 
-    def stages_of(self, spec: OrderSpec) -> AnyStages:
-        """The turns of a spec, whatever the epoch; those of the latest one are kept."""
-        spec, latest = spec.at_epoch(0), self._latest
-        if latest is None or latest[0] != spec:
-            latest = self._latest = (spec, self._stages(spec))
-        return latest[1]
+    def turns_of_epoch(self, spec: OrderSpec) -> tuple[Stages, int]:
+        """The turns with those of an epoch, and the first of these; what was made of the latest spec is kept."""
+        base, latest = spec.at_epoch(0), self._latest
+        if latest is None or latest[0] != base:
+            latest = self._latest = (base, self._turns(base))
+        turns = latest[1]
+        return (
+            (turns.epoch(spec.epoch), 0)
+            if isinstance(turns, EndingEpochs)
+            else (turns, spec.epoch * self.samples)
+        )
 
-    def _stages(self, spec: OrderSpec) -> AnyStages:
-        if self.by is not None:
-            return LengthStages(self.stages, [source.lengths_in_turn(spec) for source in self.sources])
+    def _turns(self, spec: OrderSpec) -> Stages | EndingEpochs:
+        made = run_of(self.sources, spec)
         if self.ends is None:
-            return Stages(self.stages, spec.seed)
-        return EpochStages(Stages(self.ends.stages(self.stages[0][1], spec.seed), spec.seed), self.samples)
+            return Stages.of(self.stages, made)
+        return EndingEpochs(self.ends, self.stages, self.samples, made, self.by)
 
     def order(self, spec: OrderSpec) -> MixedOrder:
         """The order of an epoch."""
@@ -445,12 +557,11 @@ class MixedOrder(Vectorised):
     def __init__(self, mixture: Mixture, spec: OrderSpec) -> None:
         super().__init__(mixture.samples, spec)
         self._mixture = mixture
-        self._stages = mixture.stages_of(spec)
-        self._begin = spec.epoch * self.rows
-        if self._begin + self.rows > _MOST_TURNS:
+        if (spec.epoch + 1) * self.rows > _MOST_TURNS:
             raise ValueError(
                 f"epoch {spec.epoch} of a mixture of {many(self.rows, 'sample')} lies behind sample 2^62"
             )
+        self._stages, self._begin = mixture.turns_of_epoch(spec)
         self._orders: OrderedDict[tuple[int, int], Any] = OrderedDict()
 
     def _order(self, number: int, epoch: int) -> Any:
@@ -482,13 +593,13 @@ class MixedOrder(Vectorised):
         """(which of ``rows``, its position) for each time that one of them comes in the epoch."""
         which, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         source_of = np.searchsorted(self._mixture.first_rows, rows, side="right") - 1
+        begun, ended = (self._stages.split(turn) for turn in (self._begin, self._begin + self.rows))
         for number, source in enumerate(self._mixture.sources):
             here = np.flatnonzero(source_of == number)
             selected, place = source.order.selection.places(rows[here] - source.first_row)
             if not len(place):
                 continue
-            first = self._stages.before(number, self._begin)
-            end = self._stages.before(number, self._begin + self.rows)
+            first, end = begun[number], ended[number]
             for epoch in range(first // source.samples, -(-end // source.samples)):
                 order = self._order(number, epoch)
                 if source.order.rule is None:
