@@ -25,7 +25,7 @@ from unirecord.inspect.statistics import (
     column_statistics,
     combination_counts,
     sampled_rows,
-    scalar_field,
+    sortable_field,
     sorted_rows,
     value_counts,
 )
@@ -127,7 +127,7 @@ def test_wrong_questions_are_refused_and_an_unknown_value_has_no_rows(folder: st
     with pytest.raises(SchemaError, match=r"no column|did you mean"):
         combination_counts(PartSet(resolve(folder)), ["lable"])
     with pytest.raises(SchemaError, match="it has no value in the index"):
-        scalar_field(resolve(folder).schema, "data")
+        sortable_field(resolve(folder).schema, "data")
     assert page(folder, "label == 99999", 0, 1) == []
     assert page(folder, "file_name == 'abc.jpg'", 0, 1) == []
 
@@ -427,7 +427,7 @@ def test_groups_of_strings_are_those_that_a_counter_finds(
     share = [1, 0.5, 0.01][seed % 3]
     chosen = None if seed % 4 == 0 else np.flatnonzero(random.random(len(rows)) < share)
     values = [
-        value for chunk in chunks(parts, chosen) for value in chunk.values(scalar_field(parts.schema, "s"))
+        value for chunk in chunks(parts, chosen) for value in chunk.values(sortable_field(parts.schema, "s"))
     ]
     if not broken:
         assert values == (rows if chosen is None else [rows[row] for row in chosen.tolist()])
@@ -445,7 +445,7 @@ def test_groups_of_strings_are_those_that_a_counter_finds(
             for some in (slice(None), slice(0, 3), slice(2, 9), slice(len(found), None)):
                 assert found[some] == [ValueCount((value,), count) for value, count in by_count[some]]
                 assert start[some] == [ValueCount((value,), count) for value, count in order[some]]
-    assert value_counts(parts, scalar_field(parts.schema, "s"), chosen) == wanted
+    assert value_counts(parts, sortable_field(parts.schema, "s"), chosen) == wanted
 
 
 def test_groups_of_strings_that_are_chosen_to_be_slow_are_counted_too(
@@ -496,5 +496,5 @@ def test_groups_of_strings_leave_out_rows_that_have_been_deleted(tmp_path: Path)
     unirecord.delete(path, where="n % 3 == 1")
     wanted = Counter(value for i, value in enumerate(values) if i % 3 != 1)
     parts = PartSet(resolve(path), knows_deletions=True)
-    assert value_counts(parts, scalar_field(parts.schema, "s")) == wanted
+    assert value_counts(parts, sortable_field(parts.schema, "s")) == wanted
     assert len(combination_counts(parts, ["s"])) == len(wanted)

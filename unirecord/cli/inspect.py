@@ -6,6 +6,7 @@ import argparse
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from fractions import Fraction
 from itertools import chain
 from typing import Any, Final
 
@@ -584,7 +585,8 @@ def _figures(group: ValueCount, figures: Figures) -> list[Any]:
         meaning = "" if column.meaning is None else column.meaning.name
         averaged = kind == "mean" and meaning in ("timestamp", "date", "time")
         known = value is not None and (averaged or meaning in ("decimal", "duration"))
-        found.append(column.shown(round(value)) if known else value)
+        number = float(value) if isinstance(value, Fraction) else value
+        found.append(column.shown(round(value)) if known else number)
     return found
 
 

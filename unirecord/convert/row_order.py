@@ -55,7 +55,7 @@ _UNIT_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True)
 class RowOrder:
-    """The order of the rows: by ``sort``, a scalar column, nulls last, equal ones as they come; or by a seed."""
+    """The order of rows: by ``sort``, a scalar column or decimals, null last, equal ones as they come; or by a seed."""
 
     sort: str | None = None
     shuffle_seed: int | None = None
@@ -146,14 +146,14 @@ _OURS: Final = pack_user({"unirecord": "rows that are to be brought into order"}
 
 
 def check_sort(order: RowOrder, schema: Schema) -> None:
-    """Refuse a column that is not written, or not scalar."""
+    """Refuse a column that is not written, or has no order."""
     if order.sort is None:
         return
     if order.sort not in schema:
         raise WrongSourceError(
             f"--sort: {order.sort!r} is not among the columns to be written, {', '.join(schema.names)}"
         )
-    if not schema[order.sort].is_ordered:
+    if not schema[order.sort].is_sortable:
         raise WrongSourceError(
             f"--sort: column {order.sort!r} is {schema[order.sort]}; rows are sorted by numbers, bool and strings"
         )

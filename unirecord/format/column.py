@@ -501,6 +501,11 @@ class Column:
         return not self.is_blob and self.is_known
 
     @property
+    def is_sortable(self) -> bool:
+        """Internal: whether rows have an order by it: scalar columns, and decimals of two words, which no index has."""
+        return self.is_ordered or self.is_wide_decimal
+
+    @property
     def _is_later_blob(self) -> bool:
         return self.type.startswith("type") and ":" not in self.type
 

@@ -1,4 +1,7 @@
-"""What the values of a column are like, and how often each comes: from the index alone, in bounded memory."""
+"""What the values of a column are like, and how often each comes: from the index, in bounded memory.
+
+Decimals of more than 18 digits are in no index, and come from the data files.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from itertools import chain, pairwise
 from typing import Any, Final, NamedTuple, overload
 
@@ -26,13 +30,14 @@ from ..query.columns import (
     Strings,
     columns_of,
     corrupt,
+    distinct_words,
     plain_strings,
 )
-from ..query.ordered import text_ranks
-from ..query.tree import Field
+from ..query.ordered import ranks_of
+from ..query.tree import WORDS, Field
 from ..snapshot.part_set import PartSet
 
-# Reads scalar columns of chosen rows in chunks, from the index alone, so that 10^8 rows take little memory.
+# Reads columns of chosen rows in chunks, so that 10^8 rows take little memory.
 
 
 CHUNK = 1 << 20
@@ -61,6 +66,12 @@ class PartRows:
         values = self.fields.values(field, self.at)
         valid = self.fields.valid(field, self.at)
         return values if valid is None else values[valid]
+
+    def words(self, field: Field) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """The low and the high words of a column of decimals of two words that are not null."""
+        low, high = self.fields.words(field, self.at)
+        valid = self.valid(field)
+        return low[valid], high[valid]
 
     def texts(self, field: Field) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.bool_] | None]:
         """Strings of a column without a dictionary as they lie, where they begin and end, and which are meant."""
@@ -99,16 +110,17 @@ class PartRows:
         return [value if ok else None for value, ok in zip(found, valid.tolist(), strict=True)]
 
 
-def scalar_field(schema: Schema, name: str) -> Field:
-    """The scalar column of this name; SchemaError for any other."""
+def sortable_field(schema: Schema, name: str) -> Field:
+    """The column of this name, whose values have an order; SchemaError for any other."""
     ordinal = schema.ordinal(name)
     column = schema[ordinal]
     column.check_known()
-    if column.is_blob:
+    if not column.is_sortable:
         raise SchemaError(
             f"column {name!r} is {column}: it has no value in the index to sort, count or group by"
         )
-    return Field(column.name, ordinal, column.type, column.nullable)
+    kind = WORDS if column.is_wide_decimal else column.type
+    return Field(column.name, ordinal, kind, column.nullable)
 
 
 def chunks(
@@ -155,7 +167,7 @@ def _there(live: Bitmap | None, base: int, start: int, stop: int) -> Rows | None
     return None if kept.all() else rows[kept]
 
 
-# Puts chosen rows in the order of scalar columns, and picks rows at random, from the index alone.
+# Puts chosen rows in the order of columns, and picks rows at random.
 
 
 def sorted_rows(
@@ -165,7 +177,7 @@ def sorted_rows(
 
     Only the first ``most`` of them, if given.
     """
-    ranks = [_ranks(parts, scalar_field(parts.schema, name), rows, descending) for name, descending in keys]
+    ranks = [_ranks(parts, sortable_field(parts.schema, name), rows, descending) for name, descending in keys]
     numbers = np.arange(parts.rows, dtype=np.int64) if rows is None else rows
     if most is not None and most < len(numbers) // 4:  # rows beyond by the first column alone are out
         places = _least(*ranks[0], most)
@@ -190,12 +202,12 @@ def _ranks(
     parts: PartSet, field: Field, rows: Rows | None, descending: bool
 ) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Numbers that sort like the values, and 1 for NaN or 2 for null, which come after them all."""
-    texts = text_ranks(parts, field.ordinal, rows) if field.type == "string" else None
+    ranks = ranks_of(parts, field.ordinal, rows)
     read = 0
     values, last = [], []
     for chunk in chunks(parts, rows):
-        if texts is not None:
-            found = texts[read : read + len(chunk)]
+        if ranks is not None:
+            found = ranks[read : read + len(chunk)]
             read += len(chunk)
         else:
             found = chunk.fields.values(field, chunk.at)
@@ -220,7 +232,7 @@ def sampled_rows(rows: Rows | None, total: int, count: int, seed: int) -> Rows:
     return places if rows is None else rows[places]
 
 
-# Counts the rows of each value of a column, or of each combination of values, from the index alone.
+# Counts the rows of each value of a column, or of each combination of values.
 
 
 _SPAN: Final = 1 << 22  # integers that span no more are counted in an array
@@ -238,9 +250,11 @@ class Total:
     count: int = 0
 
     @property
-    def mean(self) -> float | None:
-        """Their mean; None where there are none."""
-        return self.sum / self.count if self.count else None
+    def mean(self) -> float | Fraction | None:
+        """Their mean, of integers exact; None where there are none."""
+        if not self.count:
+            return None
+        return Fraction(self.sum, self.count) if isinstance(self.sum, int) else self.sum / self.count
 
 
 class ValueCount(NamedTuple):
@@ -258,7 +272,7 @@ def combination_counts(
 
     Each has the totals of the columns ``of``, exact for integers and bools; SchemaError for one without numbers.
     """
-    fields = [scalar_field(parts.schema, name) for name in names]
+    fields = [sortable_field(parts.schema, name) for name in names]
     totals: dict[tuple[Any, ...], list[Total]] = {}
     if len(fields) == 1 and not of:  # there may be millions: strings are made when they are asked for
         if fields[0].type == "string":
@@ -393,11 +407,11 @@ def string_groups(
 
 def distinct_count(parts: PartSet, name: str, read: Read | None = None) -> int:
     """How many values of a column differ in the rows that have not been deleted: all NaN are one; nulls are none."""
-    field = scalar_field(parts.schema, name)
+    field = sortable_field(parts.schema, name)
     if field.type == "string":
         groups = string_groups(parts, field, None, read)
         return len(groups) - (groups.texts.valid is not None)
-    found = [np.unique(chunk.numbers(field)) for chunk in chunks(parts, None, read=read)]
+    found = [_distinct(chunk, field)[0] for chunk in chunks(parts, None, read=read)]
     return len(np.unique(np.concatenate(found))) if found else 0
 
 
@@ -422,7 +436,7 @@ def _packed(
 
 
 def _number_field(parts: PartSet, name: str) -> Field:
-    field = scalar_field(parts.schema, name)
+    field = sortable_field(parts.schema, name)
     if field.type == "string":
         raise SchemaError(f"column {name!r} is a string: it has no sum and no mean")
     return field
@@ -430,21 +444,32 @@ def _number_field(parts: PartSet, name: str) -> Field:
 
 def _add(chunk: PartRows, field: Field, joined: NDArray[np.int64], totals: list[Total]) -> None:
     """Adds a chunk's values to the totals of their groups."""
-    values, places = chunk.numbers(field), joined[chunk.valid(field)]
-    if values.dtype.kind == "f":
-        finite = np.isfinite(values)
-        values, places = values[finite], places[finite]
-        sums = np.bincount(places, values, len(totals)).tolist()
-    elif values.dtype.itemsize == 8:  # in two halves, whose sums are below 2^53 and so exact
-        halves = (values >> values.dtype.type(32), values & values.dtype.type(0xFFFFFFFF))
-        high, low = (np.bincount(places, half, len(totals)).tolist() for half in halves)
-        sums = [(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)]
+    places = joined[chunk.valid(field)]
+    if field.type == WORDS:
+        low, high = (_sums(half, places, len(totals)) for half in chunk.words(field))
+        sums = [(a << 64) + b for a, b in zip(high, low, strict=True)]
     else:
-        sums = list(map(int, np.bincount(places, values, len(totals)).tolist()))
+        values = chunk.numbers(field)
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values)
+            values, places = values[finite], places[finite]
+        sums = _sums(values, places, len(totals))
     counts = np.bincount(places, minlength=len(totals)).tolist()
     for total, value, count in zip(totals, sums, counts, strict=True):
         total.sum += value
         total.count += count
+
+
+def _sums(values: NDArray[Any], places: NDArray[np.int64], groups: int) -> list[Any]:
+    """The sum of the values in each group; of integers and bools exact, as they are of one chunk."""
+    if values.dtype.kind == "f":
+        return list(np.bincount(places, values, groups).tolist())
+    if values.dtype.itemsize < 8:
+        return list(map(int, np.bincount(places, values, groups).tolist()))
+    # In two halves, whose sums are below 2^53.
+    halves = (values >> values.dtype.type(32), values & values.dtype.type(0xFFFFFFFF))
+    high, low = (np.bincount(places, half, groups).tolist() for half in halves)
+    return [(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)]
 
 
 def _place(values: tuple[Any, ...]) -> tuple[tuple[int, Any], ...]:
@@ -462,7 +487,7 @@ def value_counts(
     for chunk in chunks(parts, rows, read=read):
         if nulls := len(chunk) - int(chunk.valid(field).sum()):
             found[None] += nulls
-        values, counts = _distinct(chunk.numbers(field), _span(chunk, field), field)
+        values, counts = _distinct(chunk, field)
         for value, count in zip(values.tolist(), counts.tolist(), strict=True):
             if value == value:
                 found[value] += count
@@ -481,9 +506,12 @@ def _span(chunk: PartRows, field: Field) -> tuple[int, int] | None:
     return (low, high) if high - low <= _SPAN else None
 
 
-def _distinct(
-    values: NDArray[Any], span: tuple[int, int] | None, field: Field
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _distinct(chunk: PartRows, field: Field) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The different values that are not null, and how many rows each has."""
+    if field.type == WORDS:
+        found, places = distinct_words(*chunk.words(field))
+        return found, np.bincount(places)
+    values, span = chunk.numbers(field), _span(chunk, field)
     if span is None or not len(values):
         return np.unique(values, return_counts=True)
     if int(values.min()) < span[0] or int(values.max()) > span[1]:
@@ -562,6 +590,8 @@ def _numbered(chunk: PartRows, field: Field) -> _Numbered:
     if field.type == "string":
         texts = np.array([value for value in chunk.values(field) if value is not None], object)
         values, inverse = np.unique(texts, return_inverse=True)
+    elif field.type == WORDS:
+        values, inverse = distinct_words(*chunk.words(field))
     elif (span := _span(chunk, field)) is not None:
         low, high = span
         return _placed(
@@ -675,7 +705,7 @@ def column_statistics(
     if not column.is_ordered:
         _describe_sizes(found, parts, rows, stride, read)
         return found
-    chosen = scalar_field(parts.schema, name)
+    chosen = sortable_field(parts.schema, name)
     if texts is not None and rows is None and found.rows > texts and _is_plain(parts, chosen):
         _describe_spaced(found, chosen, parts, texts)
     elif chosen.type in ("string", "bool"):

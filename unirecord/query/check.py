@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from ..errors import QueryError, did_you_mean
-from ..format.column import Column, shown_type
+from ..format.column import shown_type
 from ..format.schema import Schema
 from . import simplify, syntax, typed
 from .parse import misread
@@ -292,11 +292,11 @@ class _Checker:
         raise self.wrong(f"there is no column {node.name!r}{self._name_hint(node.name)}", node)
 
     def _has_no_order(self, name: str) -> bool:
-        return name in self.schema and not _has_order(self.schema[name])
+        return name in self.schema and not self.schema[name].is_sortable
 
     def _column(self, name: str) -> Field:
         column = self.schema[name]
-        meaning = column.meaning if _has_order(column) else None
+        meaning = column.meaning if column.is_sortable else None
         kind = WORDS if column.is_wide_decimal else column.type
         return Field(column.name, self.schema.ordinal(name), kind, column.nullable, meaning)
 
@@ -310,7 +310,7 @@ class _Checker:
         return f"; there are {self._readable()}{quote}"
 
     def _readable(self) -> str:
-        names = [column.name for column in self.schema if _has_order(column)]
+        names = [column.name for column in self.schema if column.is_sortable]
         return ", ".join([*names[:12], *(["…"] if len(names) > 12 else []), "row", "part"])
 
     def _arithmetic(self, node: syntax.Arithmetic | syntax.Unary) -> Operand:
@@ -353,10 +353,6 @@ class _Checker:
         ]
         known = isinstance(value, float) and None not in sides
         return Constant(value, Fraction(fold(*sides)) if known else None)
-
-
-def _has_order(column: Column) -> bool:
-    return column.is_ordered or column.is_wide_decimal
 
 
 def _exact(text: str) -> Fraction | None:

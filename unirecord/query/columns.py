@@ -571,9 +571,7 @@ class PartFields:
         if field.ordinal == PART:
             return np.full(len(at), self.part, np.int64)
         if field.type == WORDS:
-            low, high = self.words(field, at)
-            found: Array = high.astype(object) * (1 << 64) + low.astype(object)
-            return found
+            return joined_words(*self.words(field, at))
         return at.read(self.columns.values(field.ordinal))
 
     def words(self, field: Field, at: RowsAt) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
@@ -616,6 +614,25 @@ class PartFields:
             return INTEGERS[field.type]
         bounds: Any = zones.bounds
         return min(int(bounds[:, 0].min()), 0), max(int(bounds[:, 1].max()), 0)  # 0 may stand where null
+
+
+def joined_words(low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64]) -> Array:
+    """Decimals of two words as integers of Python."""
+    found: Array = high.astype(object) * (1 << 64) + low.astype(object)
+    return found
+
+
+def distinct_words(
+    low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64]
+) -> tuple[Array, npt.NDArray[np.int64]]:
+    """The different decimals of two words, ascending, as integers of Python, and which of them each one is."""
+    order = np.lexsort((low, high))
+    low, high = low[order], high[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+    places = np.empty(len(order), np.int64)
+    places[order] = np.cumsum(is_first) - 1
+    return joined_words(low[is_first], high[is_first]), places
 
 
 def plain_strings(strings: Strings, at: RowsAt) -> list[bytes]:

@@ -1,7 +1,8 @@
-"""Rows in the order of a scalar column; strings by numbers that sort like them."""
+"""Rows in the order of a column; strings and decimals of two words by numbers that sort like them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,16 @@ from numpy.typing import NDArray
 from ..core import StringPiece, ranks_of_strings
 from ..order.selection import Selection
 from ..snapshot.part_set import PartSet
-from .columns import Strings, all_valid, columns_of, scalar_arrays
+from .columns import FlatColumns, Strings, all_valid, columns_of, distinct_words, scalar_arrays
 
 __all__ = [
     "rows_in_order",
+    "ranks_of",
     "text_piece",
-    "text_ranks",
 ]
 
 
-# Numbers that sort like strings.
+# Numbers that sort like strings and decimals of two words.
 
 
 _SCATTERED = 8  # of as many strings fewer than one is wanted: they are read one by one
@@ -27,10 +28,27 @@ _SCATTERED = 8  # of as many strings fewer than one is wanted: they are read one
 _Ints = NDArray[np.int64]
 
 
-def text_ranks(parts: PartSet, ordinal: int, rows: _Ints | None = None) -> _Ints:
-    """For each of the rows (None: all; ascending) the rank of its string among theirs; anything where null."""
-    pieces: list[StringPiece] = []
-    codes: list[NDArray[Any] | None] = []  # of the rows for the strings of a piece; None: these are the rows'
+def ranks_of(parts: PartSet, ordinal: int, rows: _Ints | None = None) -> _Ints | None:
+    """For each of the rows (None: all; ascending) the rank of its value among theirs; anything where null.
+
+    None where values are numbers that numpy sorts, or have no order.
+    """
+    column = parts.schema[ordinal]
+    if column.is_wide_decimal:
+        return _word_ranks(parts, ordinal, rows)
+    return _text_ranks(parts, ordinal, rows) if column.is_string else None
+
+
+def _word_ranks(parts: PartSet, ordinal: int, rows: _Ints | None) -> _Ints:
+    pieces = []
+    for columns, chosen in _in_parts(parts, rows):
+        pieces.append(columns.words(ordinal, np.arange(columns.rows) if chosen is None else chosen))
+    low, high = np.concatenate([np.zeros((0, 2), np.int64), *pieces]).T
+    return distinct_words(low.view(np.uint64), high)[1]
+
+
+def _in_parts(parts: PartSet, rows: _Ints | None) -> Iterator[tuple[FlatColumns, _Ints | None]]:
+    """The columns of each part, and which rows of it these are; None for all."""
     base = 0
     for columns in columns_of(parts):
         chosen = None
@@ -38,6 +56,13 @@ def text_ranks(parts: PartSet, ordinal: int, rows: _Ints | None = None) -> _Ints
             first, last = np.searchsorted(rows, [base, base + columns.rows]).tolist()
             chosen = rows[first:last] - base
         base += columns.rows
+        yield columns, chosen
+
+
+def _text_ranks(parts: PartSet, ordinal: int, rows: _Ints | None) -> _Ints:
+    pieces: list[StringPiece] = []
+    codes: list[NDArray[Any] | None] = []  # of the rows for the strings of a piece; None: these are the rows'
+    for columns, chosen in _in_parts(parts, rows):
         dictionary = columns.dictionary(ordinal)
         if dictionary is None:
             pieces.append(text_piece(columns.strings(ordinal), 0, columns.rows, chosen))
@@ -70,7 +95,7 @@ def text_piece(strings: Strings, start: int, stop: int, rows: _Ints | None = Non
     return data, starts, np.maximum(starts, stops)
 
 
-# Rows in the order of a scalar column.
+# Rows in the order of a column.
 
 
 Rows = NDArray[np.int64]
@@ -82,7 +107,7 @@ def rows_in_order(
     """The rows (all, or ``among`` them, ascending) by a column; NaN after all numbers, null after those, equals as are.
 
     ``cluster``: equal values side by side, and values in the order in which they first come. Memory: 8 bytes a row, and
-    for a moment 16 more and the values. SchemaError for a column that is not scalar.
+    for a moment 16 more and the values. SchemaError for a column that has no order.
     """
     plain, null = _values(parts, name, among)
     nan = ~null & (plain != plain)
@@ -105,8 +130,8 @@ def rows_in_order(
 def _values(parts: PartSet, name: str, among: Rows | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Numbers that sort like the values, and which are null."""
     ordinal = parts.schema.ordinal(name)
-    if parts.schema[ordinal].is_string:
-        ranks = text_ranks(parts, ordinal, among)
+    ranks = ranks_of(parts, ordinal, among)
+    if ranks is not None:
         null = [
             np.zeros(columns.rows, np.bool_) if (valid := all_valid(columns, ordinal)) is None else ~valid
             for columns in columns_of(parts)

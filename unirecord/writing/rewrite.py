@@ -817,7 +817,8 @@ def sort(
 
     Args:
         path: a directory of parts, also in an object store.
-        by: a scalar column: numbers, NaN after them, null last; equal ones in their order.
+        by: a scalar column, or decimals of any number of digits: NaN after numbers, null last; equal ones in their
+            order.
         descending: the greatest first; NaN and null are last all the same.
         cluster: rows with the same value side by side, and the values in the order in which they first come.
         part_bytes: greatest size of a part: a number, or text like ``"2GiB"``; 20 GB by default.
@@ -833,7 +834,7 @@ def sort(
     Raises:
         BusyError: with ``resume``, another run that lays parts out anew is at work.
         CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
-        SchemaError: there is no such column, or it is not scalar.
+        SchemaError: there is no such column, or it has no order.
         MissingError: there is no directory of parts.
         StaleError: another writer has deleted rows, changed columns or laid out the parts anew, meanwhile; nothing is
             published.
