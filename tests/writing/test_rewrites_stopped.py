@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,64 +14,26 @@ import pytest
 from changed_datasets import named_by, parts_of, seen, seen_versions
 from objectstore import Server
 from resumed_store import DieAt
+from rewritten import DELETED, REWRITES, Rewrite, expected, make_small_parts, rows_of
 from sweeps import stride
-from writing import files, write
+from writing import files
 from written_store import URL, folder, served
 
 import unirecord
-from unirecord import BusyError, UniRecordDataset, UniRecordError
+from unirecord import BusyError, UniRecordError
 from unirecord.cli import main
 from unirecord.snapshot import manifest
 from unirecord.writing import change as changes
 from unirecord.writing import rewrite
 from unirecord.writing.change import Interrupted
 
-ROWS = 24
-SCHEMA = {"n": "int64", "b": "bytes"}
-
-Rewrite = Callable[..., Any]
-REWRITES: dict[str, Rewrite] = {
-    "compact": lambda path, **options: unirecord.compact(path, rows_per_part=6, **options),
-    "reshard": lambda path, **options: unirecord.reshard(path, 5, **options),
-    "drop deleted": lambda path, **options: unirecord.compact(
-        path, rows_per_part=8, drop_deleted=True, **options
-    ),
-    "join columns": lambda path, **options: unirecord.compact(
-        path, part_bytes=1, join_columns=True, **options
-    ),
-    "sort": lambda path, **options: unirecord.sort(path, "n", descending=True, part_bytes=40_000, **options),
-}
-DELETED = (3, 20)
-
-
-def made(path: str | os.PathLike[str]) -> None:
-    """Eight parts of three rows, one with a column part and a patch, of which two rows have been deleted."""
-    write(path, SCHEMA, [{"n": n, "b": bytes([n]) * 9_000} for n in range(3)])
-    for first in range(3, ROWS, 3):
-        with unirecord.append(path) as writer:
-            for n in range(first, first + 3):
-                writer.write({"n": n, "b": bytes([n]) * 9_000})
-    unirecord.add_columns(path, {"m": "int64"}, lambda batch: {"m": batch["n"] * 2}, reads=["n"])
-    unirecord.set_values(path, rows=[7], values={"m": -1})
-    unirecord.delete(path, rows=list(DELETED))
-
 
 @pytest.fixture(scope="module")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("rewrites") / "x"
     with faults.unsynced():
-        made(path)
+        make_small_parts(path)
     return path
-
-
-def rows_of(path: str | os.PathLike[str]) -> list[tuple[int, bytes, int]]:
-    with UniRecordDataset(path) as ds:
-        return [(int(row["n"]), row["b"][:1], int(row["m"])) for row in ds]
-
-
-def expected(kind: str, gone: tuple[int, ...] = DELETED) -> list[tuple[int, bytes, int]]:
-    numbers = [n for n in range(ROWS) if n not in gone]
-    return [(n, bytes([n]), -1 if n == 7 else 2 * n) for n in (numbers[::-1] if kind == "sort" else numbers)]
 
 
 def stopped(work: Rewrite, path: str | os.PathLike[str], parts: int = 2, **options: Any) -> Interrupted:

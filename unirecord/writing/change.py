@@ -87,6 +87,9 @@ class Change(Protocol):
     def not_opened(self, entries: Sequence[PartEntry]) -> Sequence[PartEntry]:
         """Those of these parts that are to be opened before they are published."""
 
+    def renew(self) -> None:
+        """Has `before` be what is there now; StaleError where that is another dataset."""
+
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""
 
@@ -98,7 +101,8 @@ class Change(Protocol):
 
         ``after`` is called with what is there when this publishes, which may not be ``before``: it makes the change of
         that, or raises StaleError; in an object store again, when another one was faster. The manifest that was there
-        is kept as a version; where the dataset is replaced, it goes with all of its versions and parts.
+        is kept as a version; where the dataset is replaced, it goes with all of its versions and parts. What ``after``
+        raises comes through; ``before`` is then what it was called with.
         """
 
     def put_file(self, part: str, number: int, content: bytes, made: list[str]) -> str:
@@ -327,7 +331,7 @@ class PartTasks:
     def drop_others(self, wanted: Iterable[str]) -> None:
         """Removes the finished parts that are made of nothing that is ``wanted`` now."""
         gone = set(self.entries).difference(wanted)
-        for of in gone:
+        for of in gone if self._journalled else ():
             self._change.journal.forget(self._numbers[of])
         self._change.clear([self.entries.pop(of).name for of in gone])
         self.resumed -= gone
@@ -348,15 +352,17 @@ class PartTasks:
         check_readable(self._change.place, self._change.before.schema, self._change.not_opened(resumed))
 
     def keeps(self, name: str) -> bool:
-        """Whether a part, by its name, is finished, and stays for a later run where this one is stopped."""
-        return self._journalled and any(entry.name == name for entry in self.entries.values())
+        """Whether a part, by its name, is finished, so that it is not written again of the same rows."""
+        return any(entry.name == name for entry in self.entries.values())
 
     def end(self) -> None:
         """Ends it where nothing is to be done, with all that an earlier run has left."""
         if self._journalled:
             self._change.abandon()
 
-    def give_up(self, error: BaseException) -> None:
+    def give_up(self, error: BaseException) -> str | None:
         """Leaves what is finished to a later run, where that can go on; see `give_up`."""
         if self._journalled:
-            give_up(self._change, error)
+            return give_up(self._change, error)
+        self._change.clear([entry.name for entry in self.entries.values()])
+        return None

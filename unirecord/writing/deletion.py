@@ -160,14 +160,19 @@ def delete(
 def check_numbers(folder: str, now: Manifest | None, seen: Manifest) -> None:
     """StaleError where rows may have other numbers than when the manifest was ``seen``."""
     assert now is not None
-    for number in range(seen.generation + 1, now.generation + 1):
-        listing = now if number == now.generation else read_version(folder, number)
-        command = publication_of(listing, os.path.join(folder, manifest.NAME)).command
+    for number, command in _published_since(folder, now, seen):
         if command not in _KEEP_NUMBERS:
             raise StaleError(
                 f"{folder}: rows have got other numbers meanwhile, by version {number} ({command}), so these cannot be "
                 "told by the numbers that they had; nothing was changed"
             )
+
+
+def _published_since(folder: str, now: Manifest, seen: Manifest) -> Iterator[tuple[int, str]]:
+    """The versions that have come since a manifest was ``seen``, each with what published it."""
+    for number in range(seen.generation + 1, now.generation + 1):
+        listing = now if number == now.generation else read_version(folder, number)
+        yield number, publication_of(listing, os.path.join(folder, manifest.NAME)).command
 
 
 def _delete(
@@ -556,6 +561,7 @@ def purge(
         BusyError: somebody reads a version, so that it cannot be removed, or a live writer is at work.
         CorruptionError: a part that must be written anew is damaged in another row: it is as `compact` says.
         MissingError, IndexError, QueryError: as of `delete`.
+        StaleError: an earlier version has been restored meanwhile, or another dataset has taken its place.
         UniRecordError: a deleted row still has values; the directory is in an object store; or its file system has no
             locks that tell who reads.
         ValueError: both ``where`` and ``rows`` are given.
@@ -592,16 +598,31 @@ def _refuse_unknown(folder: str, newest: Manifest) -> None:
 
 
 def _erased(folder: str, progress: Progress | None) -> Purged:
-    newest = read_newest(folder)
-    rows = _count(folder, newest)
-    exclusion_mask = _exclusion_mask(folder, newest)
-    stale = {entry.name for entry, _ in exclusion_mask}
-    dictionaries = Dictionaries(
-        found for entry in newest.parts if entry.name not in stale for found in dictionaries_of(folder, entry)
-    )
-    for entry, gone in exclusion_mask:
-        look_at_rows(folder, entry, gone, dictionaries)
-    elsewhere = tuple(_linked(folder, stale | dictionaries.concerned))
+    seen = read_newest(folder)
+    rows = _count(folder, seen)
+    elsewhere: tuple[str, ...] = ()
+
+    def trained_on_them(newest: Manifest) -> set[str]:
+        nonlocal elsewhere
+        for number, command in _published_since(folder, newest, seen):
+            if command == "restore":
+                raise StaleError(
+                    f"{folder}: version {number} has restored an earlier one meanwhile, where rows that were to be "
+                    "erased are not deleted; nothing was erased: see which rows they are now, and purge them again"
+                )
+        exclusion_mask = _exclusion_mask(folder, newest)
+        stale = {entry.name for entry, _ in exclusion_mask}
+        dictionaries = Dictionaries(
+            found
+            for entry in newest.parts
+            if entry.name not in stale
+            for found in dictionaries_of(folder, entry)
+        )
+        for entry, gone in exclusion_mask:
+            look_at_rows(folder, entry, gone, dictionaries)
+        elsewhere = tuple(_linked(folder, stale | dictionaries.concerned))
+        return dictionaries.concerned
+
     done = rewrite_parts(
         folder,
         lambda parts: joined_small(parts, 1),  # each for itself
@@ -609,7 +630,7 @@ def _erased(folder: str, progress: Progress | None) -> Purged:
         False,
         progress,
         drop=True,
-        without_dictionaries=dictionaries.concerned,
+        without_dictionaries=trained_on_them,
         resume=True,
     )
     collected = gc(folder, keep=1)

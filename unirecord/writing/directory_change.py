@@ -196,7 +196,8 @@ class DirectoryChange:
         moved: list[str] = []
         try:
             claim.keep()
-            self._take_newer(claim)
+            self._take_newer(claim.before)
+            self.last_kept = claim.last_kept
             found = after(self.before)
             self._move(files_of(found), moved)
             claim.publish(lambda _: found)
@@ -216,14 +217,18 @@ class DirectoryChange:
         except OSError:  # such as a full disk: without a plan nothing is gone on with
             store.clear(os.path.join(self.folder, self.journal.plan_name))
 
-    def _take_newer(self, claim: DirectoryClaim) -> None:
+    def renew(self) -> None:
+        """Has `before` be what is there now; StaleError where that is another dataset."""
+        self._take_newer(read_newest(self.path))
+
+    def _take_newer(self, now: Manifest | None) -> None:
         """Goes on from what others have published meanwhile, where that is the same dataset."""
-        if claim.before is None or self.before is None or claim.before.id != self.before.id:
+        if now is None or self.before is None or now.id != self.before.id:
             raise StaleError(
                 f"{self.path}: another writer has published another dataset here while this one was at work; nothing "
                 "of this one was published"
             )
-        self.before, self.last_kept = claim.before, claim.last_kept
+        self.before = now
 
     def _move(self, named: set[str], moved: list[str]) -> None:
         """The files that are ``named`` get their names in the directory, indexes first; durable when this returns."""

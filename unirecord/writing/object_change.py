@@ -185,6 +185,10 @@ class ObjectChange:
         except FileNotFoundError:
             return []
 
+    def renew(self) -> None:
+        """Has `before` be what is there now; StaleError where that is another dataset."""
+        self._take_newer(self._writes.read_versioned(self._url))
+
     def keep(self) -> None:
         """Says that a writer has been made that will close or abort it."""
         self._spool.lock.keep()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -31,9 +32,9 @@ from ..snapshot.dataset_path import deletion_of, no_directory
 from ..snapshot.deletions import deletion_name, encode_deletion, rows_deleted
 from ..snapshot.layouts import ColumnFile, Layout, PartColumns
 from ..snapshot.manifest import DeletedRows, Manifest, PartEntry, pruned, state_of_entry
-from ..snapshot.part_set import PartRef, PartSet, Snapshot, resolve
+from ..snapshot.part_set import PartRef, PartSet, Snapshot, Verify, resolve
 from ..snapshot.snapshot import join_snapshots
-from ..snapshot.versions import begun_by, files_of, published_as
+from ..snapshot.versions import begun_by, files_of, publication_of, published_as
 from ..storage import local as store
 from ..storage.schemes import location_of, path_of_dataset, read_file
 from ..storage.staged import StagedFile
@@ -394,7 +395,8 @@ def compact(
         BusyError: with ``resume``, another run that lays parts out anew is at work.
         CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
         MissingError: there is no directory of parts.
-        StaleError: another writer has changed columns, or laid out the parts anew, meanwhile; nothing is published.
+        StaleError: another dataset has taken its place meanwhile, or others have changed what was written time and
+            again; nothing is published.
         UniRecordError: the directory is in storage that is only read.
         ValueError: a wrong argument, or ``storage_options`` for a disk.
     """
@@ -486,64 +488,129 @@ def rewrite_parts(
     dry_run: bool,
     progress: Progress | None,
     drop: bool = False,
-    without_dictionaries: Collection[str] = (),
+    without_dictionaries: Callable[[Manifest], Collection[str]] = lambda _: (),
     join_columns: bool = False,
     resume: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Rewritten:
     """Publishes the rows of the directory at ``path`` in the parts that ``layout`` makes of those that are there.
 
-    With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named; with
-    ``join_columns``, all parts with a layout are written anew; with ``resume``, those that a stopped run has finished
-    of the same rows are not.
+    With ``drop``, the bytes of deleted rows stay behind, and so do the dictionaries of the parts that are named of what
+    is there; with ``join_columns``, all parts with a layout are written anew; with ``resume``, those that a stopped run
+    has finished of the same rows are not.
     """
     folder = path_of_dataset(os.fspath(path))
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only of those can parts be put together")
-        while True:
-            own = secrets.token_bytes(16)
-            with (
-                suppress(OvertakenError),
-                changing(folder, own, resume=resume) as change,
-                opened(folder, change) as parts,
-            ):
-                return _laid_out(
-                    folder,
-                    change,
-                    own,
-                    parts,
-                    layout,
-                    command,
-                    dry_run,
-                    progress,
-                    drop,
-                    without_dictionaries,
-                    join_columns,
-                    resume,
-                )
+
+        def laid_out(change: Change, parts: PartSet, begin: Begin, again: bool) -> Rewritten:
+            return _laid_out(
+                folder,
+                change,
+                parts,
+                begin,
+                again,
+                layout,
+                command,
+                dry_run,
+                progress,
+                drop,
+                without_dictionaries,
+                join_columns,
+                resume,
+            )
+
+        return _rewritten(folder, laid_out, resume=resume)
+
+
+Begin = Callable[[bool], PartTasks]
+Work = Callable[[Change, PartSet, Begin, bool], "Rewritten"]
+_MOST_TIMES: Final = 8  # that it is done: what is finished is taken over, so that less is left each time
+
+
+def _rewritten(folder: str, work: Work, *, resume: bool, verify: Verify = "first") -> Rewritten:
+    """What ``work`` does with the rows that are there; done again, of what they have become, where others were faster.
+
+    It is given what begins its tasks, journalled or not, and whether it is done again. It raises OvertakenError where
+    it does not fit what is there any more; its tasks stay then, with the parts that are finished.
+    """
+    while True:
+        own = secrets.token_bytes(16)
+        with suppress(OvertakenError), changing(folder, own, resume=resume) as change:
+            return _until_it_fits(folder, change, own, work, resume=resume, verify=verify)
+
+
+def _until_it_fits(
+    folder: str,
+    change: Change,
+    own: bytes,
+    work: Work,
+    *,
+    resume: bool,
+    verify: Verify,
+) -> Rewritten:
+    begun: list[PartTasks] = []
+
+    def begin(journalled: bool) -> PartTasks:
+        if not begun:
+            begun.append(_begun(change, own, resume=resume, journalled=journalled))
+        return begun[0]
+
+    left = _MOST_TIMES
+    while True:
+        try:
+            if begun:
+                change.renew()
+            with opened(folder, change, verify=verify) as parts:
+                return work(change, parts, begin, bool(begun))
+        except BaseException as error:
+            left -= 1
+            overtaken = isinstance(error, OvertakenError)
+            if change.published or not begun:
+                raise
+            if overtaken and left:
+                continue
+            kept = begun[0].give_up(error)
+            if overtaken:
+                raise StaleError(
+                    f"{folder}: other writers have changed what was written {_MOST_TIMES} times over, each time before "
+                    f"it could be published; {kept or 'nothing was published: run the same when they rest'}"
+                ) from None
+            raise
+
+
+def _say_again(folder: str, now: Manifest, what: str) -> None:
+    """A line on stderr, where others have published what was written, and ``what`` is done for it."""
+    command = publication_of(now, os.path.join(folder, manifest.NAME)).command
+    if sys.stderr is not None:
+        print(
+            f"unirecord: {folder}: version {now.generation} ({command}) has come meanwhile: {what}",
+            file=sys.stderr,
+        )
 
 
 def _laid_out(
     folder: str,
     change: Change,
-    own: bytes,
     parts: PartSet,
+    begin: Begin,
+    again: bool,
     layout: NewLayout,
     command: str,
     dry_run: bool,
     progress: Progress | None,
     drop: bool,
-    without_dictionaries: Collection[str],
+    without_dictionaries: Callable[[Manifest], Collection[str]],
     join_columns: bool,
     resume: bool,
 ) -> Rewritten:
     before = change.before
     assert before is not None
-    plan = layout(before.parts)
+    plan, without = layout(before.parts), without_dictionaries(before)
     bare = bare_deletions(before)
     layered = [entry.name for entry in before.parts if entry.columns is not None and join_columns]
-    staying = [_stays(new, bare, drop, [*without_dictionaries, *layered]) for new in plan]
+    staying = [_stays(new, bare, drop, [*without, *layered]) for new in plan]
     moving = [new for new, entry in zip(plan, staying, strict=True) if entry is None]
     spans = [span for new in moving for span in new.spans]
     rows = sum(new.rows for new in moving)
@@ -555,8 +622,8 @@ def _laid_out(
         return Rewritten(before.generation + bool(moving), *counts)
     # What is over before a part is finished has nothing to go on with; what drops rows begins anew what had them.
     journalled = resume or drop or len(moving) > 1
-    tasks = _begun(change, own, resume=resume, journalled=journalled)
-    of = _Digests(before, drop=drop, without=without_dictionaries)
+    tasks = begin(journalled)
+    of = _Digests(before, drop=drop, without=without)
     tasks.drop_others(map(of.part, moving))
     if not moving:
         tasks.end()
@@ -578,7 +645,7 @@ def _laid_out(
     def write(chain: Sequence[NewPart]) -> None:
         left = [(new, of.part(new)) for new in chain if of.part(new) not in tasks.entries]
         sequence = new_parts(folder, change, tasks.id, lambda i: tasks.part_number(left[i][1]), 1 << 62)
-        work = Rewrite(folder, sequence, parts.snapshot, before, advance, dropped, without_dictionaries)
+        work = Rewrite(folder, sequence, parts.snapshot, before, advance, dropped, without)
         try:
             for new, text in left:
                 tasks.finish(text, work.write(new))
@@ -589,11 +656,17 @@ def _laid_out(
     def laid_out(now: Manifest | None) -> Manifest:
         nonlocal after
         assert now is not None
-        here = {entry.name: entry for entry in seen_parts(folder, now, before)}
+        here = {entry.name: entry for entry in seen_parts(now, before)}
         entries, blank = [], []
         for new, stays in zip(plan, staying, strict=True):
             entry = stays or tasks.entries[of.part(new)]
             old = [here[span.entry.name] for span in new.spans]
+            if (
+                drop
+                and not stays
+                and any(_has_back(folder, span.entry, now) for span, now in zip(new.spans, old, strict=True))
+            ):
+                raise OvertakenError
             gone = old[0] if stays else _with_deleted(folder, change, now, new, old, entry, made)
             entries.append(gone)
             if old == [span.entry for span in new.spans] and _is_bare(new, bare, drop):
@@ -606,11 +679,19 @@ def _laid_out(
         after = _marked(with_same_blocks(after, now, folder), blank)
         return after
 
-    resumed = [new for new in moving if of.part(new) in tasks.resumed]
+    finished = [new for new in moving if of.part(new) in tasks.entries]
+    if again:
+        left = len(moving) - len(finished)
+        all_of_it = rows - sum(new.rows for new in finished)
+        _say_again(
+            folder,
+            before,
+            f"{left:,} of {many(len(moving), 'part')} are written again, of {many(all_of_it, 'row')}",
+        )
     advance(
         sum(
             span.entry.bytes * (span.stop - span.first) // span.entry.rows
-            for new in resumed
+            for new in finished
             for span in new.spans
         )
     )
@@ -618,17 +699,16 @@ def _laid_out(
         tasks.check_resumed()
         _on_threads(write, _chains(moving), stops)
         change.publish(laid_out)
-    except BaseException as error:
+    except BaseException:
         if not change.published:
             change.clear([name for name in made if not tasks.keeps(name)])
-            tasks.give_up(error)
         raise
     finally:
         if change.published:
             # A publication that was tried again has written deletions for the version that came between.
             named = files_of(after)
             change.clear([name for name in made if name not in named])
-    return Rewritten(after.generation, *counts, len(resumed))
+    return Rewritten(after.generation, *counts, sum(of.part(new) in tasks.resumed for new in moving))
 
 
 def _begun(change: Change, own: bytes, *, resume: bool, journalled: bool) -> PartTasks:
@@ -712,10 +792,10 @@ def new_parts(
     return PartSequence(change.folder, own, number, part_bytes, like, change.deliver, **options)
 
 
-def seen_parts(folder: str, now: Manifest, seen: Manifest) -> Sequence[PartEntry]:
+def seen_parts(now: Manifest, seen: Manifest) -> Sequence[PartEntry]:
     """Those parts that were ``seen``, as they are now, be it without some more rows: others may follow them.
 
-    StaleError where others have changed columns, or have laid the parts out anew, meanwhile.
+    OvertakenError where others have changed columns or values, or have laid the parts out anew, meanwhile.
     """
     parts = now.parts[: len(seen.parts)]
     same = (now.schema, now.index, now.layouts, now.metadata) == (
@@ -727,15 +807,19 @@ def seen_parts(folder: str, now: Manifest, seen: Manifest) -> Sequence[PartEntry
     if not same or [part._replace(deleted=None) for part in parts] != [
         part._replace(deleted=None) for part in seen.parts
     ]:
-        raise StaleError(
-            f"{folder}: another writer has changed columns, or has laid out anew or removed parts, while this one was "
-            "at work; nothing of this one was published: run it again"
-        )
+        raise OvertakenError
     return parts
 
 
 def deleted_rows(folder: str, entry: PartEntry) -> NDArray[np.int64]:
     return rows_deleted(deletion_of(folder, entry), entry.id, entry.rows)
+
+
+def _has_back(folder: str, was: PartEntry, now: PartEntry) -> bool:
+    """Whether rows of a part that were deleted are there again, restored."""
+    if now.deleted == was.deleted:
+        return False
+    return bool(len(np.setdiff1d(deleted_rows(folder, was), deleted_rows(folder, now))))
 
 
 def bare_deletions(found: Manifest) -> set[str]:
@@ -836,8 +920,7 @@ def sort(
         CorruptionError: a part is damaged: the error names it and the row, and nothing is published.
         SchemaError: there is no such column, or it has no order.
         MissingError: there is no directory of parts.
-        StaleError: another writer has deleted rows, changed columns or laid out the parts anew, meanwhile; nothing is
-            published.
+        StaleError: as for `compact`.
         UniRecordError: the directory is in storage that is only read.
         ValueError: a wrong argument, or ``storage_options`` for a disk.
     """
@@ -852,23 +935,21 @@ def sort(
     with use_storage(storage_to_write_to(folder, storage_options)):
         if not location_of(folder).is_directory(folder):
             raise no_directory(folder, ", and only those have versions")
-        while True:
-            own = secrets.token_bytes(16)
-            with (
-                suppress(OvertakenError),
-                changing(folder, own, resume=resume) as change,
-                opened(folder, change, verify="always") as parts,
-            ):
-                order = _order(parts, by, descending=descending, cluster=cluster)
-                how = by, descending, cluster, most
-                return _sorted(folder, change, own, parts, order, how, resume, dry_run, progress)
+
+        def in_order(change: Change, parts: PartSet, begin: Begin, again: bool) -> Rewritten:
+            order = _order(parts, by, descending=descending, cluster=cluster)
+            how = by, descending, cluster, most
+            return _sorted(folder, change, parts, begin, again, order, how, resume, dry_run, progress)
+
+        return _rewritten(folder, in_order, resume=resume, verify="always")
 
 
 def _sorted(
     folder: str,
     change: Change,
-    own: bytes,
     parts: PartSet,
+    begin: Begin,
+    again: bool,
     order: Rows,
     how: tuple[str, bool, bool, int],
     resume: bool,
@@ -886,7 +967,7 @@ def _sorted(
         done = Rewritten(before.generation + 1, count, made, made, len(order), size)
         return as_it_is if is_sorted else done
     journalled = resume or size > part_bytes
-    tasks = _begun(change, own, resume=resume, journalled=journalled)
+    tasks = begin(journalled)
     digest = _Digests(before, drop=True, without=()).all_rows(how)
 
     def part(number: int) -> str:
@@ -904,6 +985,9 @@ def _sorted(
         tasks.finish(part(len(sequence.entries) - 1), sequence.entries[-1])
 
     entries = [tasks.entries[one] for one in finished]
+    if again:
+        left = len(order) - sum(entry.rows for entry in entries)
+        _say_again(folder, before, f"{many(left, 'row')} are sorted again")
     sequence: PartSequence = new_parts(
         folder,
         change,
@@ -918,11 +1002,8 @@ def _sorted(
     def in_order(now: Manifest | None) -> Manifest:
         nonlocal after
         assert now is not None
-        if list(seen_parts(folder, now, before)) != list(before.parts):
-            raise StaleError(
-                f"{folder}: another writer has deleted rows while this one was at work; nothing of this one was "
-                "published: run it again"
-            )
+        if list(seen_parts(now, before)) != list(before.parts):
+            raise OvertakenError
         parts = (*sequence.entries, *now.parts[count:])
         next_part = max(now.next_part, tasks.next_part)
         after = without_bare(
@@ -934,14 +1015,13 @@ def _sorted(
         tasks.check_resumed()
         _write_in_order(folder, before, parts, sequence, order, Tracker(size, progress).advance)
         change.publish(in_order)
-    except BaseException as error:
+    except BaseException:
         sequence.discard()
         if not change.published:
             change.clear([name for name in sequence.named if not tasks.keeps(name)])
-            tasks.give_up(error)
         raise
     made = len(sequence.entries)
-    return Rewritten(after.generation, count, made, made, len(order), size, len(finished))
+    return Rewritten(after.generation, count, made, made, len(order), size, len(tasks.resumed))
 
 
 def _order(parts: PartSet, by: str, *, descending: bool, cluster: bool) -> Rows:
