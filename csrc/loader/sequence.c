@@ -72,6 +72,8 @@ static int64_t place_at(const ur_sequence *s, int64_t first, int64_t end, int64_
     found = next - 1;
     if (found < first || (!s->before && next < end && apart(times[next], wanted) < apart(wanted, times[found]))) found = next;
     if (found >= end) found = end - 1; /* only of an empty group, which has no anchor */
+    if (!s->before && found > first && times[found - 1] == times[found]) /* of rows of one time the first */
+      found = first + count_below(times + first, found - first, times[found], false);
   }
   bool later = s->before && times[found] > wanted;
   *missing = later || apart(times[found], wanted) > (uint64_t)s->tolerance;

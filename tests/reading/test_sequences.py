@@ -6,7 +6,7 @@ import pickle
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -302,6 +302,107 @@ def test_other_forms_of_time(given_data: Any) -> None:
         assert sample["n.is_pad"][0] == (row - 2 not in mine)
     counted = unirecord.sequences(ds, by="episode", order="n", at={"n": [-2.0]}, tolerance=0.0, edges="drop")
     assert counted.order.row_ids().tolist() == [row for row in there if row - 2 in group(there, row)]
+
+
+# Tables of a few rows: groups of one row and more, of any scalar type; times that are equal, negative, of any type.
+# Times are whole numbers of frames, of which the model knows nothing else, and 30 are a second.
+KINDS: dict[str, tuple[Any, Callable[[int], Any], Callable[[int], Any]]] = {
+    "float32": ("float32", lambda t: np.float32(t / 30), lambda t: t / 30),
+    "float64": ("float64", lambda t: t / 30, lambda t: f"{t / 30:.9f}s"),
+    "int32": ("int32", lambda t: t, float),
+    "seconds": ({"type": "int64", "logical": {"type": "timestamp", "unit": "s"}}, lambda t: t, lambda t: f"{t}s"),
+    "days": ({"type": "int32", "logical": {"type": "date"}}, lambda t: t, lambda t: timedelta(days=t)),
+}  # fmt: skip
+NAMES: dict[str, Callable[[int], Any]] = {
+    "int16": lambda g: -g, "string": "é".__mul__, "bool": lambda g: g > 1, "float32": lambda g: g / 3
+}  # fmt: skip
+
+
+def at_time(times: list[int], row: int, offset: int, tolerance: float, match: str) -> tuple[int, bool]:
+    """The row of a group at an offset in time, by NumPy, and whether it is missing."""
+    apart = np.array(times) - (times[row] + offset)
+    if offset == 0:
+        return row, False
+    if match == "nearest":
+        found = int(np.argmin(np.abs(apart)))
+        return found, bool(abs(apart[found]) > tolerance)
+    earlier = np.flatnonzero(apart <= 0)
+    found = int(earlier[-1]) if len(earlier) else 0
+    return found, not len(earlier) or bool(-apart[found] > tolerance)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_groups_and_times_of_every_kind_are_those_of_numpy(
+    tmp_path_factory: pytest.TempPathFactory, data: Any
+) -> None:
+    kind, name = data.draw(st.sampled_from([*KINDS])), data.draw(st.sampled_from([*NAMES]))
+    spec, stored, asked = KINDS[kind]
+    frames_of_group = st.lists(st.integers(-20, 20), min_size=1, max_size=9).map(sorted)
+    groups = data.draw(st.lists(frames_of_group, min_size=1, max_size=2 if name == "bool" else 4))
+    offsets = data.draw(st.lists(st.integers(-25, 25), min_size=1, max_size=4))
+    frames, match = data.draw(st.integers(0, 3)), data.draw(st.sampled_from(["nearest", "before"]))
+    edges, steps = data.draw(st.sampled_from(["pad", "partial", "drop"])), data.draw(st.integers(-12, 12))
+    path = tmp_path_factory.mktemp("kinds") / "d"
+    rows = [(g, t) for g, times in enumerate(groups, 1) for t in times]
+    with unirecord.Writer(path, {"g": name, "t": spec, "x": "int64", "y": "int64"}, max_part_bytes=4096) as w:
+        for x, (g, t) in enumerate(rows):
+            w.write({"g": NAMES[name](g), "t": stored(t), "x": x, "y": x})
+    at = {"x": [asked(offset) for offset in offsets], "y": [steps]}
+    wanted: dict[int, tuple[list[int], list[bool]]] = {}
+    first = 0
+    for times in groups:
+        for row in range(len(times)):
+            found = [at_time(times, row, offset, frames, match) for offset in offsets]
+            found.append((min(max(row + steps, 0), len(times) - 1), not 0 <= row + steps < len(times)))
+            values = [0 if gone and edges == "partial" else first + place for place, gone in found]
+            gone = [missing for _, missing in found]
+            if edges != "drop" or not any(gone):
+                wanted[first + row] = values, gone
+        first += len(times)
+    rest: dict[str, Any] = {"by": "g", "order": "t", "edges": edges, "match": match}
+    # of frames that are a third of something, a little more than so many
+    tolerance = asked(frames) if kind in ("int32", "seconds", "days") or not frames else (frames + 0.2) / 30
+    if not wanted:
+        with pytest.raises(ValueError, match="can be an anchor"):
+            unirecord.sequences(UniRecordDataset(path), at=at, tolerance=tolerance, **rest)
+        return
+    made = unirecord.sequences(UniRecordDataset(path, shuffle=True), at=at, tolerance=tolerance, **rest)
+    anchors = made.order.row_ids().tolist()
+    assert sorted(anchors) == sorted(wanted)
+    for source in ([made[i] for i in range(len(made))], [s for b in made.batches(3) for s in split(b)]):
+        for sample, row in zip(source, anchors, strict=True):
+            values, gone = wanted[row]
+            assert [*sample["x"].tolist(), *sample["y"].tolist()] == values
+            assert [*sample["x.is_pad"].tolist(), *sample["y.is_pad"].tolist()] == gone
+
+
+def split(batch: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{name: batch[name][i] for name in batch if name[0] in "xy"} for i in range(len(batch["x"]))]
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("rate", [30, 15, 10, 7])
+def test_what_rounding_has_made_of_times_is_no_difference(tmp_path: Path, kind: str, rate: int) -> None:
+    frames = 40
+    path = sorted_rows(tmp_path / "d", [(e, k / rate) for e in range(2) for k in range(frames)], kind)
+    for match in ("nearest", "before"):
+        for tolerance in ("0s", "1ms", "1s"):
+            made = unirecord.sequences(
+                UniRecordDataset(path), by="user", order="t", at={"x": [n / rate for n in range(-9, 10)]},
+                tolerance=tolerance, match=match,
+            )  # fmt: skip
+            for row, (x, gone) in enumerate((s["x"], s["x.is_pad"]) for s in made):
+                inside = [n for n in range(-9, 10) if 0 <= row % frames + n < frames]
+                assert x[[n + 9 for n in inside]].tolist() == [row + n for n in inside]
+                assert not gone[[n + 9 for n in inside]].any()
+                if tolerance != "1s":
+                    assert gone.sum() == 19 - len(inside)
+    # half a frame is as far from both: the earlier
+    half = unirecord.sequences(
+        UniRecordDataset(path), by="user", order="t", at={"x": [0.5 / rate]}, tolerance=1 / rate
+    )
+    assert [int(sample["x"][0]) for sample in half] == list(range(2 * frames))
 
 
 def test_frameworks_get_tensors_with_masks(given_data: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -36,6 +37,13 @@ class Offsets:
 
     numbers: tuple[int, ...]
     timed: bool = False
+
+    def moved(self, by: int) -> Numbers:
+        """The offsets as an array, those of other times than the anchor's so much later."""
+        numbers = np.array(self.numbers, np.int64)
+        if self.timed:
+            numbers[numbers != 0] += by
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -74,9 +82,10 @@ class Rows:
         where = str(data.path)
         self.starts = _starts(where, rule, columns, self.places)
         column = None if rule.order is None else data.snapshot.schema[rule.order]
-        self.times = (
-            None if column is None else _times(where, rule, column, columns[column.name], self.starts)
-        )
+        self.times, self._rounding = None, 0
+        if column is not None:
+            self.times = _times(where, rule, column, columns[column.name], self.starts)
+            self._rounding = _rounding(columns[column.name])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Rows, (self._data, self.rule, self.selection)
@@ -88,16 +97,19 @@ class Rows:
 
         ``first_row``: the number, where they are read, of the first row of the data; ``later``: of those behind them.
         """
-        rows = self._rows
+        rows, before = self._rows, self.rule.before
+        # What rounding may have made later than it should be is not later; of two that it may have made nearer or
+        # farther, the earlier is taken.
+        moved = self._rounding if before else -self._rounding
         return NativeSequence(
             self.places,
             first_row,
             rows if rows is None or first_row == 0 else rows + first_row,
             self.starts,
             self.times,
-            [(np.array(of.numbers, np.int64), of.timed, outputs) for of, outputs in offsets],
-            tolerance=self.rule.tolerance,
-            before=self.rule.before,
+            [(of.moved(moved), of.timed, outputs) for of, outputs in offsets],
+            tolerance=self.rule.tolerance + 2 * self._rounding,
+            before=before,
             blank=self.is_blank,
             later=later,
         )
@@ -221,6 +233,17 @@ def _times(where: str, rule: SequenceRule, column: Column, values: Any, starts: 
             f"`{_sorting(where, rule)}` sorts them"
         )
     return times
+
+
+def _rounding(values: Any) -> int:
+    """By how much two times that are stored as real numbers may differ from what they were rounded from, in ticks.
+
+    That is half the distance of neighbouring numbers for each, half a tick for each, and half a tick for the offset.
+    """
+    values = np.asarray(values)
+    if values.dtype.kind != "f" or not len(values):
+        return 0
+    return math.ceil(float(np.spacing(np.abs(values).max())) * REAL_TICKS) + 2
 
 
 class SequenceReader:
