@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from ..core import xxh3_64
 from ..errors import UniRecordError
-from .location import Entry, Location, OpenFile, matching_names
+from .location import Entry, Location, OpenFile
 from .storage_options import StorageOptions
 
 __all__ = ["FsspecStore", "is_known"]
@@ -45,10 +45,6 @@ class FsspecStore(Location):
         self._options = options
         self._versions: dict[str, tuple[int, ...]] = {}  # of files, when they were first read
 
-    def absolute(self, path: str) -> str:
-        """The path, which is complete, without empty parts at its end."""
-        return path.rstrip("/")
-
     def find(self, path: str) -> Entry | None:
         """A file, or a directory; what has a manifest changes with it."""
         found = self._info(path)
@@ -61,24 +57,12 @@ class FsspecStore(Location):
         """What is at each of the paths."""
         return _all([lambda path=path: self._info(path) for path in paths])  # type: ignore[misc]
 
-    def is_taken(self, path: str) -> bool:
-        """Whether there is anything of this name."""
-        return self._info(path) is not None
-
-    def link(self, path: str) -> str | None:
-        """Nothing is taken for a link."""
-        return None
-
     def names(self, folder: str) -> list[str]:
         """The names in a directory, as they are now."""
         system, inside = self._at(folder)
         system.invalidate_cache()
         found = self._done(folder, lambda: system.ls(inside, detail=False))
         return [posixpath.basename(str(name).rstrip("/")) for name in found]
-
-    def matching(self, pattern: str) -> list[str] | None:
-        """The paths that match: wildcards stand in the last part of a path alone."""
-        return matching_names(self, pattern)
 
     def open(self, path: str) -> OpenFile:
         """A file."""
@@ -195,35 +179,16 @@ class FsspecStore(Location):
         return text if self._options is None else self._options.hidden(text)
 
 
-class _File:
+class _File(OpenFile):
     """A file, read by ranges."""
 
     def __init__(self, path: str, location: FsspecStore) -> None:
         self._path, self._location = path, location
-        found = location.find(path)
-        if found is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        self.size = found.size
-
-    def __enter__(self) -> _File:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Nothing is held."""
+        self.size = location.size(path)
 
     def read_at(self, offset: int, size: int) -> bytes:
         """These bytes, or as many as there are before the end."""
         return self._location._bytes(self._path, offset, max(min(size, self.size - offset), 0))
-
-    def read_into(self, buffer: Any, offset: int) -> int:
-        """Fills ``buffer``; returns how many bytes there were before the file's end."""
-        view = memoryview(buffer).cast("B")
-        found = self.read_at(offset, len(view))
-        view[: len(found)] = found
-        return len(found)
 
 
 def _or_error(call: Callable[[], Any]) -> Any:

@@ -249,18 +249,12 @@ class LocalDisk(Location):
         return LocalFile(path)
 
 
-class LocalFile:
+class LocalFile(OpenFile):
     """A regular file open for reading. FormatError says what else is there; OSError as of ``os.open``."""
 
     def __init__(self, path: str) -> None:
         self._fd = _open_regular(path)
         self.size: int = os.fstat(self._fd).st_size
-
-    def __enter__(self) -> LocalFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Gives the file up."""

@@ -8,11 +8,11 @@ import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, Self
 
 from ..errors import MissingError
 
-__all__ = ["Entry", "Location", "OpenFile", "Readable", "matching_names"]
+__all__ = ["Entry", "Location", "OpenFile", "Readable"]
 
 _MAGIC: Final = "*?["
 
@@ -44,40 +44,62 @@ class OpenFile(Readable, Protocol):
 
     def read_into(self, buffer: Any, offset: int) -> int:
         """Fills ``buffer`` with the bytes from ``offset`` on; returns how many there were before the file's end."""
+        view = memoryview(buffer).cast("B")
+        found = self.read_at(offset, min(len(view), self.size - offset))
+        view[: len(found)] = found
+        return len(found)
 
     def close(self) -> None:
-        """Gives the file up."""
+        """Gives up what is held, if anything is."""
+        return
 
-    def __enter__(self) -> OpenFile: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 class Location(Protocol):
     """One kind of storage. Paths are complete, with the scheme, and joined as by ``os.path``.
 
+    What it does not say for itself is as in storage that is no file system: nothing is a link, and nothing relative.
     ``in_file_system``: whether the C core can open the paths; if not, it is given bytes by ``read_ranges``.
     """
 
     in_file_system: bool = True
 
     def absolute(self, path: str) -> str:
-        """The same path wherever the process goes."""
+        """The same path wherever the process goes, without empty parts at its end."""
+        return path.rstrip("/")
 
     def find(self, path: str) -> Entry | None:
         """What is at ``path``, links followed; None when there is nothing, or nothing that may be looked at."""
 
     def is_taken(self, path: str) -> bool:
         """Whether there is anything of this name, be it a link that leads nowhere."""
+        return self.find(path) is not None
 
     def link(self, path: str) -> str | None:
         """Where a link leads; None when the name is no link."""
+        return None
 
     def names(self, folder: str) -> list[str]:
         """The names in a directory, in no order; FileNotFoundError and its like as of ``os.listdir``."""
 
     def matching(self, pattern: str) -> list[str] | None:
-        """The paths that match, in order; None when ``pattern`` has no wildcards, or is itself a name."""
+        """The paths that match, in order; None when ``pattern`` has no wildcards, or is itself a name.
+
+        MissingError where they stand elsewhere than in the last part, in storage that is no file system.
+        """
+        folder, name = posixpath.split(pattern)
+        if not any(sign in pattern.partition("://")[2] for sign in _MAGIC):
+            return None
+        if any(sign in folder for sign in _MAGIC):
+            raise MissingError(
+                f"{pattern}: in an object store, wildcards stand in the last part of a path alone"
+            )
+        return sorted(f"{folder}/{found}" for found in self.names(folder) if fnmatchcase(found, name))
 
     def open(self, path: str) -> OpenFile:
         """Opens a file; FormatError says what else is there, OSError as of ``os.open``."""
@@ -154,13 +176,3 @@ class Location(Protocol):
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return found.size
-
-
-def matching_names(location: Location, pattern: str) -> list[str] | None:
-    """`Location.matching` of storage that is no file system: wildcards stand in the last part of a path alone."""
-    folder, name = posixpath.split(pattern)
-    if not any(sign in pattern.partition("://")[2] for sign in _MAGIC):
-        return None
-    if any(sign in folder for sign in _MAGIC):
-        raise MissingError(f"{pattern}: in an object store, wildcards stand in the last part of a path alone")
-    return sorted(f"{folder}/{found}" for found in location.names(folder) if fnmatchcase(found, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import threading
 import time
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..core import Locked, xxh3_64
 from ..errors import StaleError
 from .local import LocalFile
-from .location import Entry, Location, OpenFile, matching_names
-from .requests import Read, requests
+from .location import Entry, Location, OpenFile
+from .requests import Call, Read, requests
 from .storage_options import StorageOptions
 from .store import Store, client_module, failure, is_past_the_end
 
@@ -113,10 +114,6 @@ class ObjectStore(Location):
         self._options = options
         self._versions = Versions()
 
-    def absolute(self, path: str) -> str:
-        """The path, which is complete, without empty parts at its end."""
-        return path.rstrip("/")
-
     def find(self, path: str) -> Entry | None:
         """An object; or a directory, which is any name that others begin with, or that has a manifest.
 
@@ -137,25 +134,12 @@ class ObjectStore(Location):
 
     def find_each(self, paths: Sequence[str]) -> list[Entry | None]:
         """The object of each name, or None; no directories."""
-        answers = requests().all([self._look(path) for path in paths])
-        found: list[Entry | None] = []
-        for path, answer in zip(paths, answers, strict=True):
-            if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
-                raise failure(path, answer)
-            found.append(_entry(answer) if isinstance(answer, dict) else None)
-        return found
+        found = _come_each(paths, [self._look(path) for path in paths])
+        return [None if said is None else _entry(said) for said in found]
 
     def _look(self, path: str) -> Read:
         store, key = self._store_and_key(path)
         return Read(store, partial(_head, key), 0)
-
-    def is_taken(self, path: str) -> bool:
-        """Whether there is anything of this name."""
-        return self.find(path) is not None
-
-    def link(self, path: str) -> str | None:
-        """Objects are no links."""
-        return None
 
     def names(self, folder: str) -> list[str]:
         """The names in a directory; NotADirectoryError where the store cannot list them."""
@@ -173,15 +157,9 @@ class ObjectStore(Location):
 
     def _listed(self, folder: str) -> list[str]:
         store, key = self._store_and_key(folder)
-        [found] = requests().all([Read(store, partial(list_folder, key), 0)])
-        if isinstance(found, BaseException):
-            raise failure(folder, found)
+        found = _come(folder, Read(store, partial(list_folder, key), 0))
         objects = [posixpath.basename(item["path"]) for item in found["objects"] if item["path"] != key]
         return objects + [posixpath.basename(str(prefix).rstrip("/")) for prefix in found["common_prefixes"]]
-
-    def matching(self, pattern: str) -> list[str] | None:
-        """The paths that match: wildcards stand in the last part of a path alone."""
-        return matching_names(self, pattern)
 
     def open(self, path: str) -> OpenFile:
         """An object."""
@@ -342,28 +320,17 @@ class ObjectStore(Location):
         return store_and_key(path, self._options)
 
 
-class ObjectFile:
+class ObjectFile(OpenFile):
     """An object, read by ranges; more with each of them, as long as they follow each other, and the next one ahead."""
 
     def __init__(self, path: str, location: ObjectStore) -> None:
         self._path, self._location = path, location
         self._ahead, self._start, self._bytes = _LEAST_AHEAD, 0, b""  # what came last, and how much came
         self._next: Callable[[], Any] | None = None  # gives what follows that, which has been asked for
-        [found] = requests().all([location._look(path)])
-        if not isinstance(found, dict):
-            raise failure(path, found)
+        found = _come(path, location._look(path))
         self.size: int = int(found["size"])
         self._versions = Versions()
         self._versions.check(path, found)
-
-    def __enter__(self) -> ObjectFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def read_at(self, offset: int, size: int) -> bytes:
         """These bytes, or as many as there are before the end."""
@@ -398,12 +365,22 @@ class ObjectFile:
         data, _ = self._location._answer(self._path, begun(), self._versions)
         return b"" if data is None else bytes(data)
 
-    def read_into(self, buffer: Any, offset: int) -> int:
-        """Fills ``buffer``; returns how many bytes there were before the object's end."""
-        view = memoryview(buffer).cast("B")
-        found = self.read_at(offset, len(view))
-        view[: len(found)] = found
-        return len(found)
+
+def _come(path: str, call: Read | Call) -> Any:
+    """What comes of one request; raises what says why nothing did."""
+    [found] = requests().all([call])
+    if isinstance(found, BaseException):
+        raise failure(path, found) from found
+    return found
+
+
+def _come_each(paths: Sequence[str], calls: Sequence[Read]) -> list[Any]:
+    """What comes of each request, None for an object that is not there."""
+    answers = requests().all(calls)
+    for path, answer in zip(paths, answers, strict=True):
+        if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
+            raise failure(path, answer) from answer
+    return [None if isinstance(answer, BaseException) else answer for answer in answers]
 
 
 def _head(key: str, client: Any) -> Awaitable[Any]:
@@ -511,19 +488,19 @@ class ObjectWrites:
         store, key = store_and_key(url, self.options)
         with LocalFile(path) as file:
             size = max(PIECE_BYTES, -(-file.size // _MOST_PIECES))
-            pieces = _Pieces(file, size)
+            stopped = threading.Event()
             if file.size <= size:
                 put = partial(_put, store, key, file.read_at(0, file.size), "overwrite")
             else:
-                put = partial(_put_in_pieces, store, key, pieces, size)
-            [found] = requests().all([put], pieces.stop)
+                put = partial(_put_in_pieces, store, key, _pieces(file, size, stopped), size)
+            [found] = requests().all([put], stopped.set)
             if isinstance(found, BaseException) and not self._arrived(url, file.size):
                 raise failure(url, found) from found
 
     def _arrived(self, url: str, size: int) -> bool:
         """Whether an upload is there though its answer was lost: nobody else writes to its name."""
         store, key = store_and_key(url, self.options)
-        [found] = requests().all([Read(store, partial(_head_written, key), 0)])
+        [found] = requests().all([Read(store, partial(_head, key), 0)])
         return isinstance(found, dict) and int(found["size"]) == size
 
     def read_versioned(self, url: str) -> Versioned | None:
@@ -533,20 +510,12 @@ class ObjectWrites:
     def read_each(self, urls: Sequence[str]) -> list[Versioned | None]:
         """The same of several objects, asked for at once."""
         stores = [store_and_key(url, self.options) for url in urls]
-        answers = requests().all([Read(store, partial(_get_parts, key), 0) for store, key in stores])
-        found: list[Versioned | None] = []
-        for url, answer in zip(urls, answers, strict=True):
-            if isinstance(answer, BaseException) and not isinstance(answer, FileNotFoundError):
-                raise failure(url, answer) from answer
-            found.append(answer if isinstance(answer, Versioned) else None)
-        return found
+        return _come_each(urls, [Read(store, partial(_get_parts, key), 0) for store, key in stores])
 
     def listed(self, url: str) -> dict[str, Listed]:
         """The objects directly in a folder, by name; OSError when that cannot be had."""
         store, key = store_and_key(url, self.options)
-        [found] = requests().all([Read(store, partial(list_folder, key), 0)])
-        if isinstance(found, BaseException):
-            raise failure(url, found) from found
+        found = _come(url, Read(store, partial(list_folder, key), 0))
         return {
             posixpath.basename(one["path"]): Listed(int(one["size"]), one["last_modified"].timestamp())
             for one in found["objects"]
@@ -555,9 +524,7 @@ class ObjectWrites:
     def put(self, url: str, content: bytes) -> None:
         """Puts an object that nobody else puts; OSError says what the store said."""
         store, key = store_and_key(url, self.options)
-        [found] = requests().all([partial(_put, store, key, content, "overwrite")])
-        if isinstance(found, BaseException):
-            raise failure(url, found) from found
+        _come(url, partial(_put, store, key, content, "overwrite"))
 
     def put_if(self, url: str, content: bytes, before: Versioned | None) -> Versioned:
         """Puts an object in the place of the version ``before``, or, None, where there is none; by a conditional put.
@@ -613,10 +580,6 @@ class ObjectWrites:
         ]
 
 
-def _head_written(key: str, client: Any) -> Awaitable[Any]:
-    return client_module().head_async(client, key)  # type: ignore[no-any-return]
-
-
 async def _get_parts(key: str, client: Any) -> Versioned:
     answer = await client_module().get_async(client, key)
     return Versioned(bytes(await answer.bytes_async()), _version_in(answer.meta))
@@ -630,7 +593,7 @@ def _put(store: Store, key: str, content: bytes, mode: Any) -> Awaitable[Any]:
     return client_module().put_async(store.patient, key, content, mode=mode, use_multipart=False)  # type: ignore[no-any-return]
 
 
-def _put_in_pieces(store: Store, key: str, pieces: _Pieces, size: int) -> Awaitable[Any]:
+def _put_in_pieces(store: Store, key: str, pieces: Iterator[bytes], size: int) -> Awaitable[Any]:
     return client_module().put_async(  # type: ignore[no-any-return]
         store.patient, key, pieces, use_multipart=True, chunk_size=size, max_concurrency=_PIECES_AT_ONCE
     )
@@ -640,26 +603,16 @@ def _delete(store: Store, key: str) -> Awaitable[Any]:
     return client_module().delete_async(store.patient, key)  # type: ignore[no-any-return]
 
 
-class _Pieces:
+def _pieces(file: LocalFile, size: int, stopped: threading.Event) -> Iterator[bytes]:
     """The content of a file, piece by piece, until it is stopped."""
-
-    def __init__(self, file: LocalFile, size: int) -> None:
-        self._file, self._size, self._at, self._stopped = file, size, 0, False
-
-    def stop(self) -> None:
-        self._stopped = True
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self
-
-    def __next__(self) -> bytes:
-        if self._stopped:
-            raise ConnectionAbortedError(errno.ECONNABORTED, "it was given up")
-        piece = self._file.read_at(self._at, self._size)
-        self._at += len(piece)
+    at = 0
+    while not stopped.is_set():
+        piece = file.read_at(at, size)
         if not piece:
-            raise StopIteration
-        return piece
+            return
+        yield piece
+        at += len(piece)
+    raise ConnectionAbortedError(errno.ECONNABORTED, "it was given up")
 
 
 _REFUSALS: Final = ("PermissionDeniedError", "UnauthenticatedError", "InvalidPathError")
