@@ -24,7 +24,7 @@ from ..snapshot.versions import read_newest
 from ..storage import local
 from ..storage.own_directory import check_own_folder
 from ..storage.schemes import location_of, read_file
-from ..storage.staged import StagedFile, remove_tree
+from ..storage.staged import StagedFile, remove_tree, write_staged
 from ..writing.change import say_kept
 from .conversion import Conversion, Standing, asked_of, difference, stamps_of
 from .sources.source import (
@@ -256,13 +256,8 @@ def _stored(
     )  # fmt: skip
     _, more = spec.run(progress)
     left_out = [*source.left_out, *more]
-    staged = StagedFile(mark)
-    try:
-        staged.append([json.dumps({**plan, "left_out": left_out_to_json(left_out)}).encode()])
-        staged.sync()
-        staged.publish()
-    finally:
-        staged.discard()
+    done = json.dumps({**plan, "left_out": left_out_to_json(left_out)})
+    write_staged(mark, None, done.encode(), durable=True)
     return left_out
 
 

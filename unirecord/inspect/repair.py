@@ -39,7 +39,7 @@ from ..storage import local as store
 from ..storage.claim import check_unclaimed
 from ..storage.location import Readable
 from ..storage.schemes import location_of, path_on_disk
-from ..storage.staged import StagedFile
+from ..storage.staged import StagedFile, staged_file
 from ..writing.directory_claim import check_only_grew, keep_version, put_pieces
 from ..writing.index_file import build_index
 from ..writing.part_writer import PartContent, ScalarCodec
@@ -691,13 +691,8 @@ def _mend(
 
 def _rebuild_index(part: Salvaged, problem: str) -> None:
     name = part.path + ".idx"
-    staged = StagedFile(name, like=name if location_of(name).find(name) is not None else part.path)
-    try:
+    with staged_file(name, name if location_of(name).find(name) is not None else part.path) as staged:
         build_index(part.path, staged)
-        staged.sync()
-        staged.publish()
-    finally:
-        staged.discard()
     store.clear(name + ".new")
     part.action, part.output = "index", name
     part.reasons.append(problem)

@@ -19,7 +19,7 @@ from ..query.query import live_rows
 from ..sizes import format_size, many
 from ..snapshot.part_set import PartSet, resolve
 from ..storage.schemes import location_of
-from ..storage.staged import StagedFile
+from ..storage.staged import write_staged
 from .audit import AuditedOrder, AuditReport, ranks_named
 from .cells import Example, cells_of_row, cut, example, is_picture
 from .describe import ColumnDescription, Description, describe, spelled
@@ -47,13 +47,7 @@ def write_page(content: bytes, target: str) -> int:
         raise ExistsError(
             f"{target} is there and is no report, or is no file of this machine; give another name"
         )
-    file = StagedFile(target)
-    try:
-        file.append([content])
-        file.sync()
-        file.publish()
-    finally:
-        file.discard()
+    write_staged(target, None, content, durable=True)
     return len(content)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..core import Locked
 from ..figures import Figures, MetricName
-from ..storage.staged import StagedFile
+from ..storage.staged import write_staged
 
 __all__ = ["STATS_SUFFIX", "PartTime", "PartTimes", "Recorder", "StageStats", "Stats", "StageTimes", "pace"]
 
@@ -245,13 +245,7 @@ class Stats(Figures):
             raise ValueError(
                 f"{name}: figures are saved to a file on a disk whose name ends in {STATS_SUFFIX}"
             )
-        file = StagedFile(name)
-        try:
-            file.append([json.dumps(self.to_dict(), indent=1).encode()])
-            file.sync()
-            file.publish()
-        finally:
-            file.discard()
+        write_staged(name, None, json.dumps(self.to_dict(), indent=1).encode(), durable=True)
 
     @classmethod
     def from_dict(cls, fields: Any) -> Stats:

@@ -313,27 +313,32 @@ class StagedFile:
         self.discard()
 
 
-def write_staged(path: str, like: str, content: Buffer) -> None:
-    """A complete file under its name, with the owner and mode of ``like``; it is durable once the folder is synced."""
+@contextmanager
+def staged_file(path: str, like: str | None = None, *, durable: bool = True) -> Iterator[StagedFile]:
+    """A file that has its name, complete, when all of it has been written here; not after an error.
+
+    It has the owner and mode of ``like``. Not ``durable``: it is once the folder is synced.
+    """
     staged = StagedFile(path, like=like)
     try:
-        staged.append([content])
+        yield staged
         staged.sync()
-        staged.publish(durable=False)
+        staged.publish(durable=durable)
     finally:
         staged.discard()
+
+
+def write_staged(path: str, like: str | None, content: Buffer, *, durable: bool = False) -> None:
+    """A complete file under its name, as by `staged_file`."""
+    with staged_file(path, like, durable=durable) as staged:
+        staged.append([content])
 
 
 @contextmanager
 def new_text(path: str) -> Iterator[Callable[[Iterable[str]], None]]:
     """Give what adds text to a file, which appears whole at the end, in place of what is there; not after an error."""
-    staged = StagedFile(path)
-    try:
+    with staged_file(path) as staged:
         yield lambda lines: staged.append(["".join(lines).encode()])
-        staged.sync()
-        staged.publish()
-    finally:
-        staged.discard()
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -14,7 +14,7 @@ from ..snapshot.manifest import PART_NAME, PartEntry, part_id, part_name
 from ..snapshot.manifest_fields import checked_hex, checked_number
 from ..storage import local as store
 from ..storage.schemes import location_of, read_file
-from ..storage.staged import StagedFile
+from ..storage.staged import write_staged
 
 __all__ = [
     "JOURNAL_FILE",
@@ -200,13 +200,8 @@ class Journal:
         return [self._read(name) for name in names]
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
-        staged = StagedFile(os.path.join(self.folder, name))
-        try:
-            staged.append([json.dumps(content).encode()])
-            staged.sync()
-            staged.publish(durable=False)  # what a power cut takes back is done again
-        finally:
-            staged.discard()
+        # What a power cut takes back is done again.
+        write_staged(os.path.join(self.folder, name), None, json.dumps(content).encode())
 
     def _read(self, name: str) -> dict[str, Any] | None:
         try:

@@ -37,7 +37,7 @@ from ..snapshot.snapshot import join_snapshots
 from ..snapshot.versions import begun_by, files_of, publication_of, published_as
 from ..storage import local as store
 from ..storage.schemes import location_of, path_of_dataset, read_file
-from ..storage.staged import StagedFile
+from ..storage.staged import staged_file
 from ..storage.storage_options import current_storage, storage_of, use_storage
 from .change import Change, OvertakenError, PartTasks, begin_change, changing, opened
 from .journal import OWN_PARTS
@@ -1276,15 +1276,9 @@ def _given_again(there: str, name: str, *, link: bool) -> bool:
     """Has ``name`` be the file ``there`` too: True as a link, False as a copy; durable once the folder is synced."""
     if link and store.give_second_name(there, name):
         return True
-    staged = StagedFile(name, like=there)
-    try:
-        with location_of(there).open(there) as file:
-            while piece := file.read_at(staged.size, _COPIED_BYTES):
-                staged.append([piece])
-        staged.sync()
-        staged.publish(durable=False)
-    finally:
-        staged.discard()
+    with staged_file(name, there, durable=False) as staged, location_of(there).open(there) as file:
+        while piece := file.read_at(staged.size, _COPIED_BYTES):
+            staged.append([piece])
     return False
 
 

@@ -14,7 +14,7 @@ from ...format.column import Column
 from ...format.values.objects import base64_text, json_object
 from ...sizes import many
 from ...storage import local as store
-from ...storage.staged import StagedFile, StagedFolder
+from ...storage.staged import StagedFolder, staged_file
 from .jsonl import json_notes, json_values
 from .sink import Advance, Sink, numbered, refuse_null
 
@@ -106,16 +106,10 @@ class _Shards:
         count = len(self._samples)
         first = 4 + 4 * (count + 1) + len(self._head)
         offsets = first + np.cumsum([0, *map(len, self._samples)])
-        staged = StagedFile(self._folder.place(name))
-        try:
+        with staged_file(self._folder.place(name)) as staged:
             head = np.uint32(count).astype("<u4").tobytes() + offsets.astype("<u4").tobytes() + self._head
             staged.append([head, b"".join(self._samples)])
-            staged.sync()
-            staged.publish()
-            size = staged.size
-        finally:
-            staged.discard()
-        file = {"basename": name, "bytes": size, "hashes": {}}
+        file = {"basename": name, "bytes": staged.size, "hashes": {}}
         self._shards.append({**self._config, "samples": count, "raw_data": file, "zip_data": None})
         self._begin()
 

@@ -22,7 +22,7 @@ from ...format.column import Column
 from ...format.values.objects import base64_text, object_text
 from ...sizes import many
 from ...storage.local import located
-from ...storage.staged import StagedFile, StagedFolder
+from ...storage.staged import StagedFile, StagedFolder, staged_file
 from .jsonl import float32_of_bfloat16, json_notes
 from .sink import Advance, Sink, numbered, refuse, refuse_null
 
@@ -167,18 +167,12 @@ def _write_folder(
     for number, name in enumerate(names):
         start, stop = number * len(rows) // parts, (number + 1) * len(rows) // parts
         share = rows.select(range(start, stop))
-        staged = StagedFile(folder.place(name))
-        try:
-            with _index(folder.place(name + ".db")) as index:
-                shard = _Shard(staged, index, fields, names, number)
-                for row, sample in numbered(share):
-                    shard.add(row, sample)
-                    advance(1)
-                shard.finish()
-            staged.sync()
-            staged.publish()
-        finally:
-            staged.discard()
+        with staged_file(folder.place(name)) as staged, _index(folder.place(name + ".db")) as index:
+            shard = _Shard(staged, index, fields, names, number)
+            for row, sample in numbered(share):
+                shard.add(row, sample)
+                advance(1)
+            shard.finish()
     return ()
 
 
