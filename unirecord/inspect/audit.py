@@ -209,11 +209,10 @@ def _under_way(found: Sequence[Launch], problems: list[str]) -> JobPass | None:
         sorted(set(range(last.head.ranks)) - set(last.ranks)) if last.head.ranks > len(last.ranks) else []
     )
     if missing and any(part.samples > last.head.batch_size for part in last.ranks.values()):
-        named = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
         problems.append(
             f"epoch {last.epoch}: of {many(last.head.ranks, 'rank')}, these have no receipts since "
             f"position {last.start:,}: "
-            f"{named}"
+            f"{ranks_named(missing)}"
         )
     return last
 

@@ -321,7 +321,7 @@ def _string_bytes(column: Column, i: int, part: Part, columns: FlatColumns) -> t
             columns, column.name, f"a code exceeds the {many(len(offsets) - 1, 'string')} of the dictionary"
         )
     counts = np.bincount(codes[::stride], minlength=len(offsets) - 1)[: len(offsets) - 1]
-    statistics = _statistics(part, i) or {}
+    statistics = part.statistics[i] or {}
     counts[0] -= min(
         int(counts[0]), (statistics.get("nulls") or 0) // stride
     )  # a null's code is 0, its length too
@@ -330,7 +330,7 @@ def _string_bytes(column: Column, i: int, part: Part, columns: FlatColumns) -> t
 
 def _add_span(found: ColumnDescription, i: int, parts: Sequence[Part]) -> None:
     """Join the least and greatest value, and the count of nulls, of all parts."""
-    known = [s for part in parts if (s := _statistics(part, i)) is not None]
+    known = [s for part in parts if (s := part.statistics[i]) is not None]
     found.nulls = sum(s.get("nulls") or 0 for s in known)
     lows = [s["min"] for s in known if s.get("min") is not None]
     highs = [s["max"] for s in known if s.get("max") is not None]
@@ -358,16 +358,12 @@ def _add_values_there(found: ColumnDescription, column: Column, parts: PartSet, 
         found.min, found.max, found.distinct = values.min, values.max, values.distinct
 
 
-def _statistics(part: Part, i: int) -> dict[str, Any] | None:
-    return part.statistics[i]
-
-
 def _distinct(
     column: Column, i: int, parts: Sequence[Part], of_parts: Sequence[FlatColumns]
 ) -> tuple[int | None, bool]:
     """How many values differ, and whether that is exact: by the statistics and sketches of the parts."""
     filled = [(part, columns) for part, columns in zip(parts, of_parts, strict=True) if part.rows]
-    known = [_statistics(part, i) or {} for part, _ in filled]
+    known = [part.statistics[i] or {} for part, _ in filled]
     counts = [one.get("distinct") for one in known]
     if len(filled) == 1 and counts[0] is not None:
         return counts[0], True

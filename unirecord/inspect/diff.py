@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -30,7 +30,6 @@ __all__ = [
     "Diff",
     "DiffExample",
     "RetypedColumn",
-    "Shared",
     "Side",
     "by_key",
     "by_number",
@@ -97,14 +96,9 @@ class Side:
         return result
 
 
-def opened_sides(first: str, second: str) -> tuple[Side, Side]:
-    """Both datasets, opened; whoever has them closes their parts."""
-    a = _opened(first)
-    try:
-        b = _opened(second)
-    except BaseException:
-        a.close()
-        raise
+def opened_sides(first: str, second: str, opened: ExitStack) -> tuple[Side, Side]:
+    """Both datasets, open as long as ``opened``."""
+    a, b = (opened.enter_context(closing(_opened(path))) for path in (first, second))
     names = [one.name for one in a.schema if one.name in b.schema and same_values(one, b.schema[one.name])]
     mine, theirs = [[_identity(parts, i, names) for i in range(len(parts))] for parts in (a, b)]
     return Side(first, a, _twins(mine, theirs)), Side(second, b, _twins(theirs, mine))
@@ -146,39 +140,30 @@ _MOST_ROWS = 1 << 16
 _MOST_THREADS = 8
 
 
-@dataclass(frozen=True)
-class Shared:
-    """The columns that both datasets have with the same type: names, and ordinals on each side."""
-
-    names: tuple[str, ...]
-    first: tuple[int, ...]
-    second: tuple[int, ...]
-
-
-def shared_columns(first: Schema, second: Schema) -> Shared:
+def shared_columns(first: Schema, second: Schema) -> tuple[str, ...]:
     """Those whose values can be compared: of the same type and shape, whether or not they may be null."""
-    names = tuple(c.name for c in first if c.name in second and _alike(c, second[c.name]))
-    return Shared(
-        names, tuple(first.ordinal(name) for name in names), tuple(second.ordinal(name) for name in names)
-    )
-
-
-def _alike(a: Column, b: Column) -> bool:
-    return (a.type, a.shape) == (b.type, b.shape)
+    pairs = [(column, second[column.name]) for column in first if column.name in second]
+    return tuple(a.name for a, b in pairs if (a.type, a.shape) == (b.type, b.shape))
 
 
 def compared(
-    a: Side, b: Side, shared: Shared, pairs: Iterable[tuple[Numbers, Numbers]]
+    a: Side, b: Side, names: Sequence[str], pairs: Iterable[tuple[Numbers, Numbers]]
 ) -> Iterator[tuple[Numbers, Numbers, Flags]]:
     """The pairs in blocks that are small in memory, compared by several threads, in the order given.
 
     Yields the rows of both that belong together, and what of them has changed, bool[n, columns].
     """
-    size = max(a.parts.mean_row_bytes(shared.first), b.parts.mean_row_bytes(shared.second), 1.0)
+    mine, theirs = ([side.parts.schema.ordinal(name) for name in names] for side in (a, b))
+    size = max(a.parts.mean_row_bytes(mine), b.parts.mean_row_bytes(theirs), 1.0)
     rows = int(min(max(_BLOCK_BYTES // size, 1), _MOST_ROWS))
 
     def work(first: Numbers, second: Numbers) -> tuple[Numbers, Numbers, Flags]:
-        return first, second, _changed(a, b, shared, first, second)
+        changed = np.zeros((len(first), len(names)), np.bool_)
+        if names:
+            results = zip(a.parts.read(first, mine), b.parts.read(second, theirs), strict=True)
+            for i, (x, y) in enumerate(results):
+                changed[:, i] = _differ(x, y, len(first))
+        return first, second, changed
 
     blocks = (
         (first[i : i + rows], second[i : i + rows])
@@ -197,16 +182,6 @@ def compared(
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _changed(a: Side, b: Side, shared: Shared, first: Numbers, second: Numbers) -> Flags:
-    found = np.zeros((len(first), len(shared.names)), np.bool_)
-    if not shared.names:
-        return found
-    mine, theirs = a.parts.read(first, shared.first), b.parts.read(second, shared.second)
-    for i, (x, y) in enumerate(zip(mine, theirs, strict=True)):
-        found[:, i] = _differ(x, y, len(first))
-    return found
 
 
 def _differ(x: ColumnResult, y: ColumnResult, rows: int) -> Flags:
@@ -507,12 +482,9 @@ def diff(
         raise ValueError("any_order needs a key: rows are compared by their numbers without one")
     if limit < 0:
         raise ValueError(f"limit is {limit}; expected a number from 0")
-    first, second = opened_sides(os.fspath(a), os.fspath(b))
-    try:
+    with ExitStack() as opened:
+        first, second = opened_sides(os.fspath(a), os.fspath(b), opened)
         return _Comparison(first, second, names, any_order, limit, progress).done()
-    finally:
-        first.parts.close()
-        second.parts.close()
 
 
 class _Comparison:
@@ -528,14 +500,14 @@ class _Comparison:
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self.a, self.b, self.key = a, b, key
-        self.shared: Shared = shared_columns(a.parts.schema, b.parts.schema)
+        self.shared: tuple[str, ...] = shared_columns(a.parts.schema, b.parts.schema)
         self._limit, self._progress = limit, progress
         for name in key:
             self._check_key(name)
         self._examples: dict[str, list[DiffExample]] = {
             kind: [] for kind in ("gone", "added", "changed", "moved")
         }
-        self._changed = np.zeros(len(self.shared.names), np.int64)
+        self._changed = np.zeros(len(self.shared), np.int64)
         self.found = Diff(key, (a.count, b.count), counts_moved=not any_order)
 
     def _check_key(self, name: str) -> None:
@@ -544,7 +516,7 @@ class _Comparison:
                 raise SchemaError(
                     f"{side.name}: there is no key column {name!r}; it has {list(side.parts.schema.names)}"
                 )
-        if name not in self.shared.names:
+        if name not in self.shared:
             one, other = self.a.parts.schema[name], self.b.parts.schema[name]
             raise SchemaError(f"key column {name!r} is {one} in {self.a.name} and {other} in {self.b.name}")
 
@@ -557,7 +529,7 @@ class _Comparison:
         self.found.parts_added = _names_without_twins(self.b)
         for pairs in compared(self.a, self.b, self.shared, self._by_key() if self.key else self._by_number()):
             self._take(*pairs)
-        changed = zip(self.shared.names, self._changed.tolist(), strict=True)
+        changed = zip(self.shared, self._changed.tolist(), strict=True)
         self.found.changed_columns = {name: count for name, count in changed if count}
         self.found.examples = [one for kind in self._examples.values() for one in kind]
         return self.found
@@ -592,14 +564,12 @@ class _Comparison:
         self.found.changed += len(rows)
         self._changed += changed.sum(axis=0)
         for name in self.key:
-            if changed[:, self.shared.names.index(name)].any():
+            if changed[:, self.shared.index(name)].any():
                 raise UniRecordError(
                     f"two keys have the same digest of 128 bits ({self.a.name}, {self.b.name})"
                 )
         for i in rows[: self._room("changed")].tolist():
-            columns = tuple(
-                name for name, flag in zip(self.shared.names, changed[i].tolist(), strict=True) if flag
-            )
+            columns = tuple(name for name, flag in zip(self.shared, changed[i].tolist(), strict=True) if flag)
             self._example("changed", int(first[i]), int(second[i]), columns)
         if self._progress is not None:
             self._progress(self.found.read, min(self.found.rows))
@@ -614,12 +584,12 @@ class _Comparison:
         self._examples[kind].append(DiffExample(kind, row, other, key, columns))
 
 
-def _compare_columns(found: Diff, first: Schema, second: Schema, shared: Shared) -> None:
+def _compare_columns(found: Diff, first: Schema, second: Schema, shared: tuple[str, ...]) -> None:
     found.columns_gone = tuple(name for name in first.names if name not in second)
     found.columns_added = tuple(name for name in second.names if name not in first)
     both = [(one, second[one.name]) for one in first if one.name in second]
     found.columns_retyped = tuple(
-        RetypedColumn(one.name, str(one), str(other), one.name in shared.names)
+        RetypedColumn(one.name, str(one), str(other), one.name in shared)
         for one, other in both
         if one != other or one.packed_annotations != other.packed_annotations
     )

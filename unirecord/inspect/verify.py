@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -43,10 +43,9 @@ from ..snapshot.layouts import is_column_part
 from ..snapshot.manifest import Manifest, PartEntry, files_of_part, layout_of, schema_digest
 from ..snapshot.part_set import CellValues, Decoders, PartSet
 from ..snapshot.versions import located_version, read_version
-from ..storage.local import read_at
 from ..storage.location import Readable
 from ..storage.schemes import location_of, read_file
-from ..storage.staged import StagedFile
+from ..storage.staged import StagedFile, temporary_folder
 from ..writing.index_file import build_index
 from .history import damaged_versions
 
@@ -829,30 +828,6 @@ _CHUNK = 64 * layout.BLOCK_BYTES
 _ROWS = 1 << 16
 
 
-class Scratch:
-    """A file without a name that takes what an index builder writes; it is gone when it is closed."""
-
-    def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - `close` closes it
-        self.size: int = 0
-
-    def read_at(self, offset: int, size: int) -> bytes:
-        return read_at(self._file.fileno(), offset, size)
-
-    def truncate(self, size: int) -> None:
-        self._file.truncate(size)
-        self.size = size
-
-    def write_at(self, offset: int, buffer: Any) -> None:
-        self._file.seek(offset)
-        view = memoryview(buffer).cast("B")
-        while len(view):
-            view = view[self._file.write(view) :]
-
-    def close(self) -> None:
-        self._file.close()
-
-
 def _span_of(column: Column, entry: Section) -> tuple[int, int] | None:
     """Least and greatest of the numbers that a section may hold; None where they are no whole numbers."""
     if entry.kind == layout.SECTION_CODES and column.is_ordered and entry.width in (1, 2, 4):
@@ -1000,9 +975,10 @@ def check_blocks(index: IndexFile) -> Iterator[tuple[int, str]]:
 
 def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, str]]:
     """(offset, what) of everything in the index that is not what the (sound) data file says."""
-    scratch = Scratch()
-    try:
-        build_index(data.path, cast(StagedFile, scratch), index.zone_rows())
+    with temporary_folder() as folder:
+        scratch = StagedFile(os.path.join(folder, "index"))
+    try:  # it has no name any more, and is gone with this process
+        build_index(data.path, scratch, index.zone_rows())
         fresh = IndexFile(data.path, scratch)
         if (index.header.shape, index.table, index.packed_metadata) != (
             fresh.header.shape, fresh.table, fresh.packed_metadata,
@@ -1019,7 +995,7 @@ def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, s
                     f"section {wanted.kind} of column {wanted.column} is not what the data file says",
                 )
     finally:
-        scratch.close()
+        scratch.discard()
 
 
 def _is_choice(key: tuple[int, int]) -> bool:
@@ -1196,7 +1172,7 @@ def verify(
         raise ValueError("path is an empty list; expected at least one part or directory")
     report = Report(", ".join(paths), quick)
     found = [targets(each) for each in paths]
-    readers = [_Reader(each) for each in paths]
+    readers = [_as_read(each) for each in paths]
     parts = [
         (part, listing, reader)
         for reader, (listed, listing, _) in zip(readers, found, strict=True)
@@ -1216,14 +1192,15 @@ def verify(
             known = len(report.problems)
             _Part(part, listing, report, tracker).check(pool, workers)
             if len(report.problems) == known:
-                report.problems += reader.refuses(part)
+                report.problems += _refused(reader, part)
             tracker.reach(ends)  # with what was not read: heads, ends, all behind damage
         if report.ok:
-            report.problems += [problem for reader in readers for problem in reader.refuses_all()]
+            report.problems += [reader for reader in readers if isinstance(reader, Problem)]
     finally:
         pool.leave()
         for reader in readers:
-            reader.close()
+            if not isinstance(reader, Problem):
+                reader.close()
     report.seconds = time.monotonic() - started
     return report
 
@@ -1249,50 +1226,32 @@ def _versions(path: str) -> list[Problem]:
     ]
 
 
-class _Reader:
+def _as_read(path: str) -> PartSet | Problem:
     """The dataset at a path as who reads it opens it, before it is checked; what it refuses is wrong."""
+    try:
+        return PartSet(resolve(path), knows_deletions=True)
+    except (OSError, UniRecordError) as error:
+        return _refusal(error, path, "all rows")
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._parts: PartSet | None = None
-        self._why: Exception | None = None
-        try:
-            self._parts = PartSet(resolve(path), knows_deletions=True)
-        except (OSError, UniRecordError) as error:
-            self._why = error
 
-    def refuses_all(self) -> list[Problem]:
-        """Why it cannot be opened at all."""
-        if self._why is None:
-            return []
-        place = getattr(self._why, "path", None) or self._path
-        what = str(self._why).removeprefix(f"{place}: ")
-        return [Problem(place, f"readers refuse it: {what}", "all rows", _RESTORE)]
-
-    def refuses(self, target: Target) -> list[Problem]:
-        """Why the part that a file is of cannot be opened; it is opened by itself where the dataset cannot be."""
-        try:
-            if self._parts is not None:
-                _open(self._parts, target.number or 0)
-                return []
-            alone = PartSet(resolve(target.path))
-            try:
+def _refused(opened: PartSet | Problem, target: Target) -> list[Problem]:
+    """Why the part that a file is of cannot be opened; it is opened by itself where the dataset cannot be."""
+    try:
+        if isinstance(opened, Problem):
+            with closing(PartSet(resolve(target.path))) as alone:
                 _open(alone, 0)
-            finally:
-                alone.close()
-        except (OSError, UniRecordError) as error:
-            place = getattr(error, "path", None) or target.path
-            what = str(error).removeprefix(f"{place}: ")
-            advice = _REPAIR if place.endswith(".idx") else _RESTORE
-            return [
-                Problem(place, f"readers refuse it: {what}", "all rows of the part", advice, target.number)
-            ]
-        return []
+        else:
+            _open(opened, target.number or 0)
+    except (OSError, UniRecordError) as error:
+        return [_refusal(error, target.path, "all rows of the part", target.number)]
+    return []
 
-    def close(self) -> None:
-        """Closes the files."""
-        if self._parts is not None:
-            self._parts.close()
+
+def _refusal(error: Exception, path: str, lost: str, part: int | None = None) -> Problem:
+    place = getattr(error, "path", None) or path
+    what = str(error).removeprefix(f"{place}: ")
+    advice = _REPAIR if place.endswith(".idx") else _RESTORE
+    return Problem(place, f"readers refuse it: {what}", lost, advice, part)
 
 
 def _open(parts: PartSet, number: int) -> None:
@@ -1549,17 +1508,18 @@ def _in_parallel(
 ) -> Iterator[tuple[Page, Checked]]:
     """Walks the file; row groups are checked by the pool, at most a few at a time, and come out in order."""
     waiting: deque[tuple[Page, Future[Checked] | None]] = deque()
+
+    def first() -> tuple[Page, Checked]:
+        page, task = waiting.popleft()
+        return page, result_of(task) if task else Checked([], [])
+
     for found in walk(data, head):
         large = isinstance(found, RowGroup) and found.blob_bytes > _ALONE_BYTES
         while waiting and (large or len(waiting) > workers):
-            done, task = waiting.popleft()
-            yield done, result_of(task) if task else Checked([], [])
-        if isinstance(found, RowGroup):
-            waiting.append((found, pool.submit(check_group, data, head, found, decoders)))
-            if large:
-                done, task = waiting.popleft()
-                yield done, result_of(task) if task else Checked([], [])
-        else:
-            waiting.append((found, None))
-    for done, task in waiting:
-        yield done, result_of(task) if task else Checked([], [])
+            yield first()
+        is_group = isinstance(found, RowGroup)
+        waiting.append((found, pool.submit(check_group, data, head, found, decoders) if is_group else None))
+        if large:
+            yield first()
+    while waiting:
+        yield first()
