@@ -107,6 +107,11 @@ CASES: dict[str, list[tuple[str, str, str, list[int]]]] = {
         ("day > date '1.6.2025'", "write (.*)", "day > {}", [2]),
         ("t == time 'noon'", "write (.*)", "t == {}", [0]),
         ("d == interval '1 month'", "write (.*)", "d == {}", [3]),
+        ("ts > '1.6.2025'", "write (.*)", "{}", [2]),
+        ("day <= '1.6.2025'", "write (.*)", "{}", [0, 1, 3]),
+        ("t == 'noon'", "write (.*)", "{}", [0]),
+        ("d == 'long'", "write (.*)", "{}", [3]),
+        ("date(ts) >= '1.6.2025'", "write (.*)", "{}", [0, 2]),
     ],
     "classes have no order; to compare their numbers, write {} {} {}": [("label >= 'dog'", "write (.*)", "{}", [1, 2])],
     "{} cannot be compared with a number; write {} {} {}, which is stored as {}": [
@@ -128,19 +133,12 @@ CASES: dict[str, list[tuple[str, str, str, list[int]]]] = {
         ("wall == '2025-06-01 12:00Z'", "write (.*), without", "{}", [0]),
         ("wall < now()", "or (now.*) for", "wall < {}", [0, 1, 2, 3]),
     ],
-    "'{}': {}; write {} {} {}": [
-        ("ts > '1.6.2025'", "write (.*)", "{}", [2]),
-        ("day <= '1.6.2025'", "write (.*)", "{}", [0, 1, 3]),
-        ("t == 'noon'", "write (.*)", "{}", [0]),
-        ("d == 'long'", "write (.*)", "{}", [3]),
-    ],
     "{} and {} have other names; to compare their numbers, {}": [("pred == other", "write (.*)", "{}", [1])],
     "classes have no order; to compare their numbers, {}": [("label < pred", "write (.*)", "{}", [0])],
     "{}; in UTC a day is: write {} >= '{}' and {} < '{}'": [
         ("date(nowhere) == '2025-06-01'", "write (.*)", "{}", [0])
     ],
     "{}; write {} {} '{}', in UTC": [("nowhere >= '2025-06-01 12:00'", "write (.*), in UTC", "{}", [0])],
-    "'{}': {}; write {} '2025-06-01'": [("date(ts) >= '1.6.2025'", "write (.*)", "{}", [0, 2])],
     # parse.py
     "write 'and'": [("n == 3 & flag", "write '(.*)'", "n == 2 {} flag", [2])],
     "write 'or'": [("n == 3 | flag", "write '(.*)'", "n == 3 {} flag", [0, 2, 3])],

@@ -31,6 +31,7 @@ from ..query.columns import (
     columns_of,
     corrupt,
     distinct_words,
+    part_fields,
     plain_strings,
 )
 from ..query.ordered import ranks_of
@@ -137,9 +138,9 @@ def chunks(
 
 
 def _chunks(parts: PartSet, rows: Rows | None, size: int) -> Iterator[PartRows]:
-    live, base = parts.live, 0
-    for number, columns in enumerate(columns_of(parts)):
-        fields = PartFields(columns, number, base)
+    live = parts.live
+    for fields in part_fields(parts):
+        columns, base = fields.columns, fields.base
         if rows is None:
             for start in range(0, columns.rows, size):
                 stop = min(start + size, columns.rows)
@@ -148,7 +149,6 @@ def _chunks(parts: PartSet, rows: Rows | None, size: int) -> Iterator[PartRows]:
             first, stop = np.searchsorted(rows, [base, base + columns.rows]).tolist()
             for start in range(first, stop, size):
                 yield PartRows(fields, RowsAt(0, columns.rows, rows[start : min(start + size, stop)] - base))
-        base += columns.rows
 
 
 def count_rows(parts: PartSet, rows: Rows | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, starmap
 from typing import Any
 
 import numpy as np
@@ -300,10 +300,7 @@ def _exact_strings(test: TextTest) -> Sequence[bytes]:
 def compare_text(leaf: CompareText, fields: PartFields, at: RowsAt) -> Mask:
     """Where two string columns compare so."""
     pairs = zip(fields.strings(leaf.left, at), fields.strings(leaf.right, at), strict=True)
-    if leaf.operator == "==":
-        found = [a == b for a, b in pairs]
-    else:
-        found = [a < b if leaf.operator == "<" else a <= b for a, b in pairs]
+    found = list(starmap(tree.HOLDS[leaf.operator], pairs))
     mask: Mask = np.array(found, np.bool_) != leaf.negated
     for side in (leaf.left, leaf.right):
         valid = fields.valid(side, at)

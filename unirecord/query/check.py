@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..errors import QueryError, did_you_mean
 from ..format.column import shown_type
@@ -13,6 +13,7 @@ from . import simplify, syntax, typed
 from .parse import misread
 from .syntax import Node
 from .tree import (
+    ARITHMETIC,
     INTEGERS,
     PART,
     ROW,
@@ -39,16 +40,6 @@ MAX_CONDITIONS = 100_000
 MOST_EXPONENT = 400  # of a number that is kept exactly: float64 has none beyond
 # Field: a string column; str: a string that was written; None: null
 Operand = Number | Condition | Field | str | typed.Written | typed.DayOf | None
-FOLDING: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-}
-
-
 Found = TypeVar("Found")
 
 
@@ -87,7 +78,7 @@ class _Checker:
         if isinstance(node, syntax.Unary):
             return simplify.negate(self.condition(node.operand))
         if isinstance(node, syntax.Comparison):
-            return self._comparison(node.operator, node, node.left, node.right)
+            return self._compared(node.operator, node, (self.operand(node.left), node.left), node.right)
         if isinstance(node, syntax.Membership):
             return self._membership(node)
         if isinstance(node, syntax.TextMembership):
@@ -96,9 +87,6 @@ class _Checker:
             return self._is(node)
         assert isinstance(node, syntax.TextMatch)
         return self._text_match(node)
-
-    def _comparison(self, operator: str, node: Node, left_node: Node, right_node: Node) -> Condition:
-        return self._compared(operator, node, (self.operand(left_node), left_node), right_node)
 
     def _compared(
         self, operator: str, node: Node, first: tuple[Operand, Node], right_node: Node
@@ -341,7 +329,7 @@ class _Checker:
         return Operation(node.operator, left, right)
 
     def _folded(self, node: syntax.Arithmetic, left: Constant, right: Constant) -> Constant:
-        fold = FOLDING[node.operator]
+        fold = ARITHMETIC[node.operator]
         try:
             value = fold(left.value, right.value)
         except OverflowError:

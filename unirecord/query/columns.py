@@ -635,6 +635,14 @@ def distinct_words(
     return joined_words(low[is_first], high[is_first]), places
 
 
+def part_fields(parts: PartSet | Sequence[FlatColumns]) -> Iterator[PartFields]:
+    """The fields of each part, in order, and where its rows begin."""
+    base = 0
+    for number, columns in enumerate(columns_of(parts)):
+        yield PartFields(columns, number, base)
+        base += columns.rows
+
+
 def plain_strings(strings: Strings, at: RowsAt) -> list[bytes]:
     """The strings of a plain column at these rows."""
     if at.rows is None:

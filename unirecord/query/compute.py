@@ -25,6 +25,8 @@ from .columns import (
     Vector,
 )
 from .tree import (
+    ARITHMETIC,
+    HOLDS,
     INTEGERS,
     WORDS,
     Compare,
@@ -103,7 +105,7 @@ def _integers(
         nonzero = (right != 0).astype(np.bool_)
         if not nonzero.all():
             valid, right = _both(valid, nonzero), np.where(nonzero, right, 1)
-    return _apply(number.operator, left, right), valid
+    return ARITHMETIC[number.operator](left, right), valid
 
 
 def _operand(
@@ -114,18 +116,6 @@ def _operand(
     if beside and isinstance(number, Constant) and number.value:
         return cast("Array", dtype.type(number.value)), None
     return _integers(number, fields, at, dtype)
-
-
-def _apply(operator: str, left: Array, right: Array) -> Array:
-    if operator == "+":
-        return left + right
-    if operator == "-":
-        return left - right
-    if operator == "*":
-        return left * right
-    if operator == "/":
-        return left / right
-    return left // right if operator == "//" else left % right
 
 
 def floats(number: Number, fields: PartFields, at: RowsAt) -> tuple[npt.NDArray[np.float64], Mask | None]:
@@ -143,7 +133,7 @@ def floats(number: Number, fields: PartFields, at: RowsAt) -> tuple[npt.NDArray[
     left, left_valid = floats(number.left, fields, at)
     right, right_valid = floats(number.right, fields, at)
     with np.errstate(all="ignore"):
-        return _apply(number.operator, left, right), _both(left_valid, right_valid)
+        return ARITHMETIC[number.operator](left, right), _both(left_valid, right_valid)
 
 
 def to_float64(values: Array) -> npt.NDArray[np.float64]:
@@ -187,17 +177,11 @@ def within(leaf: Within, fields: PartFields, at: RowsAt) -> Mask:
     return _true(inside, leaf.negated, valid)
 
 
-def _compared(operator: str, left: Array, right: Array) -> Array:
-    if operator == "==":
-        return left == right  # type: ignore[no-any-return]
-    return left < right if operator == "<" else left <= right
-
-
 def compare(leaf: Compare, fields: PartFields, at: RowsAt) -> Mask:
     """Where the condition is true; an integer and a float compare by their exact values."""
     left, right, valid = _comparable(leaf, fields, at)
     with np.errstate(invalid="ignore"):  # NaN is no error here
-        outcome = _compared(leaf.operator, left, right)
+        outcome = HOLDS[leaf.operator](left, right)
     return _true(outcome, leaf.negated, valid)
 
 

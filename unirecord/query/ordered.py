@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..core import StringPiece, ranks_of_strings
 from ..order.selection import Selection
 from ..snapshot.part_set import PartSet
-from .columns import FlatColumns, Strings, all_valid, columns_of, distinct_words, scalar_arrays
+from .columns import FlatColumns, Strings, all_valid, columns_of, distinct_words, part_fields, scalar_arrays
 
 __all__ = [
     "rows_in_order",
@@ -49,13 +49,11 @@ def _word_ranks(parts: PartSet, ordinal: int, rows: _Ints | None) -> _Ints:
 
 def _in_parts(parts: PartSet, rows: _Ints | None) -> Iterator[tuple[FlatColumns, _Ints | None]]:
     """The columns of each part, and which rows of it these are; None for all."""
-    base = 0
-    for columns in columns_of(parts):
-        chosen = None
+    for fields in part_fields(parts):
+        columns, base, chosen = fields.columns, fields.base, None
         if rows is not None:
             first, last = np.searchsorted(rows, [base, base + columns.rows]).tolist()
             chosen = rows[first:last] - base
-        base += columns.rows
         yield columns, chosen
 
 

@@ -20,7 +20,7 @@ from ..snapshot.part_set import PartSet
 from . import zones
 from .bind import BoundCondition, bind
 from .check import check
-from .columns import Array, FlatColumns, PartFields, RowsAt, Vector, columns_of
+from .columns import Array, FlatColumns, PartFields, RowsAt, Vector, part_fields
 from .parse import parse, with_moment
 from .scan import effort_of, in_threads, scan_count, scan_into, scan_rows, threads_for, threads_to_scan
 from .tree import Condition, fields_in
@@ -312,7 +312,7 @@ class Query:
         self, parts: PartSet | Sequence[FlatColumns], ask: Callable[[_Search, int], Result]
     ) -> list[Result]:
         """What is asked of each part: many parts side by side, few one after the other with all threads in each."""
-        every = list(_fields_of(columns_of(parts)))
+        every = list(part_fields(parts))
         total = sum(fields.rows for fields in every)
         threads = threads_for(total)
         aside = len(every) > 1 and max(fields.rows for fields in every) * threads <= 2 * total
@@ -326,20 +326,12 @@ class Query:
     def explain(self, parts: PartSet | Sequence[FlatColumns]) -> Explanation:
         """Counts the rows, and says what was used for it in each part and what was skipped."""
         found = []
-        for fields in _fields_of(columns_of(parts)):
+        for fields in part_fields(parts):
             start = time.perf_counter()
             search = _Search(self.condition, fields)
             rows = search.count(threads_to_scan(search.bound))
             found.append(search.explain(rows, time.perf_counter() - start))
         return Explanation(self.text, str(self), tuple(found))
-
-
-def _fields_of(parts: Sequence[FlatColumns]) -> Iterator[PartFields]:
-    base = 0
-    for number in range(len(parts)):
-        columns = parts[number]
-        yield PartFields(columns, number, base)
-        base += columns.rows
 
 
 class _Search:

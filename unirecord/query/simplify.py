@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 from .tree import (
     EMPTY,
+    HOLDS,
     INTEGERS,
     Always,
     AnyOf,
@@ -39,13 +40,6 @@ NUMBERS: Final = (Value, Constant, Minus, Operation)
 CONDITIONS: Final = (Always, Range, OneOf, Text, IsNull, Within, Compare, CompareText, Joined)
 ALWAYS: Final = {True: Always(True), False: Always(False)}
 MIRRORED: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-HOLDS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "==": lambda a, b: a == b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
 
 
 def known(field: Field, value: bool) -> Condition:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator as operators
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
@@ -24,6 +26,21 @@ INTEGERS: Final[dict[str, tuple[int, int]]] = {
     **{f"uint{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
 }
 EMPTY: Final = (1, 0)
+ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operators.add,
+    "-": operators.sub,
+    "*": operators.mul,
+    "/": operators.truediv,
+    "//": operators.floordiv,
+    "%": operators.mod,
+}
+HOLDS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "==": operators.eq,
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
 
 ValueRange = tuple[int | float, int | float]
 

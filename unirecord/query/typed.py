@@ -108,13 +108,16 @@ Ranges = list[tuple[int, int]]
 
 def written(name: str, text: str) -> Written:
     """The literal of this type, timestamp, date, time or interval, with this text."""
-    kind = "duration" if name == "interval" else name
+    return _written("duration" if name == "interval" else name, text, name)
+
+
+def _written(kind: str, text: str, spelled: str) -> Written:
     try:
         if kind == "timestamp":
             return Written(kind, *read_moment(text))
         return Written(kind, Fraction(_READ[kind](text)))
     except ValueError as error:
-        raise Mismatch(f"'{text}': {error}; write {name} {_EXAMPLES[kind]}") from None
+        raise Mismatch(f"'{text}': {error}; write {spelled} {_EXAMPLES[kind]}") from None
 
 
 def described(number: Number) -> str:
@@ -224,7 +227,7 @@ def _in_units(left: Number, meaning: Meaning, literal: Literal, operator: str = 
             else f"{described(left)} cannot be compared with a number; write {left} {operator} {example}"
         )
     if isinstance(literal, str):
-        literal = _read(left, meaning, literal, operator)
+        literal = _written(meaning.name, literal, f"{left} {operator}")
     elif literal.name != meaning.name and (meaning.name, literal.name) != ("timestamp", "date"):
         raise Mismatch(
             f"{described(left)} cannot be compared with a {literal.name}; write {left} {operator} "
@@ -249,15 +252,6 @@ def _in_units(left: Number, meaning: Meaning, literal: Literal, operator: str = 
             text = Meaning("timestamp", _UNITS[-1], "UTC").text(math.floor(clock * _UNITS[-1]))
             raise Mismatch(f"{error}; write {left} {operator} '{text}', in UTC") from None
     return (clock - ahead) * meaning.per
-
-
-def _read(left: Number, meaning: Meaning, text: str, operator: str) -> Written:
-    try:
-        if meaning.name == "timestamp":
-            return Written("timestamp", *read_moment(text))
-        return Written(meaning.name, Fraction(_READ[meaning.name](text)))
-    except ValueError as error:
-        raise Mismatch(f"'{text}': {error}; write {left} {operator} {_EXAMPLES[meaning.name]}") from None
 
 
 def _nearest_literal(meaning: Meaning, literal: Written) -> str:
@@ -338,13 +332,15 @@ def _same_unit(left: Number, right: Number, operator: str) -> tuple[Number, Numb
             f"{described(with_zone)} is a moment, and {described(without)} what a clock shows, of which no zone is "
             "known"
         )
-    per = max(mine.per, theirs.per)
-    return _scaled(left, per // mine.per), _scaled(right, per // theirs.per)
+    return _finest(left, right)
 
 
 def _same_scale(left: Number, right: Number) -> tuple[Number, Number]:
     """Both as integers of the finer one of their scales."""
-    left, right = _as_decimal(left), _as_decimal(right)
+    return _finest(_as_decimal(left), _as_decimal(right))
+
+
+def _finest(left: Number, right: Number) -> tuple[Number, Number]:
     mine, theirs = meaning_of(left), meaning_of(right)
     assert mine is not None
     assert theirs is not None
@@ -418,10 +414,7 @@ def _of_days(operator: str, left: object, right: object) -> Condition:
     if isinstance(right, simplify.NUMBERS) and (meaning := meaning_of(right)) and meaning.name == "date":
         return simplify.compare_numbers(operator, _day_number(left), right)
     if isinstance(right, str):
-        try:
-            right = Written("date", Fraction(read_date(right)))
-        except ValueError as error:
-            raise Mismatch(f"'{right}': {error}; write {spelled} '2025-06-01'") from None
+        right = _written("date", right, spelled)
     if not isinstance(right, Written) or right.name not in ("date", "timestamp"):
         raise Mismatch(f"date() is compared with a date: write {spelled} '2025-06-01'")
     if right.name == "timestamp":
@@ -553,7 +546,8 @@ def arithmetic(operator: str, left: object, right: object) -> Number | Written |
         return _date_and_span(operator, one, other)
     if kinds not in _SUMS:
         raise Mismatch(f"there is no {kinds[1]} {operator} {kinds[2]}{_number_hint(operator, one, other)}")
-    one, other = _finer(one, other)
+    of_times = {kinds[1], kinds[2]} == {"timestamp"}
+    one, other = _same_unit(one, other, "-") if of_times else _finest(one, other)
     mine = meaning_of(one)
     assert mine is not None
     name = _SUMS[kinds]
@@ -624,16 +618,6 @@ def _beside(operator: str, side: object, other: object) -> Number:
             raise Mismatch("this is no whole number of nanoseconds")
         value, meaning = value * finer / per, replace(meaning, per=finer)
     return Constant(int(value), meaning=meaning)
-
-
-def _finer(left: Number, right: Number) -> tuple[Number, Number]:
-    mine, theirs = meaning_of(left), meaning_of(right)
-    assert mine is not None
-    assert theirs is not None
-    if mine.name == theirs.name == "timestamp":
-        return _same_unit(left, right, "-")
-    per = max(mine.per, theirs.per)
-    return _scaled(left, per // mine.per), _scaled(right, per // theirs.per)
 
 
 def _date_and_span(operator: str, left: Number, right: Number) -> Number:
