@@ -4200,6 +4200,16 @@ def test_receipts_of_a_mixture_are_compared_with_its_sources(
         str(tmp_path / "p.html"),
     ]
     assert main(page) == 0
+    for page in (
+        [str(tmp_path / "q.html"), "--dataset", *named],
+        ["--dataset", *named, str(tmp_path / "q.html")],
+    ):
+        assert main(["report", str(tmp_path / "rc"), *page]) == 0
+        (tmp_path / "q.html").unlink()
+    for lacking in ([], ["--dataset", str(tmp_path / "web")]):
+        capsys.readouterr()
+        assert main(["report", str(tmp_path / "rc"), *lacking]) == 2
+        assert "name the page to write" in capsys.readouterr().err
     swapped = [f"web={tmp_path / 'code'}", f"code={tmp_path / 'web'}"]
     capsys.readouterr()
     assert main([*command, *swapped]) == 1

@@ -231,17 +231,8 @@ def test_audit_report_and_trace_know_ends(
             pass
     named = [f"{name}={ds.path}" for name, ds in sources.items()]
     assert cli.main(["audit", str(tmp_path / "receipts"), "--dataset", *named]) == 0
-    assert (
-        cli.main(
-            [
-                "report",
-                str(tmp_path / "receipts"),
-                str(tmp_path / "r.html"),
-                *(word for one in named for word in ("--dataset", one)),
-            ]
-        )
-        == 0
-    )
+    page = str(tmp_path / "r.html")
+    assert cli.main(["report", str(tmp_path / "receipts"), page, "--dataset", *named]) == 0
     (tmp_path / "state.json").write_text(json.dumps(mixed.state_dict()))
     capsys.readouterr()
     asked = ["--batch", "4", "--step", "5", "--json"]
@@ -255,8 +246,9 @@ def test_audit_report_and_trace_know_ends(
     (tmp_path / "state.json").write_text(json.dumps(plain.state_dict()))
     assert cli.main(["trace", *named, "--state", str(tmp_path / "state.json"), *asked]) == 0
     from_state = json.loads(capsys.readouterr().out)["samples"]
-    if by is None and schedule is None:
+    if schedule is None:
         said = ["--weights", "web=2,code=1,books=3", "--stop", "all", "--repeat", "books=2"]
+        said += [] if by is None else ["--by", by]
         assert cli.main(["trace", *named, "--remainder", "uneven", *said, *asked]) == 0
         assert json.loads(capsys.readouterr().out)["samples"] == from_state
     with pytest.raises(ValueError, match="other options"):

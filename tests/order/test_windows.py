@@ -295,6 +295,16 @@ def test_cu_seqlens_are_where_documents_begin(corpus: Any) -> None:
     assert ends[-1] == 16
     assert 8 in ends
     assert all(len(set(flat[a:b])) == 1 for a, b in pairwise(ends))
+    # in batches of any size, what lies between two ends is a document, or a piece of one that is longer than a sample
+    documents = [sample["tokens"].tolist() for sample in corpus[0]]
+    wanted = sorted(one[a : a + 8] for one in documents for a in range(0, len(one), 8))
+    for size in (1, 3, 100):
+        found = []
+        for batch in unirecord.packed(corpus[0], "tokens", 8).batches(size):
+            tokens, of = batch["tokens"].reshape(-1), batch["document"].reshape(-1)
+            ends = unirecord.cu_seqlens(batch["document"])
+            found += [tokens[a:b].tolist() for a, b in pairwise(ends) if of[a] >= 0]
+        assert sorted(found) == wanted
     assert unirecord.cu_seqlens(np.array([5, 5, -1])).tolist() == [0, 2, 3]
 
 

@@ -121,13 +121,28 @@ def test_written_packs_are_mixed_and_go_through_pipelines_by_the_same_names(
         batches = list(ds.pipeline().batch(3))
         assert [plain(batch) for batch in batches] == [plain(batch) for batch in packed.batches(3)]
     with pytest.raises(
-        SchemaError, match="'a' have been packed and written, and those of 'b' are packed as they are read"
+        SchemaError,
+        match=r"'a' have been packed and written, and those of 'b' are made as they are read.*write_dataset",
     ):
         unirecord.mix({"a": again, "b": packed})
     # a mixture is written with its sources, and the tokenizer stays with the tokens
     kept = written(mixed, tmp_path / "mixed")
     assert kept.schema.names == ("tokens", "seq_lens", "document", "source")
     assert kept.schema["tokens"].annotations == {"tokenizer": TOKENIZER}
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0]])
+def test_packs_without_samples_are_written_with_their_types(tmp_path: Path, sizes: list[int]) -> None:
+    ds = corpus(tmp_path / "text", sizes)
+    packed = unirecord.packed(ds, "tokens", LENGTH, **EVERYTHING)
+    stored = written(packed, tmp_path / "packs")
+    assert (stored.num_rows, stored.schema.names) == (0, ("tokens", "seq_lens", "document"))
+    again = unirecord.packed(stored, "tokens", **EVERYTHING)
+    assert again.schema.to_spec() == packed.schema.to_spec()
+    assert list(again) == list(again.batches(2)) == []
+    # and so is any dataset
+    write_dataset(ds.select([]), tmp_path / "rows", workers=1)
+    assert UniRecordDataset(tmp_path / "rows").schema.says_the_same_as(ds.schema)
 
 
 def test_written_packs_take_little_more_than_their_tokens(tmp_path: Path) -> None:

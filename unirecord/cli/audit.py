@@ -41,7 +41,8 @@ _QUESTIONS: Final = (
 _DATASET: Final = Argument(
     "--dataset",
     metavar="PATH",
-    action="append",
+    action="extend",
+    nargs="+",
     help="compare the rows of every batch with this dataset's order; of a mixture NAME=PATH of each source",
 )
 
@@ -57,7 +58,7 @@ _DATASET: Final = Argument(
     unirecord audit run1/receipts --json
     """,
     *_QUESTIONS,
-    _DATASET.but(action="extend", nargs="+"),
+    _DATASET,
     JSON,
 )
 def audit_command(args: argparse.Namespace) -> int:
@@ -164,13 +165,18 @@ def _ranges(ranges: Sequence[PositionRange]) -> str:
     """
     unirecord report run1/receipts run1.html
     unirecord report run1/receipts run1.html --dataset data    rows are compared too
-    unirecord report run1/receipts run1.html --dataset web=web --dataset code=code    of a mixture
+    unirecord report run1/receipts run1.html --dataset web=web code=code    of a mixture
     """,
     *_QUESTIONS,
     _DATASET,
-    Argument("page", metavar="FILE", help="the page to write; an earlier page is replaced"),
+    Argument("page", metavar="FILE", nargs="?", help="the page to write; an earlier page is replaced"),
 )
 def report_command(args: argparse.Namespace) -> int:
+    if args.page is None:
+        # Behind --dataset, which takes all that follows, the page is the last.
+        if args.dataset is None or len(args.dataset) < 2:
+            raise UsageError("name the page to write: unirecord report DIR FILE")
+        args.page = args.dataset.pop()
     # What is lacking is said before the work, not after it.
     templates()
     found = audited(args)

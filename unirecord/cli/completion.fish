@@ -126,6 +126,7 @@ complete -c unirecord -n '__fish_seen_subcommand_from trace' -l weights -r -d 'o
 complete -c unirecord -n '__fish_seen_subcommand_from trace' -l stop -x -a 'first all' -d 'of a mixture, as given to it'
 complete -c unirecord -n '__fish_seen_subcommand_from trace' -l samples -r -d 'of a mixture, as given to it'
 complete -c unirecord -n '__fish_seen_subcommand_from trace' -l repeat -r -d 'of a mixture, as given to it'
+complete -c unirecord -n '__fish_seen_subcommand_from trace' -l by -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'of a mixture, as given to it'
 complete -c unirecord -n '__fish_seen_subcommand_from trace' -l drawn-by -x -a '(__fish_complete_list , "unirecord completion columns -- (commandline -opc)[3..-1] 2>/dev/null")' -d 'the column of drawn batches, with their --state'
 complete -c unirecord -n '__fish_seen_subcommand_from trace' -l step -r -d 'a step: in --epoch, or over all epochs from 0'
 complete -c unirecord -n '__fish_seen_subcommand_from trace' -l epoch -r -d 'the epoch in which --step counts'

@@ -109,6 +109,7 @@ SHUFFLES: Final = {
         Argument("--stop", choices=("first", "all"), help="of a mixture, as given to it (default first)"),
         Argument("--samples", type=count, metavar="N", help="of a mixture, as given to it"),
         Argument("--repeat", type=pairs, metavar="NAME=N,…", help="of a mixture, as given to it"),
+        Argument("--by", metavar="COLUMN", help="of a mixture, as given to it"),
         Argument("--drawn-by", metavar="COLUMN", help="the column of drawn batches, with their --state"),
     ),
     titled(
@@ -320,9 +321,9 @@ Numbers = NDArray[np.int64]
 # The options that a state says.
 OF_STATE: Final = (
     "seed", "shuffle", "block_rows", "window_blocks", "where", "remainder", "epoch", "weights", "stop", "samples",
-    "repeat",
+    "repeat", "by",
 )  # fmt: skip
-_OF_MIXTURE: Final = ("weights", "stop", "samples", "repeat")
+_OF_MIXTURE: Final = ("weights", "stop", "samples", "repeat", "by")
 
 
 @dataclass(frozen=True)
@@ -525,6 +526,7 @@ def _mixture(args: argparse.Namespace, paths: Mapping[str, str]) -> UniRecordDat
         stop=args.stop or "first",
         samples=args.samples,
         repeat=repeat,
+        by=args.by,
     )
 
 
@@ -584,6 +586,13 @@ def _mix(
 def _refuse_narrowed(given: Mapping[str, UniRecordDataset[Any]], told: Mapping[str, Any]) -> None:
     """UsageError that names the sources of a state whose rows have been chosen in a way that no path tells."""
     plans = {name: given[name].read_cursor.plan for name in told}
+    # What has been made of the rows of a path is named behind them: loading/streams.py, _StreamSnapshot.
+    cut = [name for name, plan in plans.items() if told[name]["identity"].startswith(f"{plan.identity}/")]
+    if cut:
+        raise UsageError(
+            f"source {', '.join(map(repr, cut))} is of windows or packed samples, which no path tells: ask in Python, "
+            "by order.rows_of and order.steps_of of the mixture, or unirecord.audit(folder, ds)"
+        )
     narrowed = [
         name
         for name, plan in plans.items()

@@ -400,9 +400,9 @@ def mix(
             ``schedule``.
         schedule: other weights from a sample on, such as ``{1_000_000: {"web": 1, "code": 1}}``. Samples count over all
             ranks and epochs: step · batch size · ranks. Every source goes on where it stands. It needs ``samples``.
-        by: a column of runs of elements, such as "tokens": weights are shares of its elements in place of samples, at
-            every prefix within half a sample of each source (docs/drawing.md). By default weights are then the
-            elements of each source.
+        by: a column of runs of elements, such as "tokens", or of whole numbers that say how many there are: weights
+            are shares of these elements in place of samples, at every prefix within half a sample of each source
+            (docs/drawing.md). By default weights are then the elements of each source.
         shard_id, num_shards: this rank and the number of ranks; by default those of the sources.
         source_column: the name of a column that says which source a sample is of; None for none.
 
@@ -494,7 +494,10 @@ def _check_sources(sources: Sources) -> None:
             raise TypeError(f"source {name!r} is {ds!r}; it must be a UniRecordDataset")
         ds.read_cursor.refuse_exclusions("a mixture")
         if ds.num_rows == 0:
-            raise ValueError(f"source {name!r} has no rows")
+            raise ValueError(
+                f"source {name!r} has no {_kind_of(ds.read_cursor.plan.data)}, so that its turns would stay empty: "
+                "leave it out"
+            )
 
 
 def _stages(
@@ -644,14 +647,18 @@ def _orders(sources: Sources, lengths: Sequence[NDArray[Any]] | None) -> list[Mi
     return made
 
 
-def _agreed(sources: Sources, option: str, values: Mapping[str, Value]) -> Value:
-    """The value of an option that all sources have."""
+_VIEW = "ds.view({option}=…) gives a source another"
+_ANEW = "unirecord.windows or packed makes the samples of a source anew, with that of the others"
+
+
+def _agreed(sources: Sources, option: str, values: Mapping[str, Value], way: str = _VIEW) -> Value:
+    """The value of an option that all sources have; ``way``: how one gets another."""
     first = next(iter(sources))
     for name, value in values.items():
         if value != values[first]:
             raise ValueError(
                 f"{option} is {values[first]!r} in source {first!r} and {value!r} in {name!r}; "
-                f"a mixture has one for all: ds.view({option}=…) gives a source another"
+                f"a mixture has one for all: {way.format(option=option)}"
             )
     return values[first]
 
@@ -733,10 +740,10 @@ def _joined_streams(sources: Sources, streams: Mapping[str, StreamData]) -> Stre
     """Windows and packed samples of several datasets, as those of all their parts."""
     rules = {name: data.streams[0][0] for name, data in streams.items()}
     for option in ("column", "length", "documents", "positions", "labels", "lengths"):
-        _agreed(sources, option, {name: getattr(rule, option) for name, rule in rules.items()})
+        _agreed(sources, option, {name: getattr(rule, option) for name, rule in rules.items()}, _ANEW)
     paddings = {name: rule.padding for name, rule in rules.items() if rule.padding is not None}
     if paddings:
-        _agreed({name: sources[name] for name in paddings}, "pad", paddings)
+        _agreed({name: sources[name] for name in paddings}, "pad", paddings, _ANEW)
     column = next(iter(rules.values())).column
     bases = {name: data.base.with_columns([column]) for name, data in streams.items()}
     names = _common_columns(sources)
@@ -744,8 +751,10 @@ def _joined_streams(sources: Sources, streams: Mapping[str, StreamData]) -> Stre
     packing = next((name for name, rule in rules.items() if rule.packs is None), None)
     if written is not None and packing is not None:
         raise SchemaError(
-            f"the samples of source {written!r} have been packed and written, and those of {packing!r} are packed as "
-            "they are read: a mixture is of either; unirecord.write_dataset writes the others as well"
+            f"the samples of source {written!r} have been packed and written, and those of {packing!r} are made as "
+            "they are read: rows of one length and of any are no one column. Give documents of both, or write the "
+            f'samples of {packing!r}, too: unirecord.write_dataset(samples, "packs"), then '
+            f'unirecord.packed(UniRecordDataset("packs"), {column!r})'
         )
     _refuse_other_values(column, {name: data.snapshot.schema[column] for name, data in bases.items()})
     base = _joined_parts(sources, bases, [column])

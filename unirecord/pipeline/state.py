@@ -244,7 +244,8 @@ def _check_alike(states: Sequence[dict[str, Any]]) -> None:
                 continue
             found = f"{name} is {first.get(name)!r:.100} in the state of rank 0 and {state.get(name)!r:.100} in that"
             way = (
-                "other ranks can go on when all stand in one epoch"
+                f"go on with {many(len(states), 'rank')}, each from its own state, or save states when all stand in "
+                "one epoch, such as before set_epoch of the next"
                 if name == "epoch"
                 else "give the states of one job, which were saved at one time"
             )

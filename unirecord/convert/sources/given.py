@@ -124,9 +124,11 @@ class GivenRecords(Source):
                 f"{self.path} is no dataset with len() and [i], no iterable of records, no DataFrame or table"
                 + _way_out(given)
             )
-        if not first and not options.overrides:
-            raise SchemaError(f"{self.path} gives no records, so there are no types to find; pass schema=")
         known = {**self._stored_types, **options.overrides}
+        if not first and isinstance(given, UniRecordDataset) and given.transform is None:
+            known = {**_stored_types(given), **known}
+        if not first and not known:
+            raise SchemaError(f"{self.path} gives no records, so there are no types to find; pass schema=")
         self.schema: Schema = apply_overrides(_types(first, known), options.overrides)
         classes = getattr(given, "classes", None)  # torchvision
         if isinstance(classes, list | tuple) and all(isinstance(c, str) for c in classes):
@@ -223,7 +225,7 @@ def _named(name: str) -> Any:
 
 
 def _stored_types(samples: UniRecordDataset) -> dict[str, Any]:
-    """The types in which windows or packed samples take least room, by column."""
+    """The types of a dataset's columns, by name; of windows and packed samples those that take least room."""
     data = samples.read_cursor.plan.data
     least = data.least_types if isinstance(data, StreamData) else {}
     types = Schema(column for _, column in data.columns).to_spec()
