@@ -26,7 +26,7 @@ from unirecord.convert.sources.lerobot import LeRobotFolder
 from unirecord.errors import UniRecordError
 
 REAL = Path(__file__).parents[1] / "data" / "lerobot"
-VERSIONS = ("v2.1", "v3.0")
+VERSIONS = ("v2.0", "v2.1", "v3.0")
 ROWS = sum(LENGTHS)
 
 
@@ -65,7 +65,7 @@ def test_frames_with_their_tasks_and_pictures(tmp_path: Path, version: str) -> N
     assert said["features"]["action"] == {"dtype": "float32", "shape": [3]}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", VERSIONS[1:])
 def test_what_lerobot_itself_wrote_reads_as_by_lerobot(tmp_path: Path, version: str) -> None:
     """tests/data/lerobot: by LeRobot 0.3.3 (v2.1) and 0.4.4 (v3.0), and what both gave for each index.
 

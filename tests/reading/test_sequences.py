@@ -551,18 +551,67 @@ def test_wrong_arguments_say_what_is_right(
 def test_values_that_have_no_order_are_refused(tmp_path: Path) -> None:
     time = {"type": "int64", "logical": {"type": "timestamp", "unit": "s"}}
     for number, (kind, value, said) in enumerate(
-        [("float64", np.nan, "NaN"), ("float64", 1e300, "9.2e9"), ("int64?", None, "null"), (time, -(1 << 63), "NaT"),
+        [("float64", np.nan, "NaN"), ("float64", 1e300, "9.2e9"), ("float32", np.inf, "9.2e9"),
+         ("float16", np.nan, "NaN"), ("int64?", None, "null"), ("float32?", None, "null"), (time, -(1 << 63), "NaT"),
          ("string", "a", "numbers or times")]
     ):  # fmt: skip
-        ds = UniRecordDataset(sorted_rows(tmp_path / f"{number}", [(1, value)], kind))
-        with pytest.raises(SchemaError, match=said):
+        rows = [(1, None if kind == "string" else 3), (1, value)]
+        ds = UniRecordDataset(
+            sorted_rows(tmp_path / f"{number}", [(1, "a")] if kind == "string" else rows, kind)
+        )
+        with pytest.raises(SchemaError, match=said) as refused:
             unirecord.sequences(ds, by="user", order="t", at={"x": [0]})
+        if said not in ("NaT", "numbers or times"):
+            left = ds.view(where=hinted(refused.value))
+            assert len(unirecord.sequences(left, by="user", order="t", at={"x": [0]})) == 1
         if said in ("NaN", "null"):
-            with pytest.raises(SchemaError, match="in no group"):
+            with pytest.raises(SchemaError, match="in no group") as refused:
                 unirecord.sequences(ds, by="t", at={"x": [0]})
+            left = ds.view(where=hinted(refused.value))
+            assert len(unirecord.sequences(left, by="t", at={"x": [0]})) == 1
     words = UniRecordDataset(sorted_rows(tmp_path / "words", [(1, "b"), (2, "b"), (1, "a")], "string"))
     made = unirecord.sequences(words, by="t", at={"x": [-1, 0]})
     assert [plain(sample["x"]) for sample in made] == [[0, 0], [0, 1], [2, 2]]
+
+
+def hinted(error: Exception) -> str:
+    """The condition that a message says."""
+    said = re.search(r"sequences\(ds\.view\(where='(.*)'\), …\)", str(error))
+    assert said is not None
+    return said[1]
+
+
+def test_a_name_that_is_no_word_is_quoted_in_the_hint(tmp_path: Path) -> None:
+    with unirecord.Writer(tmp_path / "d", {"meta.user": "string?", "x": "int64"}) as writer:
+        for x, user in enumerate(["a", None, "b"]):
+            writer.write({"meta.user": user, "x": x})
+    ds = UniRecordDataset(tmp_path / "d")
+    with pytest.raises(SchemaError) as refused:
+        unirecord.sequences(ds, by="meta.user", at={"x": [0]})
+    made = unirecord.sequences(ds.view(where=hinted(refused.value)), by="meta.user", at={"x": [0]})
+    assert [int(sample["x"][0]) for sample in made] == [0, 2]
+
+
+def test_crops_of_steps_are_cut_as_the_refusal_says(given_data: Any) -> None:
+    ds, there = given_data
+    made = unirecord.sequences(ds.view(shuffle=True), by="episode", at={"image": [-1, 0]})
+    crops = {"image": unirecord.Crop((2, 3, 3))}
+    for call in (lambda: made.batches(4, crops=crops), lambda: made.pipeline(crops=crops)):
+        with pytest.raises(ValueError, match=r"pipeline\(\)\.map\(cut, columns=\['image'\], random=True\)"):
+            call()
+
+    def cut(image: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+        y, x = rng.integers((3, 3))
+        return image[:, y : y + 2, x : x + 3]
+
+    rows = made.order.row_ids().tolist()
+    places = set()
+    for number, batch in enumerate(made.pipeline().map(cut, columns=["image"], random=True).batch(10)):
+        for image, row in zip(batch["image"], rows[number * 10 :], strict=False):
+            whole = np.array(expected(there, row, {"image": [-1, 0]}, "pad")["image"])
+            places.add(next((y, x) for y in range(3) for x in range(3)
+                            if np.array_equal(whole[:, y : y + 2, x : x + 3], image)))  # fmt: skip
+    assert len(places) > 4
 
 
 def test_what_sequences_are_not_made_of(given_data: Any) -> None:

@@ -162,12 +162,12 @@ def _starts(where: str, rule: SequenceRule, columns: Mapping[str, Any], rows: in
     values = columns[rule.by]
     if np.ma.is_masked(values) or (values.dtype == object and any(value is None for value in values)):
         raise SchemaError(
-            f"column {rule.by!r} is null in some rows, which are in no group: leave them out with where="
+            f"column {rule.by!r} is null in some rows, which are in no group: {_left_out(rule.by, 'is not null')}"
         )
     values = np.asarray(values)
     if values.dtype.kind == "f" and np.isnan(values).any():
         raise SchemaError(
-            f"column {rule.by!r} is NaN in some rows, which are in no group: leave them out with where="
+            f"column {rule.by!r} is NaN in some rows, which are in no group: {_left_out(rule.by, 'is not nan')}"
         )
     starts = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
     found, number, count = np.unique(values[starts], return_inverse=True, return_counts=True)
@@ -179,6 +179,13 @@ def _starts(where: str, rule: SequenceRule, columns: Mapping[str, Any], rows: in
             f"others at row {again}. A group is a run of rows: `{_sorting(where, rule)}` brings them together"
         )
     return np.append(starts, rows).astype(np.int64)
+
+
+def _left_out(name: str, condition: str) -> str:
+    """The call by which rows are left out before sequences are made; a condition on anchors leaves none out."""
+    from ..query.tree import Field  # of messages alone
+
+    return f"leave them out first, sequences(ds.view(where={f'{Field(name, 0, str())} {condition}'!r}), …)"
 
 
 def _sorting(where: str, rule: SequenceRule) -> str:
@@ -195,7 +202,8 @@ def _times(where: str, rule: SequenceRule, column: Column, values: Any, starts: 
     """The times of all rows as whole numbers, which do not fall within a group."""
     if np.ma.is_masked(values):
         raise SchemaError(
-            f"column {column.name!r} is null in some rows, which have no order: leave them out with where="
+            f"column {column.name!r} is null in some rows, which have no order: "
+            + _left_out(column.name, "is not null")
         )
     values = np.asarray(values)
     if values.dtype.kind not in "iuf":
@@ -208,7 +216,7 @@ def _times(where: str, rule: SequenceRule, column: Column, values: Any, starts: 
         if not (np.abs(numbers) < 2.0**63).all():
             raise SchemaError(
                 f"column {column.name!r} has values that are no seconds (NaN, or beyond 9.2e9), which have no order: "
-                "leave them out with where="
+                + _left_out(column.name, "between -9e9 and 9e9")
             )
         times: Numbers = numbers.astype(np.int64)
         # two that are nearer than a tick stand as they are stored
@@ -221,7 +229,8 @@ def _times(where: str, rule: SequenceRule, column: Column, values: Any, starts: 
         times = np.ascontiguousarray(values, np.int64)
         if column.time_dtype is not None and (times == np.iinfo(np.int64).min).any():
             raise SchemaError(
-                f"column {column.name!r} is NaT in some rows, which have no order: leave them out with where="
+                f"column {column.name!r} is NaT in some rows, which have no order: leave them out first, with "
+                "ds.view(where=…)"
             )
         falls = times[1:] < times[:-1]
     falls[starts[1:-1] - 1] = False
@@ -399,7 +408,8 @@ class SequenceData(OpenedData):
         if crops:
             raise ValueError(
                 f"crops of {', '.join(map(repr, crops))}: crops are drawn for rows, and a row of a sequence stands in "
-                "several samples: cut its batches, or map a function over them"
+                "several samples: a function cuts all steps of a sample at one place, pipeline().map(cut, columns=["
+                f"{next(iter(crops))!r}], random=True), or view(transform=…)"
             )
         return super().cropped(crops, return_places)
 
