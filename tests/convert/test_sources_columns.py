@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import pickle
+import uuid
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import hypothesis.strategies as st
 import numpy as np
 import pandas
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from hypothesis import given, settings
@@ -144,6 +148,56 @@ def test_a_dict_of_columns_is_what_a_writer_makes_of_its_rows(
         for row in rows:
             writer.write(dict(zip(columns, row, strict=True)))
     assert (folder / "out.urec").read_bytes() == (folder / "rows.urec").read_bytes()
+
+
+IDS = [uuid.UUID(int=i << 100) for i in range(3)]
+
+
+def _as_arrow() -> Any:
+    return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([one.bytes for one in IDS], pa.binary(16)))
+
+
+def _as_parquet(folder: Path) -> str:
+    pq.write_table(pa.table({"id": _as_arrow()}), folder / "ids.parquet")
+    return str(folder / "ids.parquet")
+
+
+WITH_IDS: dict[str, Callable[[Path], Any]] = {
+    "rows": lambda folder: [{"id": one} for one in IDS],
+    "a column": lambda folder: {"id": IDS},
+    "an array of objects": lambda folder: {"id": np.array(IDS, object)},
+    "pandas": lambda folder: pandas.DataFrame({"id": IDS}),
+    "Arrow": lambda folder: pa.table({"id": _as_arrow()}),
+    "Parquet": _as_parquet,
+}
+
+
+@pytest.mark.parametrize("kind", WITH_IDS)
+def test_uuids_are_strings_or_their_bytes_where_that_is_asked_for(kind: str, tmp_path: Path) -> None:
+    table = WITH_IDS[kind](tmp_path)
+    assert written(table, tmp_path, index=["id"]) == [{"id": str(one)} for one in IDS]
+    with UniRecordDataset(tmp_path / "out.urec", where=f"id == '{IDS[1]}'") as ds:
+        assert (len(ds), ds.get("id", str(IDS[1]))["id"]) == (1, str(IDS[1]))
+    assert written(table, tmp_path, schema={"id": "uuid?"}) == [{"id": list(one.bytes)} for one in IDS]
+    with UniRecordDataset(tmp_path / "out.urec") as ds:
+        assert [ds.schema["id"].shown(row["id"]) for row in ds] == list(map(str, IDS))
+
+
+def test_uuids_of_duckdb_and_text_are_read_too(tmp_path: Path) -> None:
+    found = written(duckdb.sql(f"select '{IDS[1]}'::uuid as id"), tmp_path)
+    assert found == [{"id": str(IDS[1])}]
+    (tmp_path / "x.csv").write_text(f"id\n{IDS[1]}\n")
+    assert written(tmp_path / "x.csv", tmp_path, schema={"id": "uuid"}) == [{"id": list(IDS[1].bytes)}]
+    (tmp_path / "x.csv").write_text("id\nx\n")
+    with pytest.raises(SchemaError, match=r"line 2, column 'id': 'x' is no uint8\[16\]: badly formed"):
+        written(tmp_path / "x.csv", tmp_path, schema={"id": "uuid"})
+
+
+def test_objects_of_polars_are_refused_and_taken_as_a_list(tmp_path: Path) -> None:
+    frame = polars.DataFrame({"id": polars.Series(IDS, dtype=polars.Object)})
+    with pytest.raises(SchemaError, match=r"give series\.to_list\(\) in a dict of columns"):
+        written(frame, tmp_path)
+    assert written({"id": frame["id"].to_list()}, tmp_path) == [{"id": str(one)} for one in IDS]
 
 
 def test_rows_of_many_bytes_are_read_a_few_at_a_time(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ ZONE: Final = re.compile(
     r"[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]|[A-Za-z][A-Za-z0-9_+-]{0,31}(?:/[A-Za-z0-9_+-]{1,31}){0,3}"
 )
 _MEDIA: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/(?:\*|[a-z0-9][a-z0-9!#$&^_.+-]{0,126})")
+_UUID_BYTES: Final = 16
 _WORDS: Final = 2  # of 64 bits, of a decimal of more digits than one holds
 # Of a decimal: that one word holds, and two do, as many as Arrow's decimal128.
 WORD_DIGITS: Final = 18
@@ -137,7 +138,7 @@ def _boxes(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None)
 
 
 def _uuid(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
-    return None if (stored, shape) == ("uint8", (16,)) else "it is stored as uint8[16]"
+    return None if (stored, shape) == ("uint8", (_UUID_BYTES,)) else f"it is stored as uint8[{_UUID_BYTES}]"
 
 
 def _nested(given: Mapping[str, Any], stored: str, shape: tuple[int, ...] | None) -> str | None:
@@ -195,14 +196,14 @@ def canonical(column: str, given: object, stored: str, shape: tuple[int, ...] | 
     return found
 
 
-_TEXT: Final = re.compile(r"(date)|(timestamp|time|duration|decimal)(?:\[([^\[\]]+)\]|\(([^()]+)\))")
+_TEXT: Final = re.compile(r"(date|uuid)|(timestamp|time|duration|decimal)(?:\[([^\[\]]+)\]|\(([^()]+)\))")
 
 
 def from_text(text: str) -> tuple[str, list[int] | None, dict[str, Any]] | None:
-    """What a short form stands for: the stored type, the shape of two words, the logical type; None where it is none.
+    """What a short form stands for: the stored type, its shape, the logical type; None where it is none.
 
     They are ``timestamp[us]``, ``timestamp[us, Europe/Paris]``, ``date``, ``time[ms]``, ``duration[s]`` and
-    ``decimal[12, 2]``, also as SQL writes it, ``decimal(12, 2)``; the logical type is not checked.
+    ``decimal[12, 2]``, also as SQL writes it, ``decimal(12, 2)``, and ``uuid``; the logical type is not checked.
     """
     found = _TEXT.fullmatch(text)
     inner = "" if found is None else found[3] or found[4] or ""
@@ -210,6 +211,8 @@ def from_text(text: str) -> tuple[str, list[int] | None, dict[str, Any]] | None:
     if found is None or not (found[1] or given):
         return None
     name = found[1] or found[2]
+    if name == "uuid":
+        return "uint8", [_UUID_BYTES], {"type": name}
     if name == "decimal":
         given = [int(piece) if piece.isdecimal() and len(piece) < WORD_DIGITS else piece for piece in given]
     parameters = ("precision", "scale") if name == "decimal" else ("unit", "zone", "more")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def text_type(longest: int) -> str:
 def infer_schema(records: Sequence[Mapping[str, Any]]) -> Schema:
     """Return the schema that all ``records`` fit, columns in the order they are first seen.
 
-    int → int64, float → float64 (also for a mix of both), numpy scalars and arrays → their dtype, str →
+    int → int64, float → float64 (also for a mix of both), numpy scalars and arrays → their dtype, str and UUID →
     string (text when any is over 4 KiB), bytes-like → bytes, dict and list → object; datetime, date, time, timedelta
     and Decimal, and numpy's and pandas' times → logical types; None makes a column nullable, but
     one of objects, which hold None themselves; a dimension that differs between arrays is free. Raises `SchemaError`
@@ -110,7 +111,7 @@ class ColumnEvidence:
         if isinstance(value, int) and type_name == "int64":
             self.low, self.high = min(self.low, value), max(self.high, value)
         elif type_name == "string":
-            self.longest = max(self.longest, len(value))
+            self.longest = max(self.longest, len(str(value)))
         if self.type is None:
             self.type, self.shape, self.row = type_name, shape, row
         elif (type_name, shape) != (self.type, self.shape):
@@ -274,6 +275,7 @@ _PYTHON_TYPES: Final[tuple[tuple[Any, str], ...]] = (
     (int, "int64"),
     (float, "float64"),
     (str, "string"),
+    (UUID, "string"),
     ((bytes, bytearray, memoryview), "bytes"),
     ((dict, list, tuple), "object"),
     (datetime, "timestamp"),

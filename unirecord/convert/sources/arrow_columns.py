@@ -298,6 +298,10 @@ def is_file(pa: Any, kind: Any, feature: Any) -> bool:
     return set(fields) == {"bytes", "path"} and (said or is_bytes(pa, fields["bytes"]))
 
 
+def _is_uuid(pa: Any, kind: Any) -> bool:
+    return isinstance(kind, pa.BaseExtensionType) and kind.extension_name == "arrow.uuid"
+
+
 def is_time(pa: Any, kind: Any) -> bool:
     """Whether values are points in time, dates, times of day or durations."""
     return bool(pa.types.is_temporal(kind) and not pa.types.is_interval(kind))
@@ -309,7 +313,7 @@ def _spec(pa: Any, kind: Any, feature: Any) -> Any:
             element = _ELEMENTS.get(str(getattr(kind, "value_type", "")), None)
             if element is not None and all(isinstance(d, int) and d > 0 for d in kind.shape):
                 return {"type": element, "shape": list(kind.shape)}
-        kind = kind.storage_type
+        kind = pa.string() if _is_uuid(pa, kind) else kind.storage_type
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if class_names(feature) is not None:
@@ -372,6 +376,8 @@ def arrow_values(array: Any, column: Column, read_file: Callable[[str], bytes] |
         and column.is_array
     ) and not array.null_count:
         return array.to_numpy_ndarray()
+    if _is_uuid(pa, array.type) and column.type != "bytes":
+        return array.to_pylist()
     array = plain_storage(array)
     if pa.types.is_interval(array.type) and column.type != "object":
         array = _durations(pa, array)
@@ -706,6 +712,8 @@ def _note(source: Source, pa: Any, name: str, kind: Any, feature: Any) -> None:
         source.left_out.append(reduced(f"column {name!r}", said, column=name))
     elif known is None and pa.types.is_decimal(kind):
         source.notes.append(f"{name}: {kind} is written as text, so that no digit is lost")
+    elif _is_uuid(pa, kind):
+        source.notes.append(f"{name}: UUIDs are written as text, which conditions and keys find")
     elif is_file(pa, kind, feature):
         source.notes.append(f"{name}: files, written byte for byte")
 

@@ -638,6 +638,11 @@ def _arrow_table(given: Any) -> tuple[Any, list[LeftOut]]:
 
 
 def _polars_column(name: str, series: Any) -> Any:
+    if str(series.dtype) == "Object":  # of which it gives the addresses
+        raise SchemaError(
+            f"column {name!r} is of Polars' type Object, which holds anything: cast it, or give "
+            f"series.to_list() in a dict of columns"
+        )
     try:
         return series.to_arrow()
     except (

@@ -12,6 +12,7 @@ from datetime import date
 from decimal import Decimal
 from importlib import import_module
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 import numpy as np
 
@@ -441,6 +442,8 @@ def takes_moments(column: Column) -> bool:
 def _meant_from_text(column: Column) -> Callable[[str], Any] | None:
     """What reads a text by the column's logical type, as what a writer takes; None where values are not read by it."""
     said = column.known_logical or {"type": None}
+    if said["type"] == "uuid":
+        return UUID
     if column.is_array and said["type"] != "decimal":
         return None
     if said["type"] in ("timestamp", "date"):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 
@@ -265,6 +266,8 @@ def _float_encoder(column: Column, packer: struct.Struct) -> Encode:
 
 def _encode_text(value: Any) -> bytes:
     if not isinstance(value, str):
+        if isinstance(value, UUID):
+            return str(value).encode()
         raise Refused(f"got {shown(value)}" + ("; decode it to str" if isinstance(value, bytes) else ""))
     try:
         return value.encode()
@@ -363,8 +366,12 @@ def free_dims_suffix(shape: tuple[int, ...], actual: tuple[int, ...]) -> bytes:
 
 def _array_encoder(column: Column, shape: tuple[int, ...]) -> Encode:
     dtype = column.dtype
-    if (column.known_logical or {}).get("type") == "decimal":
+    meant = (column.known_logical or {}).get("type")
+    if meant == "decimal":
         return _wide_decimal_encoder(column)
+
+    def encode_uuid(value: Any) -> bytes:
+        return value.bytes if isinstance(value, UUID) else encode_fixed(value)
 
     def encode_fixed(value: Any) -> bytes:
         if type(value) is not np.ndarray or value.dtype is not dtype:
@@ -380,7 +387,7 @@ def _array_encoder(column: Column, shape: tuple[int, ...]) -> Encode:
         data: bytes = value.tobytes()
         return data + suffix if suffix else data
 
-    return encode_free if -1 in shape else encode_fixed
+    return encode_uuid if meant == "uuid" else encode_free if -1 in shape else encode_fixed
 
 
 # What logical types stand for, as Python and numpy have it, to the number that is stored.
