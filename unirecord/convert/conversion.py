@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,17 +32,22 @@ from ..writing.part_writer import FinishedPart, PartContent, PartSequence, Scala
 from ..writing.row_groups import row_weights, shape_without_rows, slice_batch
 from ..writing.single_writer import SinglePartWriter
 from ..writing.target import PART_BYTES, BatchWriter, check_id, check_indexable, check_path
-from .sources.source import LeftOut, RawBatch, Source, left_out_from_json, rows_of, taken_ahead
+from .sources.source import LeftOut, Source, left_out_from_json, rows_of
 from .task import (
     Job,
+    RowsWritten,
+    TaskCheckpoint,
     TellOfTask,
     background_sync,
+    batches_ahead,
     batches_of_tasks,
+    batches_of_units,
     divide,
-    encoded_batch,
     encoded_batches,
+    of_next_task,
     run_task,
     task_checkpoint,
+    write_rows,
 )
 from .workers import run_in_workers
 
@@ -54,6 +59,7 @@ __all__ = [
     "Standing",
     "asked_of",
     "changed_file",
+    "check_count",
     "check_samples",
     "compare",
     "difference",
@@ -131,33 +137,32 @@ class Sample:
         return self.bytes / self.rows if self.rows else 0.0
 
 
-def take_sample(source: Source, schema: Schema) -> Sample:
-    """Read and encode the sample of a source, the same each time but for the seconds."""
+def take_sample(
+    source: Source, schema: Schema, write: Callable[[ColumnBatch], None] = lambda encoded: None
+) -> Sample:
+    """Read and encode the sample of a source, the same each time but for the seconds; ``write`` is given each batch."""
     started = time.monotonic()
     rows, size = 0, 0
     for encoded in _encoded(source, schema):
         rows += encoded.rows
         size += int(row_weights(schema, encoded).sum())
+        write(encoded)
     return Sample(rows, size, time.monotonic() - started)
 
 
 def write_sample(source: Source, schema: Schema, index: Sequence[str]) -> Sample:
     """The same, and write it as a part to a temporary folder, which is removed."""
     started = time.monotonic()
-    rows, size = 0, 0
     with temporary_folder() as folder:
         parts = PartSequence(folder, bytes(16), lambda i: i, PART_BYTES, "")
         try:
             writer = BatchWriter(parts, PartContent(schema, tuple(index), b"\xc0"))
-            for encoded in _encoded(source, schema):
-                rows += encoded.rows
-                size += int(row_weights(schema, encoded).sum())
-                writer.add(encoded, owned=False)
+            sample = take_sample(source, schema, partial(writer.add, owned=False))
             writer.finish()
         except BaseException:
             parts.discard()
             raise
-        return Sample(rows, size, time.monotonic() - started)
+        return replace(sample, seconds=time.monotonic() - started)
 
 
 def _encoded(source: Source, schema: Schema) -> Iterator[ColumnBatch]:
@@ -220,28 +225,54 @@ def difference(source: Source, plan: dict[str, Any], before: dict[str, Any], *, 
 _SAMPLES: Final = 3
 SAMPLED_ROWS: Final = 100
 _COMPARED_BYTES: Final = 1 << 20
+_One = TypeVar("_One")
 
 
-def check_samples(job: Job, records: Mapping[int, Mapping[str, Any]]) -> None:
-    """Compare the first rows of the first, a middle and the last task; CorruptionError when they differ."""
-    for task in some([task for task in sorted(records) if records[task]["parts"]]):
-        _check_first(job, task, records[task]["parts"][0])
+def check_count(
+    source: Source, rows: int, stored: int, limit: int | None, left_out: Iterable[LeftOut]
+) -> None:
+    """StaleError where not as many rows are ``stored`` as were written, or as the source has without those left out."""
+    expected = rows
+    if limit is None and source.rows is not None:
+        expected = source.rows - sum(one.rows for one in left_out)
+    if stored != rows or rows != expected:
+        raise StaleError(
+            f"{source.path}: {many(expected, 'row', 'were')} to be written, and {stored:,} were; nothing was published"
+        )
 
 
-def _check_first(job: Job, task: int, part: Mapping[str, Any]) -> None:
-    """Compare the first rows of a task; they are in memory no longer than that."""
-    batches = (batch for _, _, batch in encoded_batches(job, *job.tasks[task]))
-    first = next((batch for batch in batches if batch is not None and batch.rows), None)
-    if first is not None:
-        rows = min(SAMPLED_ROWS, first.rows, part["rows"])
-        path = os.path.join(job.place, part["name"])
-        compare(path, 0, slice_batch(first, 0, rows), job.content.schema, job.source.path)
+def check_samples(
+    source: Source, schema: Schema, written: Sequence[tuple[str, int, int, tuple[int, int]]]
+) -> None:
+    """Compare the first rows of the first, a middle and the last of what was written; CorruptionError if they differ.
+
+    ``written``: the path of a part, where in it there are how many rows, and of which units [start, stop) these are.
+    StaleError where the source has none of them any more.
+    """
+    for one in () if source.read_once else some(written):
+        _check_first(source, schema, *one)
 
 
-def some(places: Sequence[int]) -> list[int]:
+def _check_first(
+    source: Source, schema: Schema, path: str, first: int, rows: int, units: tuple[int, int]
+) -> None:
+    """Compare the first rows of some units; they are in memory no longer than that."""
+    read = batches_of_units(source, *units)
+    batches = (batch for _, _, batch in encoded_batches(source, schema, read))
+    try:
+        expected = next((batch for batch in batches if batch is not None and batch.rows), None)
+    except SchemaError as error:
+        raise StaleError(f"{source.path} has changed since it was written: {error}") from None
+    if expected is None:
+        raise StaleError(f"{source.units[units[0]].name} has no rows any more; nothing was published")
+    compared = slice_batch(expected, 0, min(SAMPLED_ROWS, expected.rows, rows))
+    compare(path, first, compared, schema, source.path)
+
+
+def some(given: Sequence[_One]) -> list[_One]:
     """The first, a middle and the last one, of those that there are."""
-    last = len(places) - 1
-    return sorted({places[i * last // (_SAMPLES - 1)] for i in range(_SAMPLES)} if places else ())
+    last = len(given) - 1
+    return [given[i] for i in sorted({i * last // (_SAMPLES - 1) for i in range(_SAMPLES)})] if given else []
 
 
 def compare(path: str, first: int, expected: ColumnBatch, schema: Schema, source: str) -> None:
@@ -625,20 +656,20 @@ class _Run:
 
     def _check(self, rows: int, entries: Sequence[PartEntry], left_out: Sequence[LeftOut]) -> None:
         """Compares what was written with the source: the number of rows, and the content of some."""
-        known = self._spec.source.rows
-        stored = sum(entry.rows for entry in entries)
-        expected = (
-            rows
-            if known is None or self._spec.limit is not None
-            else known - sum(one.rows for one in left_out)
+        job = self.job
+        check_count(job.source, rows, sum(entry.rows for entry in entries), self._spec.limit, left_out)
+        parts = [
+            (task, record["parts"][0]) for task, record in sorted(self._records.items()) if record["parts"]
+        ]
+        check_samples(
+            job.source,
+            job.content.schema,
+            [
+                (os.path.join(job.place, part["name"]), 0, part["rows"], job.tasks[task])
+                for task, part in parts
+                if part["rows"]
+            ],
         )
-        if stored != rows or rows != expected:
-            raise StaleError(
-                f"{self.job.source.path}: {many(expected, 'row', 'were')} to be written, and {stored:,} were; "
-                "nothing was published"
-            )
-        if not self.job.source.read_once:
-            check_samples(self.job, self._records)
 
 
 # A source to one part, by one process; what was written is compared with the source before it is published.
@@ -657,7 +688,7 @@ def write_part(
     scalar_codec: ScalarCodec = None,
     progress: Callable[[Standing], None] | None = None,
 ) -> tuple[int, list[LeftOut]]:
-    """Write and publish, at most ``limit`` rows; returns the rows, and what was left out in all.
+    """Write and publish, at most ``limit`` rows; returns the rows, and what was left out beyond what was known.
 
     ``progress`` is told the task done after the last row, before the index is made. Raises what `Writer` does,
     StaleError and CorruptionError when what was written is not what the source has; nothing is published then.
@@ -668,101 +699,40 @@ def write_part(
     check_room(schema, content.index, content.user)
     place = location_of(path).absolute(check_path(path))
     target = SinglePartWriter(place, check_id(id), overwrite=overwrite)
-    try:
-        target.keep()
-        writing = _Writing(source, target, schema, BatchWriter(target, content), progress)
-        writing.write(limit)
-        target.before_publishing = writing.check
-        writing.out.finish()
-    finally:
-        target.abort()
-    return writing.rows, list(source.left_out)
+    begun = TaskCheckpoint(0)
+    done = RowsWritten(begun)
+    standing = Standing(all_tasks=1, parts=[os.path.basename(place)])
+    standing.all_rows = min((n for n in (limit, source.rows) if n is not None), default=None)
+    standing.all_rows_read = rows_of(source.units) if limit is None else None
 
+    def tell(rows: int, read: int) -> None:
+        standing.rows, standing.rows_read = standing.rows + rows, standing.rows_read + read
+        standing.bytes = target.written
+        if progress is not None:
+            progress(standing)
 
-class _Writing:
-    """The rows of a source on their way into one part, and which row of it each unit of the source begins with."""
-
-    def __init__(
-        self,
-        source: Source,
-        target: SinglePartWriter,
-        schema: Schema,
-        out: BatchWriter,
-        progress: Callable[[Standing], None] | None,
-    ) -> None:
-        self._source, self._target, self._schema, self.out = source, target, schema, out
-        self._encoder, self._progress = RecordEncoder(schema, "error"), progress
-        self.rows = 0
-        self._starts: dict[int, int] = {}
-        self._limit: int | None = None
-
-    def write(self, limit: int | None) -> None:
-        """Write at most ``limit`` rows, and tell how far that is."""
-        self._limit = limit
-        most = min((n for n in (limit, self._source.rows) if n is not None), default=None)
-        standing = Standing(all_rows=most, all_tasks=1, parts=[os.path.basename(self._target.path)])
-        standing.all_rows_read = rows_of(self._source.units) if limit is None else None
-        batches = self._source.numbered_batches()
-        ahead = taken_ahead(batches) if self._source.reads_ahead and limit is None else batches
-        for unit, batch in ahead if limit != 0 else ():
-            if batch.rows:
-                encoded = self._encoded(unit, batch)
-                if limit is not None and self.rows + encoded.rows > limit:
-                    encoded = slice_batch(encoded, 0, limit - self.rows)
-                self._starts.setdefault(unit, self.rows)
-                self.out.add(encoded, owned=False)
-                self.rows += encoded.rows
-            standing.rows, standing.bytes = self.rows, self._target.written
-            standing.rows_read += batch.read
-            self._tell(standing)
-            if self.rows == limit:
-                break
-        standing.tasks, standing.parts = 1, []
-        self._tell(standing)
-
-    def _tell(self, standing: Standing) -> None:
-        if self._progress is not None:
-            self._progress(standing)
-
-    def _encoded(self, unit: int, batch: RawBatch) -> ColumnBatch:
-        source = self._source
-        return encoded_batch(self._encoder, self._schema, source, source.units[unit], batch)
-
-    def check(self, part: FinishedPart) -> None:
-        """Compare the number of rows, and some of them, with the source, which is read again for it."""
-        expected, known = self.rows, self._source.rows
-        if known is not None and self._limit is None:
-            expected = known - sum(one.rows for one in self._source.left_out_in_units)
-        if part.rows != self.rows or self.rows != expected:
-            raise StaleError(
-                f"{self._source.path}: {many(expected, 'row', 'were')} to be written, and {part.rows:,} were; "
-                "nothing was published"
-            )
-        if not self._source.read_once:
-            self._compare_some(part)
-        self._source.done()
-
-    def _compare_some(self, part: FinishedPart) -> None:
+    def check(part: FinishedPart) -> None:
+        check_count(source, done.rows, part.rows, limit, done.left_out)
         files = {"part.urec": part.data.temporary, "part.urec.idx": part.index.temporary}
         with linked(files) as folder:  # the two have no names in common yet
-            path = os.path.join(folder, "part.urec")
-            for unit in some(sorted(self._starts)):
-                self._compare(path, unit)
+            new = os.path.join(folder, "part.urec")
+            written = [(new, first, rows, (unit, unit + 1)) for first, rows, unit in done.starts()]
+            try:
+                check_samples(source, schema, written)
+            except CorruptionError as error:
+                raise CorruptionError(str(error).replace(new, place), path=place) from None
+        source.done()
 
-    def _compare(self, path: str, unit: int) -> None:
-        first = self._starts[unit]
-        batch = next((one for one in self._source.batches_of(self._source.units[unit]) if one.rows), None)
-        if batch is None:
-            raise StaleError(f"{self._source.units[unit].name} has no rows any more; nothing was published")
-        try:
-            expected = self._encoded(unit, batch)
-            compare(
-                path, first, slice_batch(expected, 0, min(SAMPLED_ROWS, expected.rows, self.rows - first)),
-                self._schema, self._source.path,
-            )  # fmt: skip
-        except SchemaError as error:
-            raise StaleError(f"{self._source.path} has changed since it was written: {error}") from None
-        except CorruptionError as error:
-            raise CorruptionError(
-                str(error).replace(path, self._target.path), path=self._target.path
-            ) from None
+    try:
+        target.keep()
+        writer = BatchWriter(target, content)
+        units = [] if limit == 0 else [(0, len(source.units))]
+        with closing(batches_ahead(source, units)) as ahead:
+            write_rows(source, of_next_task(ahead), writer, begun, done, limit, tell)
+        standing.tasks, standing.parts = 1, []
+        tell(0, 0)
+        target.before_publishing = check
+        writer.finish()
+    finally:
+        target.abort()
+    return done.rows, done.left_out

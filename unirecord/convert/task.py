@@ -43,6 +43,7 @@ __all__ = [
     "keep_freed_memory",
     "run_task",
     "write_parts",
+    "write_rows",
 ]
 
 
@@ -290,6 +291,12 @@ class RowsWritten:
         if unit != self._starts[-1][1]:
             self._starts.append((self.rows, unit, len(self.left_out)))
 
+    def starts(self) -> list[tuple[int, int, int]]:
+        """Of each unit that rows are written of: the first of them, how many, and the unit."""
+        ends = [*(row for row, _, _ in self._starts[1:]), self.rows]
+        units = zip(self._starts, ends, strict=True)
+        return [(row, end - row, unit) for (row, unit, _), end in units if end > row]
+
     def at(self, entries: Sequence[PartEntry], content: PartContent, shape: Shape) -> TaskCheckpoint:
         """Where to go on behind these parts; nobody asks for a place before it again."""
         rows = sum(entry.rows for entry in entries)
@@ -400,34 +407,29 @@ def write_parts(
     """
     begun = _begun(job, task, journal)
     done = RowsWritten(begun)
+    told = 0
 
     def note(content: PartContent, shape: Shape) -> None:
         if journal is not None:
             at = done.at(parts.entries, content, shape).to_json()
             run_sync(lambda: journal.record_checkpoint(task, at))
 
+    def tell_more(rows: int, read: int) -> None:
+        nonlocal told
+        written = parts.written
+        tell(rows, written - told, read, parts.current)
+        told = written
+
     parts = PartSequence(
         folder, job.dataset_id, lambda i: job.part_number(task, i), job.max_part_bytes, job.like, deliver,
         finished=begun.entries, on_part=note, run_sync=run_sync,
     )  # fmt: skip
-    told = parts.written
     if begun.rows:
-        tell(begun.rows, told, job.rows_to_read(task, begun.unit), parts.current)
-    batches = ahead or batches_ahead(job.source, [(begun.unit, job.tasks[task][1])])
+        tell_more(begun.rows, job.rows_to_read(task, begun.unit))
+    batches = of_next_task(ahead or batches_ahead(job.source, [(begun.unit, job.tasks[task][1])]))
     try:
         writer = BatchWriter(parts, begun.content(job.content), begun.shape)
-        for batch, read in _rest(job, begun, done, of_next_task(batches)):
-            before = done.rows
-            if batch is not None:
-                if most is not None and done.rows + batch.rows > most:
-                    batch = slice_batch(batch, 0, most - done.rows)
-                writer.add(batch, owned=False)
-                done.rows += batch.rows
-            written = parts.written
-            tell(done.rows - before, written - told, read, parts.current)
-            told = written
-            if done.rows == most:
-                break
+        write_rows(job.source, batches, writer, begun, done, most, tell_more)
         writer.finish()
     except BaseException:
         parts.discard()
@@ -442,6 +444,31 @@ def write_parts(
     return record
 
 
+def write_rows(
+    source: Source,
+    batches: Iterator[tuple[int, RawBatch]],
+    writer: BatchWriter,
+    begun: TaskCheckpoint,
+    done: RowsWritten,
+    most: int | None,
+    tell: Callable[[int, int], None],
+) -> None:
+    """Write what is behind ``begun`` of the batches of a task, until ``most`` rows are written; the end is not.
+
+    ``done`` has the rows, ``tell`` is told of each batch how many of its rows are written, and were read for that.
+    """
+    for batch, read in _rest(source, writer.content.schema, begun, done, batches):
+        before = done.rows
+        if batch is not None:
+            if most is not None and done.rows + batch.rows > most:
+                batch = slice_batch(batch, 0, most - done.rows)
+            writer.add(batch, owned=False)
+            done.rows += batch.rows
+        tell(done.rows - before, read)
+        if done.rows == most:
+            break
+
+
 def task_checkpoint(job: Job, task: int, record: dict[str, Any]) -> TaskCheckpoint | None:
     """What the journal's record of a task says, where that goes with the job."""
     return TaskCheckpoint.from_json(record, job.tasks[task], job.content.schema)
@@ -454,14 +481,18 @@ def _begun(job: Job, task: int, journal: Journal | None) -> TaskCheckpoint:
 
 
 def _rest(
-    job: Job, begun: TaskCheckpoint, done: RowsWritten, batches: Iterator[tuple[int, RawBatch]]
+    source: Source,
+    schema: Schema,
+    begun: TaskCheckpoint,
+    done: RowsWritten,
+    batches: Iterator[tuple[int, RawBatch]],
 ) -> Iterator[tuple[ColumnBatch | None, int]]:
     """The rows of a task that are not written yet, and how many were read for them.
 
     What is left out among them is added to ``done``.
     """
     skip = begun.skip
-    for unit, given, batch in _encoded(job, batches):
+    for unit, given, batch in encoded_batches(source, schema, batches):
         done.begin(unit)
         done.left_out += given.left_out
         rows = 0 if batch is None else batch.rows
@@ -471,21 +502,16 @@ def _rest(
         skip = max(skip - rows, 0)
     if skip:
         raise StaleError(
-            f"{job.source.units[begun.unit].name} has {many(skip, 'row')} fewer than when its first "
+            f"{source.units[begun.unit].name} has {many(skip, 'row')} fewer than when its first "
             f"parts were written; "
             "without resume it begins anew"
         )
 
 
-def encoded_batches(job: Job, start: int, stop: int) -> Iterator[tuple[int, RawBatch, ColumnBatch | None]]:
-    """The batches of units [start, stop), each behind its unit, and its rows as what a page stores."""
-    return _encoded(job, batches_of_units(job.source, start, stop))
-
-
-def _encoded(
-    job: Job, batches: Iterator[tuple[int, RawBatch]]
+def encoded_batches(
+    source: Source, schema: Schema, batches: Iterator[tuple[int, RawBatch]]
 ) -> Iterator[tuple[int, RawBatch, ColumnBatch | None]]:
-    schema, source = job.content.schema, job.source
+    """The batches, each behind the number of its unit, and its rows as what a page stores."""
     encoder = RecordEncoder(schema, "error")
     for number, batch in batches:
         encoded = encoded_batch(encoder, schema, source, source.units[number], batch) if batch.rows else None

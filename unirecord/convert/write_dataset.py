@@ -261,15 +261,16 @@ class WritePlan:
         request = self.request
         show = stage("writing", source.rows if request.limit is None else request.limit, None)
         if request.target.endswith(".urec"):
-            return write_part(
+            rows, left_out = write_part(
                 source, request.target, self.schema, index=request.index, metadata=self._metadata(source),
                 overwrite=request.overwrite, id=request.id, limit=request.limit, scalar_codec=self._scalar_codec(),
                 progress=show,
             )  # fmt: skip
-        spec = self._conversion(source, request.target, request.id)
-        spec.append = self.before is not None
-        spec.index = (request.index or None) if spec.append else request.index
-        rows, left_out = spec.run(show)
+        else:
+            spec = self._conversion(source, request.target, request.id)
+            spec.append = self.before is not None
+            spec.index = (request.index or None) if spec.append else request.index
+            rows, left_out = spec.run(show)
         return rows, [*source.left_out, *left_out]
 
     def _write_shares(self, stage: Stage) -> tuple[dict[str, int], list[LeftOut]]:

@@ -731,11 +731,6 @@ class Source(ABC):
         """Told when all has been written and compared, before it is published: it will not be read again."""
         return
 
-    @property
-    def left_out_in_units(self) -> Sequence[LeftOut]:
-        """What the last pass over `batches` left out, beyond what was known before."""
-        return self.left_out[len(self._left_out_at_first) :]
-
     def batches_of(self, unit: Unit, on_error: OnError = None) -> Iterator[RawBatch]:
         """Yield the batches of one unit, with the numbers of their rows; what a worker process calls.
 
@@ -773,15 +768,12 @@ class Source(ABC):
 
         Raises `StaleError` when there were other rows than when the source was looked through.
         """
-        return (batch for _, batch in self.numbered_batches() if batch.rows)
-
-    def numbered_batches(self) -> Iterator[tuple[int, RawBatch]]:
-        """Yield what `batches` does, each with the number of its unit, and batches without rows."""
         self.left_out = list(self._left_out_at_first)
-        for number, unit in enumerate(self.units):
+        for unit in self.units:
             for batch in self.batches_of(unit):
                 self.left_out += batch.left_out
-                yield number, batch
+                if batch.rows:
+                    yield batch
 
 
 def _reach(tracker: Tracker, start: int, size: int, share: float) -> None:
