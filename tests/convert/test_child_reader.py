@@ -186,7 +186,7 @@ def test_what_is_no_error_of_a_file_is_raised_as_it_is(tmp_path: Path) -> None:
     source = opened(tmp_path / "x", "bug", "warn")
     with pytest.raises(AssertionError, match="a mistake of ours") as caught:
         numbers(source, 0)
-    assert "deadly_source.py" in str(caught.value.__cause__)
+    assert "deadly_source.py" in caught.value.__notes__[0]
     with pytest.warns(UserWarning, match="something is odd"):
         assert numbers(source, 1) == [1] * ROWS
 

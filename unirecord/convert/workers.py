@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Final
 
 from ..core import end_with
 from ..errors import UniRecordError
+from ..pipeline.workers import Portable
 from .task import Job, TellOfTask, keep_freed_memory, run_task
 
 __all__ = [
@@ -104,19 +105,10 @@ def _serve(job: Any, task: int, out: BinaryIO) -> None:
     except (EOFError, BrokenPipeError):
         raise
     except BaseException as error:
-        send(out, ("failed", task, _portable(error)))
+        send(out, ("failed", task, Portable(error)))
         return
     send(out, ("progress", task, rows, size, read, part))
     send(out, ("done", task, record))
-
-
-def _portable(error: BaseException) -> BaseException:
-    """The error itself where it can be sent, else one that says the same."""
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
 
 
 # Worker processes: each runs one task at a time; one that dies is replaced, and its task run again.
@@ -165,7 +157,7 @@ def _hear(
         worker.told = [sum(pair) for pair in zip(worker.told, content[:3], strict=True)]
         tell(task, *content)
     elif kind == "failed":
-        raise content[0]
+        raise content[0].error()
     else:
         done(task, content[0])
         pool.give(worker)

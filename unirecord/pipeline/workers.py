@@ -421,11 +421,11 @@ class Portable(Exception):
         return _loaded, (self.kept, self.cause, self.trace)
 
     def error(self) -> BaseException:
-        """The error, with where it was raised in the process."""
+        """The error; of a user's function, or one that nobody has foreseen, with where it was raised in the process."""
         error = self.kept
         error.__cause__ = self.cause
-        if hasattr(error, "add_note"):
-            error.add_note(f"in a process of the pipeline:\n{self.trace}")
+        if isinstance(error, TransformError) or not isinstance(error, UniRecordError | OSError):
+            error.add_note(f"in another process:\n{self.trace}")
         return error
 
 

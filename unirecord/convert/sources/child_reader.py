@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -31,7 +30,7 @@ import numpy as np
 from ...core import Locked, end_with
 from ...errors import SchemaError, UniRecordError
 from ...format.values.strings import PackedStrings, Texts
-from ...pipeline.workers import Channel, Ended
+from ...pipeline.workers import Channel, Ended, Portable
 from ...progress import Progress
 from ...sizes import format_size
 from . import foreign_libraries
@@ -207,8 +206,7 @@ class _Child:
             )
             raise SchemaError(self._deadly[where])
         if kind == "failed":
-            error, trace = content
-            raise error from (None if isinstance(error, UniRecordError | OSError) else _Traceback(trace))
+            raise content.error()
         return content
 
     def drop(self, began: int, reading: int) -> None:
@@ -216,13 +214,6 @@ class _Child:
         with self._lock.lock, suppress(Ended):
             if self._process is not None and self._began == began and self._process.parent == os.getpid():
                 self._process.channel.send(("drop", reading))
-
-
-class _Traceback(Exception):
-    """Where an error was raised in the child."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"
 
 
 class _Process:
@@ -367,7 +358,7 @@ class _Serving:
         except Ended:
             raise
         except BaseException as error:
-            answer = self._failed(error)
+            answer = ("failed", Portable(error))
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -387,14 +378,6 @@ class _Serving:
     def _step(self) -> None:
         signal.setitimer(signal.ITIMER_PROF, self._limits.seconds)
         signal.setitimer(signal.ITIMER_REAL, self._limits.clock_seconds)
-
-    def _failed(self, error: BaseException) -> tuple[Any, ...]:
-        trace = "".join(traceback.format_exception(error))
-        try:
-            pickle.loads(pickle.dumps(error))
-        except Exception:
-            error = RuntimeError(f"{type(error).__name__}: {error}")
-        return ("failed", (error, trace))
 
     def _look(self, make: type[Source], source: InputPath, options: Options) -> Source:
         self._source = make(source, options, self._progress)
