@@ -75,10 +75,6 @@ class StoredRows(Source):
     a row, and 16 more of numbers while it sorts.
     """
 
-    path: str
-    metadata: dict[str, Any] | None
-    notes: list[str]
-
     kind: ClassVar[str] = "rows in order"
     about: ClassVar[str] = "rows of a dataset"
     handles: ClassVar[tuple[str, ...]] = ("_opened", "when_done")

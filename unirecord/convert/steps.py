@@ -435,9 +435,6 @@ def values_of(source: Source, column: str, name: re.Pattern[str]) -> dict[str, t
 class BatchColumns:
     """Columns by their ordinal in the schema; those of which nothing is asked need not be there."""
 
-    name: str
-    rows: int
-
     def __init__(self, name: str, rows: int, columns: Mapping[int, ColumnData]) -> None:
         self.name, self.rows = name, rows
         self._columns = columns
@@ -543,18 +540,6 @@ class SteppedSource(Source):
         on_error: what becomes of what does not fit or cannot be read, as `Source.batches_of` has it.
         columns: those of the source that were asked for; of others it is not told what is left out. None: all.
     """
-
-    metadata: dict[str, Any] | None
-    asked: Mapping[str, str]
-    duplicates: int
-
-    share: float
-    path: str
-    notes: list[str]
-    read_once: bool
-
-    inner: Source
-    steps: tuple[Step, ...]
 
     kind: ClassVar[str] = "chosen rows"
     about: ClassVar[str] = "rows of another source"

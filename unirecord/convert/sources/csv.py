@@ -147,12 +147,6 @@ class CsvFile:
         lines: how many lines stand before them.
     """
 
-    file: InputPath
-    name: str
-    header: list[str]
-    start: int
-    lines: int
-
     def __init__(self, file: InputPath, asked: CsvFormat) -> None:
         """Read the header. Raises `SchemaError` where there is none."""
         self.file, self.name, self.asked = file, file.name, asked
@@ -305,8 +299,6 @@ _HEAD: Final = 64
 
 class ArrowBlock:
     """The cells of a block, column by column: as text, or as the values that the columns hold."""
-
-    rows: int
 
     def __init__(self, pa: Any, compute: Any, columns: list[Any], rows: int) -> None:
         self._pa, self._compute = pa, compute

@@ -73,9 +73,6 @@ class FileLabels:
         left_out: files without a row, and rows without a file.
     """
 
-    name: str
-    path: str
-
     def __init__(
         self, table: InputPath, files: Sequence[str], own: Sequence[str], options: Options, item: str = "file"
     ) -> None:

@@ -140,8 +140,6 @@ _MOST_DIMS: Final = 32
 class LitDataLeaf:
     """A leaf of the items, called ``name``; ``encoding`` is what the index calls its format."""
 
-    kind: str
-
     def __init__(self, name: str, encoding: str, *, is_looked_at: bool = True) -> None:
         """``is_looked_at``: whether its values say the type; not of one that nobody wants, or wants as it is."""
         self.name, self.is_looked_at = name, is_looked_at

@@ -112,9 +112,6 @@ def _array_type(name: str) -> tuple[str | None, tuple[int, ...] | None] | None:
 class MdsField:
     """A column of the shards: how its bytes are read, and what those seen so far say of its type."""
 
-    name: str
-    encoding: str
-
     def __init__(self, name: str, encoding: str, *, is_wanted: bool = True) -> None:
         self.name, self.encoding, self.is_wanted = name, encoding, is_wanted
         self._longest = 0
