@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,7 +20,7 @@ from ...format.nested import nested_from, nested_of, stored_type
 from ...format.schema import Schema
 from ...format.values.batch import numbers_of, texts_of
 from ...writing.inference import text_type
-from .foreign_libraries import RAISED, foreign_call, needed
+from .foreign_libraries import RAISED, foreign_call, foreign_items, needed
 from .media_types import file_type
 from .source import Options, Partitions, RawBatch, Source, column_name, column_names, reduced
 
@@ -34,6 +34,7 @@ __all__ = [
     "holds_files",
     "is_text",
     "raw_batches",
+    "rows_of_batches",
     "same_fields",
 ]
 
@@ -741,6 +742,26 @@ def raw_batches(
                     f"{where}, rows from {first_row + start}, column {column.name!r}: {error}"
                 ) from None
         yield RawBatch(columns, piece.num_rows)
+
+
+def rows_of_batches(
+    library: str,
+    batches: Iterable[Any],
+    schema: Schema,
+    names: Mapping[str, str],
+    where: str,
+    row: int,
+    more: Callable[[int], Mapping[str, Any]] = lambda rows: {},
+) -> Iterator[RawBatch]:
+    """Yield the rows of record batches that a library reads, of which the first is number ``row``; see `raw_batches`.
+
+    ``more``: the columns that the batches have not, for so many rows.
+    """
+    for batch in foreign_items(library, where, batches):
+        for raw in raw_batches(batch, schema, names, where, row):
+            raw.columns.update(more(raw.rows))
+            yield raw
+        row += batch.num_rows
 
 
 def same_fields(first: Any, other: Any, first_name: str, other_name: str, options: Options) -> None:

@@ -6,13 +6,14 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from shlex import quote
 from typing import Any, ClassVar, Final
 
 from ...errors import SchemaError
 from ...progress import Progress
-from .arrow_columns import choose_columns, null_count, raw_batches, same_fields
-from .foreign_libraries import foreign_call, foreign_items, needed
+from .arrow_columns import choose_columns, null_count, rows_of_batches, same_fields
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .source import TRUST, AskedOption, Options, Partitions, RawBatch, Source, Unit
 
@@ -122,13 +123,9 @@ class ArrowFiles(Source):
         number, first, stop, row = unit.place
         with foreign_call("pyarrow", unit.name):
             batches = self._file(number).batches(first)
-        for i, batch in enumerate(foreign_items("pyarrow", unit.name, batches), first):
-            for raw in raw_batches(batch, self.schema, self._names, unit.name, row):
-                raw.columns.update(self._partitions.columns(number, raw.rows))
-                yield raw
-            row += batch.num_rows
-            if stop is not None and i + 1 == stop:
-                return
+        some = itertools.islice(batches, None if stop is None else stop - first)
+        more = partial(self._partitions.columns, number)
+        yield from rows_of_batches("pyarrow", some, self.schema, self._names, unit.name, row, more)
 
 
 class _ArrowFile:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from ...progress import Progress
-from .arrow_columns import choose_columns, raw_batches
-from .foreign_libraries import foreign_call, foreign_items, needed
+from .arrow_columns import choose_columns, rows_of_batches
+from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
 from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit
 
@@ -84,9 +84,7 @@ class LanceDataset(Source):
         with foreign_call("lance", unit.name):
             fragment = self._opened().get_fragment(number)
             batches = fragment.to_batches(columns=columns, batch_size=step, **self._reading)
-        for batch in foreign_items("lance", unit.name, batches):
-            yield from raw_batches(batch, self.schema, self._names, unit.name, row)
-            row += batch.num_rows
+        yield from rows_of_batches("lance", batches, self.schema, self._names, unit.name, row)
 
 
 def _without_descriptors(fields: Any) -> tuple[Any, dict[str, str]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from ...progress import Progress
-from .arrow_columns import choose_columns, raw_batches, same_fields
-from .foreign_libraries import foreign_call, foreign_items, needed
+from .arrow_columns import choose_columns, rows_of_batches, same_fields
+from .foreign_libraries import foreign_call, needed
 from .source import TRUST, AskedOption, Options, Partitions, RawBatch, Source, Unit, WrongSourceError
 
 __all__ = [
@@ -143,11 +144,8 @@ class ParquetFiles(Source):
             step = max(1, min(1 << 16, _BATCH_BYTES // max(width, 1)))
             columns = [self._names[name] for name in self.schema.names if name in self._names]
             batches = opened.iter_batches(step, [group], columns, use_threads=False)
-        for batch in foreign_items("pyarrow", unit.name, batches):
-            for raw in raw_batches(batch, self.schema, self._names, unit.name, row):
-                raw.columns.update(self._partitions.columns(number, raw.rows))
-                yield raw
-            row += batch.num_rows
+        more = partial(self._partitions.columns, number)
+        yield from rows_of_batches("pyarrow", batches, self.schema, self._names, unit.name, row, more)
 
 
 def _columns_of(pa: Any, fields: Any) -> list[tuple[str, bool]]:
