@@ -12,6 +12,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from ...format.column import BESIDE
+from ...format.schema import Schema
 from .source import LeftOut, Options, reduced
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "in_own_chunks",
     "plain_attributes",
     "said_of_attributes",
+    "shown_types",
     "wanted_types",
 ]
 
@@ -60,6 +62,11 @@ def wanted_types(columns: Iterable[str], type_of: Callable[[str], Any], options:
             if options.wants(column):
                 raise
     return found
+
+
+def shown_types(types: Mapping[str, Any]) -> str:
+    """The columns with their types, in a message."""
+    return ", ".join(f"{column.name} {column}" for column in Schema.parse(types))
 
 
 # What files of arrays (HDF5, NetCDF, Zarr) say of an array beside its numbers, as annotations of its

@@ -16,6 +16,7 @@ from .array_attributes import (
     in_own_chunks,
     plain_attributes,
     said_of_attributes,
+    shown_types,
     wanted_types,
 )
 from .foreign_libraries import foreign_call, needed
@@ -65,8 +66,8 @@ class Hdf5File(Source):
                 first = types
             elif types != first:
                 raise SchemaError(
-                    f"{file.name} has {_shown(types)}, but {self._files[0].name} has {_shown(first)}; write them to "
-                    f"datasets of their own"
+                    f"{file.name} has {shown_types(types)}, but {self._files[0].name} has {shown_types(first)}; "
+                    f"write them to datasets of their own"
                 )
             rows, width = rows + many, max(width, row_bytes)
             refuse_claims(self.input, options, rows, width)
@@ -177,11 +178,6 @@ def _classes(numbers: dict[str, int] | None) -> list[str] | None:
     if not numbers or sorted(numbers.values()) != list(range(len(numbers))):
         return None
     return sorted(numbers, key=numbers.__getitem__)
-
-
-def _shown(types: dict[str, Any]) -> str:
-    """The columns with their types, in a message."""
-    return ", ".join(f"{column.name} {column}" for column in Schema.parse(types))
 
 
 def _links(h5py: Any, file: Any) -> list[LeftOut]:

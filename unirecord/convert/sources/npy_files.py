@@ -27,7 +27,7 @@ from ...format.schema import Schema
 from ...format.values.strings import UnicodeRefused, unicode_list
 from ...progress import Progress
 from ...sizes import format_size, many
-from .array_attributes import equally_long, wanted_types
+from .array_attributes import equally_long, shown_types, wanted_types
 from .input_path import InputPath
 from .overrides import refuse_split_files
 from .source import TRUST, AskedOption, Options, RawBatch, Source, Unit, column_names, refuse_claims
@@ -339,7 +339,9 @@ class NpyFiles(Source):
                 first, found = name, types
                 self.schema: Schema = options.schema(types)
             elif types != found:
-                raise SchemaError(f"{name} has {_shown(types)}, but {first} has {_shown(found)}; {_APART}")
+                raise SchemaError(
+                    f"{name} has {shown_types(types)}, but {first} has {shown_types(found)}; {_APART}"
+                )
             rows, claimed = rows + length, max(claimed, width)
             refuse_claims(self.input, options, rows, claimed)
             step = max(1, _UNIT_BYTES // max(1, width))
@@ -552,11 +554,6 @@ def _fields(
 def _overlap(tables: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a name is in more than one of them, so that they are pieces of the same, and not columns of their own."""
     return len({name for arrays in tables for name in arrays}) < sum(map(len, tables))
-
-
-def _shown(types: Mapping[str, Any]) -> str:
-    """The columns with their types, in a message."""
-    return ", ".join(f"{column.name} {column}" for column in Schema.parse(types))
 
 
 def _header(name: str, head: bytes, size: int) -> NpyHeader:
