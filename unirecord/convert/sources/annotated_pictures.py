@@ -16,6 +16,7 @@ from .source import (
     RawBatch,
     Source,
     Unit,
+    file_units,
     row_batches,
 )
 
@@ -58,10 +59,7 @@ def picture_columns(pairs: Sequence[PicturePair]) -> dict[str, Any]:
 
 def picture_units(source: Source, pairs: Sequence[PicturePair]) -> list[Unit]:
     """The pairs in ranges; the place of a unit is the number of its first pair."""
-    return [
-        Unit(f"{source.path}/{utf8_name(pairs[i].picture)}", i, min(_UNIT_PICTURES, len(pairs) - i))
-        for i in range(0, len(pairs), _UNIT_PICTURES)
-    ]
+    return file_units(source.path, [pair.picture for pair in pairs], _UNIT_PICTURES)
 
 
 def pair_files(source: Source, pairs: Sequence[PicturePair]) -> Iterator[str]:

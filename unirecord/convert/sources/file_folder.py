@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from ...errors import MissingError, SchemaError
+from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
-from ...sizes import many
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
-from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
-from .images import FOLDERS_ARE_CLASSES, Layout, layout_of, same_classes, some
+from .folder_walk import UnreadableError, natural_order, utf8_name, walk
+from .images import FOLDERS_ARE_CLASSES, Layout, class_columns, layout_of, listed_file
 from .input_path import InputPath
 from .media_types import MEDIA, bytes_of
 from .overrides import apply_overrides
@@ -25,6 +24,7 @@ from .source import (
     RawBatch,
     Source,
     Unit,
+    file_units,
     reduced,
     row_batches,
 )
@@ -96,16 +96,14 @@ class FileFolder(Source):
             self.notes.extend(self._labels.notes)
             self.left_out.extend(self._labels.left_out)
             self._files = [path for path in self._files if path in self._labels]
-        self.units: Sequence[Unit] = [
-            Unit(f"{self.path}/{utf8_name(self._files[i])}", i, min(_UNIT_FILES, len(self._files) - i))
-            for i in range(0, len(self._files), _UNIT_FILES)
-        ]
+        self.units: Sequence[Unit] = file_units(self.path, self._files, _UNIT_FILES)
         self._layout = Layout((), ())
         if media and options.recognised and self._labels is None and pattern is None:
             self._layout = self._layout_of(options)
+        of_folders, self._classes = class_columns(self, self._layout, options)
         columns = {
             self._column: "text" if text else bytes_of(self._files),
-            **self._class_columns(options),
+            **of_folders,
             "path": "string",
         }
         said = {} if self._labels is None else self._labels.types
@@ -148,20 +146,6 @@ class FileFolder(Source):
         except SchemaError:
             return Layout((), ())
 
-    def _class_columns(self, options: Options) -> dict[str, Any]:
-        columns: dict[str, Any] = {"split": "string"} if self._layout.splits else {}
-        self._classes = [utf8_name(name) for name in self._layout.classes]
-        if options.classes is not None and self._classes:
-            self._classes = same_classes(self.path, self._classes, options.classes)
-        if self._classes:
-            null = "?" if self._layout.flat else ""
-            columns["label"] = self.classes_type("label", f"int32{null}", self._classes)
-            columns["class"] = f"string{null}"
-            self.metadata: dict[str, Any] | None = {"classes": self._classes}
-            self.notes.append(f"{many(len(self._classes), 'class')}: {some(self._classes)}")
-        self.notes.extend(self._layout.notes())
-        return columns
-
     def read(self, unit: Unit) -> Iterator[RawBatch]:
         """Yield a range of files."""
         numbers = {name: i for i, name in enumerate(self._classes)}
@@ -189,12 +173,7 @@ class FileFolder(Source):
             yield self._labels.path
 
     def _content(self, path: str) -> bytes | str:
-        try:
-            data = read_regular_file(Path(self.input.path) / path)
-        except FileNotFoundError:
-            raise MissingError(
-                f"{self.path}/{utf8_name(path)} has gone since the folder was listed"
-            ) from None
+        data = listed_file(self, path)
         if self.schema[self._column].type == "bytes":
             return data
         try:

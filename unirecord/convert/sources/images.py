@@ -18,7 +18,7 @@ from .coco import CocoFile
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
 from .input_path import InputPath
-from .media_types import PICTURES, ImageHeader, NotAnImageError, bytes_of, read_image_header
+from .media_types import PICTURES, NotAnImageError, bytes_of, read_image_header
 from .overrides import SPLITS, apply_overrides
 from .source import (
     AskedOption,
@@ -28,6 +28,7 @@ from .source import (
     Source,
     Unit,
     WrongSourceError,
+    file_units,
     reduced,
     row_batches,
 )
@@ -37,10 +38,10 @@ __all__ = [
     "ImageFolder",
     "Layout",
     "check_picture",
+    "class_columns",
     "layout_of",
+    "listed_file",
     "require_pillow",
-    "same_classes",
-    "some",
     "splits_of",
 ]
 
@@ -181,20 +182,44 @@ def _role(name: str) -> int:
     return _ROLES.index(role) if role in _ROLES else len(_ROLES)
 
 
-def same_classes(path: str, found: Sequence[str], known: Sequence[str]) -> list[str]:
+def _same_classes(path: str, found: Sequence[str], known: Sequence[str]) -> list[str]:
     """Return ``known``, the classes by number of another dataset; `SchemaError` when it lacks one of ``found``."""
     new = [name for name in found if name not in known]
     if new:
         raise SchemaError(
-            f"{path} has the class {new[0]!r}, which the dataset has not ({some(known)}): "
+            f"{path} has the class {new[0]!r}, which the dataset has not ({_some(known)}): "
             f"its labels would not fit; write all classes anew"
         )
     return list(known)
 
 
-def some(names: Sequence[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     """Return the names, or some of many."""
     return ", ".join(names) if len(names) <= 10 else f"{', '.join(names[:8])}, … {names[-1]}"
+
+
+def class_columns(source: Source, layout: Layout, options: Options) -> tuple[dict[str, Any], list[str]]:
+    """The columns that folders make, and the classes by number; ``source`` says these, and the parts of the split."""
+    columns: dict[str, Any] = {"split": "string"} if layout.splits else {}
+    classes = [utf8_name(name) for name in layout.classes]
+    if classes:
+        if options.classes is not None:
+            classes = _same_classes(source.path, classes, options.classes)
+        null = "?" if layout.flat else ""
+        columns["label"] = source.classes_type("label", f"int32{null}", classes)
+        columns["class"] = f"string{null}"
+        source.metadata = {"classes": classes}
+        source.notes.append(f"{many(len(classes), 'class')}: {_some(classes)}")
+    source.notes.extend(layout.notes())
+    return columns, classes
+
+
+def listed_file(source: Source, path: str) -> bytes:
+    """The bytes of a file below the folder of ``source``, which was there when that was listed."""
+    try:
+        return read_regular_file(os.path.join(source.input.path, path))
+    except FileNotFoundError:
+        raise MissingError(f"{source.path}/{utf8_name(path)} has gone since the folder was listed") from None
 
 
 FOLDERS_ARE_CLASSES: Final = AskedOption(
@@ -247,40 +272,31 @@ class ImageFolder(Source):
         table = label_file(self.input, options) if found else None
         if table is not None:
             self._take_labels(found, table, options)
-            return
-        if not found:
+            self.classes: list[str] = []
+            of_folders = {"split": "string"} if self._layout.splits else {}
+        elif found:
+            self._take_folders(found, options)
+            of_folders, self.classes = class_columns(self, self._layout, options)
+        else:
             raise SchemaError(self._nothing_found())
+        self.units: Sequence[Unit] = file_units(self.path, self._files, _BATCH_ROWS)
+        columns = {
+            "image": bytes_of(self._files), **of_folders, "path": "string", "width": "int32", "height": "int32",
+            **({} if self._labels is None else self._labels.types),
+        }  # fmt: skip
+        self.schema: Schema = apply_overrides(columns, options.overrides)
+
+    def _take_folders(self, found: list[str], options: Options) -> None:
+        """Set the files and what their folders say, by split and class, then by path."""
         folders_are_classes = bool(options.get("folders_are_classes"))
         self._layout = layout = layout_of(self.path, found, folders_are_classes=folders_are_classes)
-        # By split and class, then by path: plain sorting would put "a-b/x" before "a/x".
+        # Plain sorting would put "a-b/x" before "a/x".
         splits = {name: i for i, name in enumerate(layout.splits)}
         classes = {name: i for i, name in enumerate(layout.classes)}
         self._files = sorted(found, key=lambda path: (*_number(layout.place(path), splits, classes), path))
-        self.units: Sequence[Unit] = self._ranges()
-        self.classes: list[str] = [utf8_name(name) for name in layout.classes]
-        if options.classes is not None:
-            self.classes = same_classes(self.path, self.classes, options.classes)
-        columns: dict[str, Any] = {"image": bytes_of(found)}
-        if layout.splits:
-            columns["split"] = "string"
-        if layout.classes:
-            self.metadata: dict[str, Any] | None = {"classes": self.classes}
-            null = "?" if layout.flat else ""
-            columns["label"] = self.classes_type("label", f"int32{null}", self.classes)
-            columns["class"] = f"string{null}"
-            self.notes.append(f"{many(len(self.classes), 'class')}: {some(self.classes)}")
-        columns |= {"path": "string", "width": "int32", "height": "int32"}
-        self.notes.extend(layout.notes())
-        self.schema: Schema = apply_overrides(columns, options.overrides)
-
-    def _ranges(self) -> list[Unit]:
-        return [
-            Unit(f"{self.path}/{utf8_name(self._files[i])}", i, min(_BATCH_ROWS, len(self._files) - i))
-            for i in range(0, len(self._files), _BATCH_ROWS)
-        ]
 
     def _take_labels(self, found: list[str], table: InputPath, options: Options) -> None:
-        """Set what `look_through` sets, with a table in the place of class folders."""
+        """Set the files that a table speaks of, which is in the place of class folders."""
         if options.classes is not None:
             raise WrongSourceError(
                 f"{self.path}: --classes-from numbers class folders, but {table.name} says the labels"
@@ -290,15 +306,8 @@ class ImageFolder(Source):
         others = [one for one in self.left_out if not is_label_file(self.input, one.name, table)]
         self.left_out: list[LeftOut] = others + labels.left_out
         self._files = sorted((path for path in found if path in labels), key=natural_order)
-        self.units = self._ranges()
-        self.classes = []
         splits = () if options.get("folders_are_classes") or "split" in labels.types else splits_of(found)
         self._layout = Layout(splits if all("/" in path for path in found) else (), ())
-        columns: dict[str, Any] = {"image": bytes_of(self._files)}
-        if self._layout.splits:
-            columns["split"] = "string"
-        columns |= {"path": "string", "width": "int32", "height": "int32"}
-        self.schema = apply_overrides({**columns, **labels.types}, options.overrides)
 
     def _pictures(self) -> Iterator[str]:
         """Yield the relative POSIX path of every picture; note what else there is."""
@@ -353,7 +362,10 @@ class ImageFolder(Source):
 
     def _row(self, relative: str, labels: Mapping[str, int]) -> tuple[list[Any], int] | LeftOut:
         try:
-            data, header = self._picture(relative)
+            data = listed_file(self, relative)
+            header = read_image_header(data)
+            if self._check:
+                check_picture(data)
         except (UnreadableError, NotAnImageError) as error:
             return LeftOut(utf8_name(relative), str(error))
         split, name = (one and utf8_name(one) for one in self._layout.place(relative))
@@ -370,18 +382,6 @@ class ImageFolder(Source):
         yield from (os.path.join(self.input.path, relative) for relative in self._files)
         if self._labels is not None:
             yield self._labels.path
-
-    def _picture(self, relative: str) -> tuple[bytes, ImageHeader]:
-        try:
-            data = read_regular_file(os.path.join(self.input.path, relative))
-        except FileNotFoundError:
-            raise MissingError(
-                f"{self.path}/{utf8_name(relative)} has gone since the folder was listed"
-            ) from None
-        header = read_image_header(data)
-        if self._check:
-            check_picture(data)
-        return data, header
 
 
 def _program_of(file: InputPath) -> str | None:

@@ -31,6 +31,7 @@ from ...progress import Progress, Tracker
 from ...sizes import format_size, many
 from ...storage.staged import new_text
 from ...writing.journal import left_out_fields
+from .folder_walk import utf8_name
 from .input_path import InputPath
 from .media_types import classes_problem, classes_type
 from .overrides import TypesThere, apply_overrides, refuse_split_files
@@ -57,6 +58,7 @@ __all__ = [
     "column_names",
     "cut_cells",
     "file_sizes",
+    "file_units",
     "left_out_from_json",
     "left_out_to_json",
     "made_ahead",
@@ -478,6 +480,14 @@ class Unit:
     name: str
     place: Any
     rows: int | None
+
+
+def file_units(folder: str, files: Sequence[str], most: int) -> list[Unit]:
+    """Files below a folder, a row each, in ranges; the place of a unit is the number of its first file."""
+    return [
+        Unit(f"{folder}/{utf8_name(files[i])}", i, min(most, len(files) - i))
+        for i in range(0, len(files), most)
+    ]
 
 
 def rows_of(units: Iterable[Unit]) -> int | None:
