@@ -25,6 +25,7 @@ from ..order.spec import REMAINDERS
 from ..sizes import many
 from .arguments import (
     BATCH,
+    BY,
     CACHE,
     CACHE_BYTES,
     COLUMNS,
@@ -109,7 +110,7 @@ SHUFFLES: Final = {
         Argument("--stop", choices=("first", "all"), help="of a mixture, as given to it (default first)"),
         Argument("--samples", type=count, metavar="N", help="of a mixture, as given to it"),
         Argument("--repeat", type=pairs, metavar="NAME=N,…", help="of a mixture, as given to it"),
-        Argument("--by", metavar="COLUMN", help="of a mixture, as given to it"),
+        BY.but(help="of a mixture, as given to it"),
         Argument("--drawn-by", metavar="COLUMN", help="the column of drawn batches, with their --state"),
     ),
     titled(
