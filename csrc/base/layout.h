@@ -156,6 +156,8 @@ enum {
 /* Kinds of sections and pages from here on are checked as bytes and otherwise ignored. */
 #define UR_ANCILLARY 0x8000u
 #define UR_SECTION_SKETCH 0x8000u
+#define UR_SECTION_LOOK_UP 0x8001u
+#define UR_ANCILLARY_KINDS 2u /* of sections that are known, all of a column and of 8 bytes an element */
 
 enum {
   UR_DOMAIN_DATA_HEADER = 1,

@@ -164,8 +164,9 @@ static ur_status place_section(ur_part *part, uint32_t number, ur_error *error) 
   const ur_section_entry *entry = &part->sections[number];
   ur_column *column = NULL;
   if (entry->kind >= UR_ANCILLARY) {
-    bool sketch = entry->kind == UR_SECTION_SKETCH && entry->column < part->header.columns && entry->width == 8 && entry->bits == 0;
-    if (sketch) part->columns[entry->column].sketch_section = number + 1;
+    uint32_t kind = entry->kind - UR_ANCILLARY; /* exact: it is no less */
+    bool known = kind < UR_ANCILLARY_KINDS && entry->column < part->header.columns && entry->width == 8 && entry->bits == 0;
+    if (known) part->columns[entry->column].ancillary[kind] = number + 1;
     return UR_OK;
   }
   if (entry->column != UR_NO_COLUMN) {

@@ -377,11 +377,11 @@ ur_status ur_part_column(const ur_part *part, int32_t column, ur_column_info *in
 }
 
 ur_status ur_part_section(const ur_part *part, int32_t kind, int32_t column, ur_section *section) {
-  bool sketch = kind == UR_SECTION_SKETCH && column >= 0;
-  if (kind <= 0 || (kind >= UR_SECTION_KINDS && !sketch) || column < -1 || column >= (int32_t)part->shown)
+  bool ancillary = kind >= (int32_t)UR_ANCILLARY && kind < (int32_t)(UR_ANCILLARY + UR_ANCILLARY_KINDS) && column >= 0;
+  if (kind <= 0 || (kind >= UR_SECTION_KINDS && !ancillary) || column < -1 || column >= (int32_t)part->shown)
     return UR_ARGUMENT;
   uint32_t number = 0;
-  if (sketch) number = part->columns[column].sketch_section;
+  if (ancillary) number = part->columns[column].ancillary[kind - (int32_t)UR_ANCILLARY];
   else if (column >= 0) number = part->columns[column].section[kind];
   else if (kind == UR_SECTION_GROUPS) number = part->groups_section;
   else if (kind == UR_SECTION_ROW_STARTS) number = part->starts_section;

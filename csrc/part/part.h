@@ -21,7 +21,7 @@ typedef struct {
   uint32_t rank;                        /* dimensions of an array, else 0 */
   bool is_plain;                        /* its cells are its values, byte for byte */
   uint32_t section[UR_SECTION_KINDS];   /* number in the directory + 1, or 0 */
-  uint32_t sketch_section;              /* likewise */
+  uint32_t ancillary[UR_ANCILLARY_KINDS]; /* likewise, by kind less UR_ANCILLARY */
   _Atomic(ur_decoder *) decoder;        /* of a compressed column, made on first use */
   _Atomic(ur_grid *) grid;              /* of one that is cut into chunks, likewise */
   _Atomic(_Atomic(uint64_t) *) chunks_checked; /* a bit for each of its chunks, likewise */

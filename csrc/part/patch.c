@@ -249,7 +249,7 @@ static ur_status apply_table(ur_part *part, const patch_table *table, ur_error *
   to.zone_rows = part->sections[column->section[UR_SECTION_ZONE_FLAGS] - 1].extra;
   if (part->sections[column->section[UR_SECTION_ZONES] - 1].extra != to.zone_rows)
     return wrong("cannot be used: the zones of a column have other rows than their flags", error);
-  column->sketch_section = 0; /* which is of the values that were there */
+  memset(column->ancillary, 0, sizeof column->ancillary); /* which are of the values that were there */
   ur_status status = prefetch(part, table, error);
   const uint8_t *value = table->values;
   for (uint32_t i = 0; i < table->count && status == UR_OK; i++) {

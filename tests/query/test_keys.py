@@ -21,6 +21,7 @@ from unirecord.query import keys
 from unirecord.query.keys import keys_of
 from unirecord.storage import object_store
 from unirecord.storage.pacing import Durations
+from unirecord.writing import index_file
 
 SCHEMA: dict[str, Any] = {
     "path": "string",
@@ -170,9 +171,14 @@ def test_keys_of_an_added_column(tmp_path: Path) -> None:
     assert ds.get("path", row(9)["path"])["more"] == row(9)["key"] * 3
 
 
+@pytest.mark.parametrize("looked_up", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_many_random_keys(seed: int, tmp_path: Path) -> None:
+def test_many_random_keys(
+    seed: int, looked_up: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of values that come once, often or never, in parts with a dictionary or without, with an index or without."""
+    if looked_up:
+        monkeypatch.setattr(index_file, "LEAST_ROWS", 50)
     pick = random.Random(seed)
     folder = tmp_path / "data"
     data: list[tuple[str | None, int]] = []
@@ -223,6 +229,7 @@ def test_inspect_shows_the_row_of_a_key(path: str, capsys: pytest.CaptureFixture
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     (tmp_path / "bucket").mkdir()
+    monkeypatch.setattr(index_file, "LEAST_ROWS", 10**9)  # look-ups have tests of their own
     count = 100_000  # whose index is longer than what comes with its head
     with Writer(
         tmp_path / "bucket" / "keys.urec", {"path": "string", "n": "int64", "x": "bytes"}, index=["path", "n"]

@@ -84,6 +84,8 @@ def directory(
     for (kind, i), (width, _, content) in found.items():
         if kind == 0x8000 and i < len(part.head.columns) and width == 8 and not bits[kind, i]:
             need(content == sketch(part, i), f"sketch of column {i} is not what the data says")
+        if kind == 0x8001 and i < len(part.head.columns) and width == 8 and not bits[kind, i]:
+            need(content == look_up(part, i), f"look-up of column {i} is not what the data says")
     found = {key: section for key, section in found.items() if key[0] < 0x8000}
     expected = sections(part, found)
     need(sorted(found) == sorted(expected), f"sections {sorted(found)} are not {sorted(expected)}")
@@ -245,16 +247,31 @@ def offsets(items: list[bytes]) -> bytes:
     return struct.pack(f"<{len(ends)}Q", *ends)
 
 
-def sketch(part: ReferencePart, i: int) -> bytes:
-    """The least hashes of the different values of a column."""
+def hashes(part: ReferencePart, i: int) -> list[int]:
+    """The hashes of the values of a column, those of nulls left out."""
     c = part.head.columns[i]
-    values = {row[i] for row in part.raw if row[i] is not None}
+    values = [row[i] for row in part.raw if row[i] is not None]
     if c.code != STRING and c.numpy.kind == "f":
         numbers = np.frombuffer(b"".join(values), c.numpy) + c.numpy.type(0)  # -0.0 + 0.0 is 0.0
         numbers[np.isnan(numbers)] = np.nan
-        values = {number.tobytes() for number in numbers}
-    hashes = sorted({digest(value, 0) for value in values})[:1024]
-    return struct.pack(f"<{len(hashes)}Q", *hashes)
+        values = [number.tobytes() for number in numbers]
+    return [digest(value, 0) for value in values]
+
+
+def sketch(part: ReferencePart, i: int) -> bytes:
+    """The least hashes of the different values of a column."""
+    least = sorted(set(hashes(part, i)))[:1024]
+    return struct.pack(f"<{len(least)}Q", *least)
+
+
+def look_up(part: ReferencePart, i: int) -> bytes:
+    """The rows that have a value, each below the high bits of its hash, in ascending order."""
+    bits = 1
+    while 2**bits < len(part.raw):
+        bits += 1
+    rows = [number for number, row in enumerate(part.raw) if row[i] is not None]
+    entries = [(h >> bits << bits) + row for h, row in zip(hashes(part, i), rows, strict=True)]
+    return struct.pack(f"<{len(entries)}Q", *sorted(entries))
 
 
 Key = tuple[int, Any]

@@ -49,6 +49,7 @@ _COLUMN_SECTIONS: Final = (
     layout.SECTION_CHUNK_ENDS,
     layout.SECTION_CHUNK_DIGESTS,
     layout.SECTION_SKETCH,
+    layout.SECTION_LOOK_UP,
 )
 
 

@@ -914,6 +914,17 @@ class IndexFile:
         found = {s.column: s.extra for s in self.sections.values() if s.kind == layout.SECTION_ZONE_FLAGS}
         return {column: rows for column, rows in found.items() if rows > 0}
 
+    def look_ups(self) -> set[int]:
+        """Ordinals of the columns that have a look-up."""
+        schema = self.metadata.schema
+        return {
+            s.column
+            for s in self.sections.values()
+            if (s.kind, s.width, s.bits) == (layout.SECTION_LOOK_UP, 8, 0)
+            and s.column < len(schema)
+            and schema[s.column].is_ordered
+        }
+
     def read(self, offset: int, size: int) -> bytes:
         """Exactly these bytes; CorruptionError when the file ends before."""
         if min(offset, size) < 0 or offset + size > self.size:
@@ -978,7 +989,7 @@ def compare_with_data(index: IndexFile, data: DataFile) -> Iterator[tuple[int, s
     with temporary_folder() as folder:
         scratch = StagedFile(os.path.join(folder, "index"))
     try:  # it has no name any more, and is gone with this process
-        build_index(data.path, scratch, index.zone_rows())
+        build_index(data.path, scratch, index.zone_rows(), index.look_ups())
         fresh = IndexFile(data.path, scratch)
         if (index.header.shape, index.table, index.packed_metadata) != (
             fresh.header.shape, fresh.table, fresh.packed_metadata,
@@ -1032,7 +1043,7 @@ def _same_content(index: IndexFile, fresh: IndexFile, key: tuple[int, int]) -> b
     wanted, found = fresh.sections[key], index.sections.get(key)
     if key[0] == layout.SECTION_STATISTICS:
         return _same_statistics(index, fresh)
-    if key[0] == layout.SECTION_SKETCH and found is None:  # a writer need not have it
+    if key[0] >= layout.ANCILLARY and found is None:  # a writer need not have it
         return True
     other = _is_coded(index, key[1]) != _is_coded(fresh, key[1])
     if key[0] == layout.SECTION_ZONE_FLAGS and other and fresh.metadata.schema[key[1]].is_string:

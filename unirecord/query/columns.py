@@ -144,13 +144,13 @@ class Vector:
         if last - first > 1:
             self._check(start, stop)
             return
-        for block in (first,) if first == last else (first, last):
-            if block not in self._seen:
-                self._check_block(block, self._check)
-
-    def _check_block(self, block: int, check: Callable[[int, int], None]) -> None:
-        check(block * self._per_block, min((block + 1) * self._per_block, len(self.array)))
-        self._seen.add(block)
+        if first in self._seen:
+            first = last
+        if last in self._seen:
+            last = first
+        if first not in self._seen:  # both at once, where both are new
+            self._check(first * self._per_block, min((last + 1) * self._per_block, len(self.array)))
+            self._seen.update((first, last))
 
     def span(self, start: int, stop: int) -> Array:
         """Elements [start, stop)."""
@@ -486,6 +486,10 @@ class PartColumns:
     def sorted_rows(self, column: int) -> Vector | None:
         """Row numbers by value, or None when the column is not indexed."""
         return self._vector(layout.SECTION_ORDER, column)
+
+    def look_up(self, column: int) -> Vector | None:
+        """Entries by the hashes of values, or None where the column has none."""
+        return self._vector(layout.SECTION_LOOK_UP, column)
 
     def limits(self, column: int) -> tuple[Any, Any] | None:
         """The least and the greatest value as written, of strings their bytes; None where they are not known."""

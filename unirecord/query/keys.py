@@ -14,13 +14,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..errors import CorruptionError, NoRowError, QueryError, SchemaError
+from ..format.look_up import LookUp, hash_of
 from ..format.meaning import DAY
 from ..sizes import many
 from ..snapshot.part_set import PartSet
 from ..snapshot.prefetch import RUN_BYTES
 from . import simplify, typed
 from .check import describe
-from .columns import FlatColumns, PartColumns, Vector, columns_of
+from .columns import FlatColumns, PartColumns, Vector, columns_of, corrupt
 from .query import Query, SortedValues
 from .scan import in_threads
 from .tree import Always, Condition, Constant, Field, Range, Text, Value
@@ -37,6 +38,10 @@ _LEAST: Final = 1 << 8  # of one part
 _WHOLE: Final = 1 << 26
 _SMALL: Final = RUN_BYTES
 _MOST: Final = 1 << 30
+# The same of a part with a look-up: its row, block by block, takes as long as so many bytes, and the blocks of the
+# look-up as so many of that.
+_FOUND: Final = 1 << 25
+_LOOK: Final = 1 << 20
 _AT_ONCE: Final = (
     32  # parts that are asked at a time, where that takes requests: each in 16 MiB of memory at most
 )
@@ -71,12 +76,13 @@ class Keys:
         self._bases = parts.starts.tolist()
         self._patched = ordinal in parts.patched
         self._limits: list[tuple[Any, Any] | None] = []  # of each part, once they are known
-        self._sorted: dict[int, SortedValues | None] = {}
-        # of parts that are fetched: those of which the index is here, those searched block by block, and how many keys
-        # have taken blocks
+        self._searched: dict[int, SortedValues | LookedUp | None] = {}
+        # of parts that are fetched: those of which the index is here, those searched block by block, how many keys have
+        # taken blocks, and how many were looked up
         self._whole: set[int] = set()
         self._by_blocks: set[int] = set()
         self._keys: dict[int, int] = {}
+        self._asked: dict[int, int] = {}
 
     def condition(self, value: Any) -> Condition:
         """``column == value``; QueryError where the column has no such values."""
@@ -112,22 +118,24 @@ class Keys:
         """Those of one of the parts that are asked, as numbers of the dataset; ``key`` is the value as it is stored."""
         found: list[int] = []
         base = self._bases[number]
-        if number in self._sorted:
-            values = self._sorted[number]
+        if number in self._searched:
+            values = self._searched[number]
         else:
-            values = self._sorted[number] = self._in_order(number, asked)
+            values = self._searched[number] = self._values(number, asked)
+        elsewhere = self._fetched and number not in self._whole
+        if elsewhere and isinstance(values, LookedUp):
+            self._asked[number] = self._asked.get(number, 0) + 1
+            if values.entries.array.nbytes <= _LOOK * self._asked[number]:
+                values.entries.bring()
         if values is not None:
-            place, there = values.first(key)
-            while there == key:
-                found.append(base + values.row(place))
-                place += 1
-                there = values.value(place) if place < len(values) else None
+            found = [base + row for row in values.rows_of(key)]
         elif self._parts[number].rows:
             found = (Query("", self.condition(value)).rows([self._parts[number]]) + base).tolist()
         # where the key is found, its row is read next
-        if self._fetched and number not in self._whole and (found or number in self._by_blocks):
+        if elsewhere and (found or number in self._by_blocks):
             self._keys[number] = self._keys.get(number, 0) + 1
-            self._bring(number, min(_WHOLE * self._keys[number], _MOST))
+            worth = _FOUND if isinstance(values, LookedUp) else _WHOLE
+            self._bring(number, min(worth * self._keys[number], _MOST))
         return found
 
     def read(self, text: str) -> Any:
@@ -161,12 +169,16 @@ class Keys:
         limits = self._limits
         return [number for number in every if (of := limits[number]) is None or of[0] <= key <= of[1]]
 
-    def _in_order(self, number: int, asked: int) -> SortedValues | None:
+    def _values(self, number: int, asked: int) -> SortedValues | LookedUp | None:
         """The values of a part, of all that are asked; of an object store all that searches read comes at once."""
         columns, ordinal = self._parts[number], self._field.ordinal
         columns.confirm_rows()
+        entries = columns.look_up(ordinal) if self._field.type != "bool" else None
         if self._fetched:
-            self._bring(number, _WHOLE if asked == 1 else _SMALL)
+            alone = _WHOLE if entries is None else _FOUND
+            self._bring(number, alone if asked == 1 else _SMALL)
+        if entries is not None:
+            return LookedUp(columns, self._field, entries, self._column.dtype)
         rows = columns.sorted_rows(ordinal) if columns.rows else None
         if rows is None or len(rows) != columns.rows:
             return None
@@ -188,6 +200,34 @@ class Keys:
             with suppress(CorruptionError):
                 columns.bring()
             self._whole.add(number)
+
+
+class LookedUp:
+    """The values of a column in a part, by the look-up of their hashes."""
+
+    def __init__(
+        self, columns: FlatColumns, field: Field, entries: Vector, dtype: np.dtype[Any] | None
+    ) -> None:
+        self.entries = entries
+        self._columns, self._field, self._dtype = columns, field, dtype
+        self._look_up = LookUp(entries, columns.rows)
+        self._read, _ = _reading(columns, field)
+        self._validity = columns.validity(field.ordinal)
+
+    def rows_of(self, value: Any) -> list[int]:
+        """The rows that have a value, ascending."""
+        hashed = hash_of(value, self._dtype)
+        if hashed is None:
+            return []
+        found: list[int] = []
+        for row in self._look_up.rows(hashed):
+            if row >= self._columns.rows:
+                what = "its look-up names a row that does not exist"
+                raise corrupt(self._columns, self._field.name, what)
+            there = self._validity is None or self._validity.one(row // 8) >> (row % 8) & 1
+            if there and self._read(row) == value:
+                found.append(row)
+        return found
 
 
 def _nothing() -> None:

@@ -87,6 +87,16 @@ class SortedValues:
                 high, last = middle, there
         return low, last
 
+    def rows_of(self, value: Any) -> list[int]:
+        """The rows that have a value, ascending."""
+        found: list[int] = []
+        place, there = self.first(value)
+        while there == value:
+            found.append(self.row(place))
+            place += 1
+            there = self.value(place) if place < len(self.rows) else None
+        return found
+
     def slice(self, low: Any, high: Any) -> tuple[int, int]:
         """The places at which ``low <= value <= high``."""
         start, _ = self.first(low)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..format import layout, metadata
 from ..format.chunks import chunk_counts, chunk_ends, chunked_blobs, stored_shape_of_chunks
 from ..format.column import Column
 from ..format.layout import IndexHeader, Section
+from ..format.look_up import LEAST_ROWS, entries_of, in_order
 from ..format.packing import (
     Packer,
     code_packing,
@@ -27,7 +29,7 @@ from ..format.packing import (
     to_keys,
 )
 from ..format.page import cell_lengths, row_sizes, unit_count, values_sizes
-from ..format.sketches import Sketch, hashes_of, hashes_of_numbers
+from ..format.sketches import Hashes, Sketch, estimated, hashes_of, hashes_of_numbers
 from ..sizes import many
 from ..snapshot.data_file import Block, BlockColumn, DataFile, DataHead, RowGroup, blocks
 from ..storage.staged import StagedFile
@@ -623,15 +625,22 @@ def scalar_column(column: Column, zone_rows: int) -> ScalarColumn:
 
 _KEEP_BYTES = 64 << 20  # scalar pages kept in memory between the passes
 _READ_BYTES = 4 << 20
+_BY_VALUE = (layout.SECTION_ORDER, layout.SECTION_LOOK_UP)  # sections that are made of others
 
 
-def build_index(data_path: str, out: StagedFile, zone_rows: Mapping[int, int] | None = None) -> None:
+def build_index(
+    data_path: str,
+    out: StagedFile,
+    zone_rows: Mapping[int, int] | None = None,
+    look_ups: Collection[int] = (),
+) -> None:
     """Writes the whole index of the data file at ``data_path`` to ``out``; syncing and publishing are the caller's.
 
-    ``zone_rows``: rows of a zone by ordinal of the column, where they are not to be the usual number.
+    ``zone_rows``: rows of a zone by ordinal of the column, where they are not to be the usual number. ``look_ups``:
+    ordinals of columns that get one whatever their values are.
     """
     with DataFile(data_path) as data:
-        _Builder(data, out, zone_rows or {}).build()
+        _Builder(data, out, zone_rows or {}, look_ups).build()
 
 
 class _Pages:
@@ -722,7 +731,9 @@ class ChunkTables:
 
 
 class _Builder:
-    def __init__(self, data: DataFile, out: StagedFile, zone_rows: Mapping[int, int]) -> None:
+    def __init__(
+        self, data: DataFile, out: StagedFile, zone_rows: Mapping[int, int], look_ups: Collection[int]
+    ) -> None:
         self.data, self.out = data, out
         self.head = data.head()
         self.schema = self.head.schema
@@ -740,6 +751,7 @@ class _Builder:
         self.raw = [ordinal for ordinal, column in self.schema.blobs if column.has_raw_lengths]
         self.longest: dict[tuple[int, int], int] = {}  # by kind of section and column
         self.dictionaries = data.dictionaries(self.head)
+        self.look_ups = set(look_ups)
         self.rows = self.groups = 0
         self.sections: dict[tuple[int, int], Section] = {}
         self.written: dict[tuple[int, int], int] = {}
@@ -754,6 +766,7 @@ class _Builder:
         self.out.truncate(index_bytes)
         self._write_sections()
         self._write_sorted_rows()
+        self._write_look_ups()
         self._write_digests(header_bytes, body_end)
         self._write_head(body_end, index_bytes)
 
@@ -795,10 +808,26 @@ class _Builder:
                 self._declare(kind, ordinal, *entry)
         for name in self.head.metadata.index:
             width = 8 if self.rows > 1 << 32 else 4
-            self._declare(layout.SECTION_ORDER, self.schema.ordinal(name), width, self.rows)
+            ordinal = self.schema.ordinal(name)
+            self._declare(layout.SECTION_ORDER, ordinal, width, self.rows)
+            if self._most_differ(self.columns[ordinal]):
+                self.look_ups |= {ordinal}
+        for ordinal in self.look_ups:
+            statistics = self.columns[ordinal].statistics()
+            assert statistics is not None  # but of types of later versions, which are in no order
+            self._declare(layout.SECTION_LOOK_UP, ordinal, 8, self.rows - int(statistics["nulls"]))
         known = [described.get(ordinal) for ordinal in range(len(self.schema))]
         self.statistics = metadata.encode_statistics([None if c is None else c.statistics() for c in known])
         self._declare(layout.SECTION_STATISTICS, layout.NO_COLUMN, 1, len(self.statistics))
+
+    def _most_differ(self, column: ScalarColumn) -> bool:
+        """Whether a part of many rows has more values than half of them, about."""
+        if self.rows <= LEAST_ROWS or isinstance(column, LaterColumn):
+            return False
+        distinct = column.statistics()["distinct"]
+        if distinct is None:
+            distinct, _ = estimated([column.sketch])
+        return bool(2 * distinct > self.rows)
 
     def _described(self) -> dict[int, ScalarColumn | BlobValidity]:
         """The columns that have sections and statistics, by ordinal: scalar ones, and blobs that may be null."""
@@ -874,7 +903,7 @@ class _Builder:
                 if blob is not None and valid is not None:
                     self._put(layout.SECTION_VALIDITY, ordinal, blob.packed(valid, last))
         for key, entry in self.sections.items():
-            if self.written[key] != entry.bytes and entry.kind != layout.SECTION_ORDER:
+            if self.written[key] != entry.bytes and entry.kind not in _BY_VALUE:
                 raise CorruptionError(
                     f"{self.data.path}: it changed while it was indexed", path=self.data.path
                 )
@@ -935,6 +964,36 @@ class _Builder:
             for run in sorted_rows(self.rows, keys, self._validity(ordinal), refine):
                 self._put(layout.SECTION_ORDER, ordinal, run.astype(f"<u{width}"))
 
+    def _write_look_ups(self) -> None:
+        for (kind, ordinal), entry in self.sections.items():
+            if kind == layout.SECTION_LOOK_UP:
+                for run in in_order(partial(self._entries, ordinal), entry.count, MAX_SORTED):
+                    self._put(kind, ordinal, run.astype("<u8"))
+
+    def _entries(self, ordinal: int) -> Iterator[Hashes]:
+        """Those of the look-up of a column, in the order of the rows."""
+        hashes, validity = self._hashes(ordinal), self._validity(ordinal)
+        for start in range(0, self.rows, _CHUNK):
+            stop = min(start + _CHUNK, self.rows)
+            valid = validity(start, stop)
+            chosen = slice(None) if valid is None else valid
+            yield entries_of(hashes(start, stop, chosen), np.arange(start, stop)[chosen], self.rows)
+
+    def _hashes(self, ordinal: int) -> Callable[[int, int, Any], Hashes]:
+        """What gives the hashes of the values of rows [start, stop), of those alone that are chosen."""
+        column = self.columns[ordinal]
+        if isinstance(column, StringColumn) and column.plain:
+            kind = layout.SECTION_STRING_OFFSETS
+            return lambda start, stop, chosen: hashes_of(*self._strings_of(kind, ordinal, start, stop))[
+                chosen
+            ]
+        values = self._keys(ordinal)
+        if isinstance(column, FixedColumn):
+            return lambda start, stop, chosen: hashes_of_numbers(values(start, stop)[chosen])
+        kind = layout.SECTION_DICTIONARY_OFFSETS
+        of_entries = hashes_of(*self._strings_of(kind, ordinal, 0, self.sections[kind, ordinal].count - 1))
+        return lambda start, stop, chosen: of_entries[values(start, stop)[chosen]]
+
     def _section(self, kind: int, ordinal: int, start: int, stop: int, dtype: Any) -> Array:
         return read_numbers(self.out.read_at, self.sections[kind, ordinal], dtype, start, stop)
 
@@ -963,11 +1022,17 @@ class _Builder:
 
         return read
 
+    def _strings_of(
+        self, offsets: int, ordinal: int, start: int, stop: int
+    ) -> tuple[bytes, npt.NDArray[np.int64]]:
+        """Strings whose offsets are in a section of this kind, one after the other, and where each begins and ends."""
+        ends = self._section(offsets, ordinal, start, stop + 1, "<i8")
+        entry = self.sections[offsets + 1, ordinal]
+        return self.out.read_at(entry.offset + int(ends[0]), int(ends[-1] - ends[0])), ends - ends[0]
+
     def _strings(self, ordinal: int, start: int, stop: int) -> list[bytes]:
-        ends = self._section(layout.SECTION_STRING_OFFSETS, ordinal, start, stop + 1, "<u8").tolist()
-        entry = self.sections[layout.SECTION_STRING_BYTES, ordinal]
-        raw = self.out.read_at(entry.offset + ends[0], ends[-1] - ends[0])
-        return [raw[a - ends[0] : b - ends[0]] for a, b in pairwise(ends)]
+        raw, ends = self._strings_of(layout.SECTION_STRING_OFFSETS, ordinal, start, stop)
+        return [raw[a:b] for a, b in pairwise(ends.tolist())]
 
     def _string_keys(self, ordinal: int) -> Any:
         def read(start: int, stop: int) -> Array:
