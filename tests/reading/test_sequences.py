@@ -489,6 +489,19 @@ def test_groups_that_are_torn_or_out_of_order_are_named_with_the_commands_that_s
         unirecord.sequences(UniRecordDataset(again), by="user", order="t", at={"x": [0]})
 
 
+@pytest.mark.parametrize("how", ["where", "deleted"])
+def test_rows_that_are_torn_or_fall_are_named_by_their_numbers(tmp_path: Path, how: str) -> None:
+    path = sorted_rows(tmp_path / "d", [(9, 0.0), (9, 0.0), (1, 5.0), (9, 0.0), (1, 4.0), (2, 0.0), (1, 6.0)])
+    if how == "deleted":
+        unirecord.delete(path, where="user == 9")
+    ds = UniRecordDataset(path)
+    ds = ds.view(where="user != 9") if how == "where" else ds
+    with pytest.raises(ValueError, match=r"user is 1 .* some begin at row 2, others at row 6"):
+        unirecord.sequences(ds, by="user", at={"x": [0]})
+    with pytest.raises(ValueError, match="t falls from row 2 to row 4, "):
+        unirecord.sequences(ds, order="t", at={"x": [0]})
+
+
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"at": {"x": [-1, "0s"]}, "order": "t"}, ValueError, "count rows"),
     ({"at": {"x": ["-1s"]}}, ValueError, "which column has the times"),

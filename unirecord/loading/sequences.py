@@ -80,11 +80,11 @@ class Rows:
         names = [name for name in (rule.by, rule.order) if name is not None]
         columns = scalar_arrays(data.parts, list(dict.fromkeys(names)), selection)
         where = str(data.path)
-        self.starts = _starts(where, rule, columns, self.places)
+        self.starts = _starts(where, rule, columns, selection)
         column = None if rule.order is None else data.snapshot.schema[rule.order]
         self.times, self._rounding = None, 0
         if column is not None:
-            self.times = _times(where, rule, column, columns[column.name], self.starts)
+            self.times = _times(where, rule, column, columns[column.name], self.starts, selection)
             self._rounding = _rounding(columns[column.name])
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -155,8 +155,9 @@ class Rows:
         return good
 
 
-def _starts(where: str, rule: SequenceRule, columns: Mapping[str, Any], rows: int) -> Numbers:
+def _starts(where: str, rule: SequenceRule, columns: Mapping[str, Any], selection: Selection) -> Numbers:
     """Where each group begins, and the number of rows."""
+    rows = len(selection)
     if rows == 0 or rule.by is None:
         return np.array([0, rows] if rows else [0], np.int64)
     values = columns[rule.by]
@@ -173,7 +174,7 @@ def _starts(where: str, rule: SequenceRule, columns: Mapping[str, Any], rows: in
     found, number, count = np.unique(values[starts], return_inverse=True, return_counts=True)
     if len(found) < len(starts):
         torn = int(np.argmax(count > 1))
-        first, again = starts[np.flatnonzero(number == torn)[:2]].tolist()
+        first, again = selection.row_ids(starts[np.flatnonzero(number == torn)[:2]]).tolist()
         raise ValueError(
             f"{where}: the rows where {rule.by} is {found[torn]!s} do not lie together: some begin at row {first}, "
             f"others at row {again}. A group is a run of rows: `{_sorting(where, rule)}` brings them together"
@@ -198,7 +199,9 @@ def _sorting(where: str, rule: SequenceRule) -> str:
     return " && ".join(commands)
 
 
-def _times(where: str, rule: SequenceRule, column: Column, values: Any, starts: Numbers) -> Numbers:
+def _times(
+    where: str, rule: SequenceRule, column: Column, values: Any, starts: Numbers, selection: Selection
+) -> Numbers:
     """The times of all rows as whole numbers, which do not fall within a group."""
     if np.ma.is_masked(values):
         raise SchemaError(
@@ -235,9 +238,9 @@ def _times(where: str, rule: SequenceRule, column: Column, values: Any, starts: 
         falls = times[1:] < times[:-1]
     falls[starts[1:-1] - 1] = False
     if falls.any():
-        row = int(np.argmax(falls))
+        row, lower = selection.row_ids(np.argmax(falls) + np.arange(2)).tolist()
         raise ValueError(
-            f"{where}: {column.name} falls from row {row} to row {row + 1}"
+            f"{where}: {column.name} falls from row {row} to row {lower}"
             f"{'' if rule.by is None else f' of one {rule.by}'}, and order={column.name!r} is to ascend: "
             f"`{_sorting(where, rule)}` sorts them"
         )
