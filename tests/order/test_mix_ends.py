@@ -249,10 +249,44 @@ def test_audit_report_and_trace_know_ends(
     if schedule is None:
         said = ["--weights", "web=2,code=1,books=3", "--stop", "all", "--repeat", "books=2"]
         said += [] if by is None else ["--by", by]
+        once = unirecord.mix(sources, weights, stop="all", repeat=1, by=by)
+        assert cli.main(["trace", *named, *said[:4], "--repeat", "1", *said[6:], *asked]) == 0
+        traced = [line["source"] for line in json.loads(capsys.readouterr().out)["samples"]]
+        assert traced == once.read_rows(once.order.rows_of(5, 4))["source"]
         assert cli.main(["trace", *named, "--remainder", "uneven", *said, *asked]) == 0
         assert json.loads(capsys.readouterr().out)["samples"] == from_state
-    with pytest.raises(ValueError, match="other options"):
+    with pytest.raises(
+        ValueError, match=r"other options: drawn is \{.*'then': .*\} in the state and \{.*'then': .*\} here"
+    ):
         mixed.load_state_dict(plain.state_dict())
+
+
+@pytest.mark.parametrize("by", [None, "tokens"])
+def test_a_schedule_may_change_behind_a_state_and_nothing_else(sources: Any, by: str | None) -> None:
+    weights, other = {"web": 2, "code": 1, "books": 3}, {"web": 1, "code": 3, "books": 1}
+    options: dict[str, Any] = {"samples": 40, "repeat": {"books": 1}, "by": by}
+    begun = unirecord.mix(sources, weights, **options).batches(5)
+    seen = [int(i) for _, batch in zip(range(11), [*begun, *begun], strict=False) for i in batch["i"]]
+    loader = unirecord.mix(sources, weights, **options).batches(5)
+    assert [int(i) for _, batch in zip(range(3), loader, strict=False) for i in batch["i"]] == seen[:15]
+    state = loader.state_dict()
+    for start in (15, 20, 60):
+        changed = unirecord.mix(sources, weights, schedule={start: other}, **options)
+        wanted = [i for epoch in range(2) for _, i, _ in epoch_of(changed, epoch)]
+        known = min(start, len(seen))
+        assert wanted[:known] == seen[:known]
+        changed.load_state_dict(state)
+        assert [int(sample["i"]) for sample in changed] == wanted[15:40]
+    for wrong, said in (
+        ({"schedule": {14: other}}, r"\{'weights': \[\[0, \[2, 1, 3\]\]\]\} in the state and \{'weights'"),
+        (
+            {"repeat": {"books": 2}},
+            r"\{'repeat': \[None, None, 1\]\} in the state and \{'repeat': \[None, None, 2\]\}",
+        ),
+        ({"repeat": None}, r"\{'repeat': .*\} in the state and \{\} here"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            unirecord.mix(sources, weights, **{**options, **wrong}).load_state_dict(state)
 
 
 def test_what_makes_no_sense_is_refused(sources: Any) -> None:
@@ -279,6 +313,9 @@ def test_what_makes_no_sense_is_refused(sources: Any) -> None:
     ):
         with pytest.raises(ValueError, match=said):
             unirecord.mix(sources, weights, **options)  # type: ignore[arg-type]
+    for option, wrong in (("then", "web"), ("then", {"web": [1]}), ("schedule", [(3, weights)])):
+        with pytest.raises(TypeError, match=rf"{option} is .*; it must be weights by"):
+            unirecord.mix(sources, weights, repeat=1, samples=9, **{option: wrong})
 
 
 def test_sources_that_have_been_narrowed_are_named(

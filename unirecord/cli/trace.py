@@ -64,6 +64,20 @@ def _range(text: str) -> range:
     return range(count(first), count(end) if colon else count(first) + 1)
 
 
+def _weights(text: str) -> dict[str, float]:
+    given = pairs(text, "NAME=WEIGHT")
+    try:
+        return {name: float(weight) for name, weight in given.items()}
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: a weight is a number") from None
+
+
+def _times(text: str) -> int | dict[str, int]:
+    return (
+        {name: count(often) for name, often in pairs(text, "NAME=N").items()} if "=" in text else count(text)
+    )
+
+
 SHUFFLES: Final = {
     "yes": True,
     "no": False,
@@ -106,10 +120,10 @@ SHUFFLES: Final = {
             help="a state_dict in JSON, or a checkpoint of PyTorch: instead of these",
         ),
         Argument("--start", type=count, metavar="P", help="the position at which the epoch was taken up"),
-        Argument("--weights", type=pairs, metavar="NAME=W,…", help="of a mixture, as given to it"),
+        Argument("--weights", type=_weights, metavar="NAME=W,…", help="of a mixture, as given to it"),
         Argument("--stop", choices=("first", "all"), help="of a mixture, as given to it (default first)"),
         Argument("--samples", type=count, metavar="N", help="of a mixture, as given to it"),
-        Argument("--repeat", type=pairs, metavar="NAME=N,…", help="of a mixture, as given to it"),
+        Argument("--repeat", type=_times, metavar="N|NAME=N,…", help="of a mixture, as given to it"),
         BY.but(help="of a mixture, as given to it"),
         Argument("--drawn-by", metavar="COLUMN", help="the column of drawn batches, with their --state"),
     ),
@@ -517,16 +531,14 @@ def named_path(text: str) -> tuple[str, str]:
 
 
 def _mixture(args: argparse.Namespace, paths: Mapping[str, str]) -> UniRecordDataset[Any]:
-    weights = None if args.weights is None else {name: float(weight) for name, weight in args.weights.items()}
-    repeat = None if args.repeat is None else {name: count(often) for name, often in args.repeat.items()}
     return _mix(
         {name: (path, {"remainder": args.remainder or "pad"}) for name, path in paths.items()},
-        weights,
+        args.weights,
         seed=args.seed or 0,
         shuffle=SHUFFLES[args.shuffle or "yes"],
         stop=args.stop or "first",
         samples=args.samples,
-        repeat=repeat,
+        repeat=args.repeat,
         by=args.by,
     )
 

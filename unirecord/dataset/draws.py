@@ -415,6 +415,8 @@ def mix(
     """
     _check_sources(sources)
     lengths = None if by is None else _lengths(sources, by)
+    _check_by_key("schedule", "samples", schedule)
+    _check_by_key("then", "sources", then)
     if weights is None and lengths is not None:
         weights = {name: int(own.sum(dtype=np.int64)) for name, own in zip(sources, lengths, strict=True)}
     means = None if by is None or lengths is not None else [_mean(n, ds, by) for n, ds in sources.items()]
@@ -498,6 +500,18 @@ def _check_sources(sources: Sources) -> None:
                 f"source {name!r} has no {_kind_of(ds.read_cursor.plan.data)}, so that its turns would stay empty: "
                 "leave it out"
             )
+
+
+def _check_by_key(option: str, keys: str, given: Any) -> None:
+    """TypeError where an option is not weights of sources by key."""
+    if given is None or (
+        isinstance(given, Mapping) and all(isinstance(one, Mapping) for one in given.values())
+    ):
+        return
+    key = "1_000_000" if keys == "samples" else '"code"'
+    raise TypeError(
+        f'{option} is {given!r:.100}; it must be weights by {keys}, such as {{{key}: {{"web": 1}}}}'
+    )
 
 
 def _stages(

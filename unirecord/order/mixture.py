@@ -536,7 +536,8 @@ class Mixture(Rule):
     ) -> tuple[Any, Any] | None:
         """What differs between a state's mixture and this one before a position of an epoch; None: nothing.
 
-        Weights that begin at the position or later may be others: the state has not come to them yet.
+        Weights that begin at the position or later may be others: the state has not come to them yet. Of sources that
+        differ the name is there, too.
         """
         turn = epoch * self.samples + position
         theirs, own = dict(state), self.state(spec)
@@ -548,7 +549,22 @@ class Mixture(Rule):
             # As in a state of rows: the selection decides, and the condition says how it was found.
             if isinstance(sources, list) and all(isinstance(source, Mapping) for source in sources):
                 one["sources"] = [{k: v for k, v in source.items() if k != "where"} for source in sources]
-        return None if theirs == own else (dict(state), self.state(spec))
+        if theirs == own:
+            return None
+        were, are = theirs.get("sources"), own["sources"]
+        if isinstance(were, list) and len(were) == len(are):
+            apart = [_apart(*pair, "name") for pair in zip(were, are, strict=True) if pair[0] != pair[1]]
+            theirs["sources"], own["sources"] = [one for one, _ in apart], [one for _, one in apart]
+        return _apart(theirs, own)
+
+
+def _apart(one: Any, other: Any, *kept: str) -> tuple[Any, Any]:
+    """Of two mappings the values that differ, and those that are kept anyhow; anything else as it is."""
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return one, other
+    same = {name for name in one.keys() & other.keys() if one[name] == other[name]}.difference(kept)
+    left = [{name: value for name, value in of.items() if name not in same} for of in (one, other)]
+    return left[0], left[1]
 
 
 class MixedOrder(Vectorised):
