@@ -238,19 +238,21 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
     assert files(tmp_path / "out") == reference
 
 
+@pytest.mark.parametrize("code", faults.OF_FILES)
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_full_disk_keeps_what_is_finished_and_says_how_to_go_on(
-    workers: int, reference: dict[str, bytes], tmp_path: Path
+def test_an_error_of_files_keeps_what_is_finished_and_says_how_to_go_on(
+    workers: int, code: int, reference: dict[str, bytes], tmp_path: Path
 ) -> None:
-    def full(standing: Standing) -> None:
+    def fails(standing: Standing) -> None:
         if standing.tasks == 3:
-            raise OSError(errno.ENOSPC, "no space")
+            raise OSError(code, os.strerror(code))
 
     with pytest.raises(
-        OSError, match=r"make room; nothing was published, and \d+ finished parts are kept.*--resume"
+        OSError, match=r"; nothing was published, and \d+ finished parts are kept.*--resume"
     ) as said:
-        convert(tmp_path / "out", Numbers(tmp_path, UNITS), workers=workers, progress=full)
-    assert said.value.errno == errno.ENOSPC
+        convert(tmp_path / "out", Numbers(tmp_path, UNITS), workers=workers, progress=fails)
+    assert said.value.errno == code
+    assert ("make room" in str(said.value)) == (code == errno.ENOSPC)
     assert said.value.filename == str(tmp_path / "out")
     convert(tmp_path / "out", Numbers(tmp_path, UNITS), resume=True)
     assert files(tmp_path / "out") == reference

@@ -100,6 +100,9 @@ def count_only(number: int, name: str) -> None:
     return None
 
 
+OF_FILES = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EMFILE, errno.ESTALE)
+
+
 def fail_at(at: int, code: int = errno.EIO, forever: bool = False) -> Callable[[int, str], None]:
     """Call `at` fails (and all after it); closing always works, as it does in a kernel."""
 

@@ -34,7 +34,7 @@ import unirecord
 from unirecord import ExistsError, SchemaError, StaleError, UniRecordDataset, UniRecordError, Writer, append
 from unirecord.cli import main
 from unirecord.snapshot.versions import read_version
-from unirecord.storage import object_store
+from unirecord.storage.location import Undecided
 
 server = pytest.fixture(served)
 
@@ -176,7 +176,7 @@ def test_every_request_failing_in_turn_leaves_the_old_dataset_or_the_new_one(
             assert numbers(server) == after
         else:
             errors += 1
-            undecided = isinstance(raised, object_store.Undecided)
+            undecided = isinstance(raised, Undecided)
             assert numbers(server) in ((before, after) if undecided else (before,))
             assert "bucket/train" in str(raised)
         assert spooled(server) == []

@@ -155,11 +155,15 @@ def test_ctrl_c_in_either_stage_and_another_conversion(
     def full(*_: Any) -> Any:
         raise OSError(errno.ENOSPC, "no space")
 
-    for stop, error in ((full, OSError), (stops, Interrupted)):
+    def broken(*_: Any) -> Any:
+        raise OSError(errno.EIO, "broken")
+
+    for stop, error in ((full, OSError), (broken, OSError), (stops, Interrupted)):
         with monkeypatch.context() as patched:
             patched.setattr(row_order.StoredRows, "read", stop)
-            with pytest.raises(error, match=r"rows that were read are kept: .* --resume .* goes on"):
+            with pytest.raises(error, match=r"rows that were read are kept: .* --resume .* goes on") as said:
                 write_dataset(Numbers(tmp_path, UNITS), tmp_path / "out", **options)
+            assert str(said.value).count("--resume") == 1
         assert not (tmp_path / "out").exists()
     for other in ({"where": "n > 3"}, {"columns": ["n"]}, {"on_error": "skip"}):
         [option] = other

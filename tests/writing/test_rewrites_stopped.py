@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -20,12 +21,13 @@ from writing import files
 from written_store import URL, folder, served
 
 import unirecord
-from unirecord import BusyError, UniRecordError
+from unirecord import BusyError, TransformError, UniRecordError
 from unirecord.cli import main
 from unirecord.snapshot import manifest
 from unirecord.writing import change as changes
 from unirecord.writing import rewrite
 from unirecord.writing.change import Interrupted
+from unirecord.writing.object_change import ObjectChange
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,43 @@ def test_what_is_finished_is_not_written_again(kind: str, ready: Path, tmp_path:
     with faults.unsynced():
         assert REWRITES[kind](whole).written == done.written
     assert parts_of(path) == parts_of(whole)
+
+
+@pytest.mark.parametrize("code", faults.OF_FILES)
+@pytest.mark.parametrize("kind", [*REWRITES, "purge"])
+def test_an_error_of_files_keeps_what_is_finished_and_says_how_to_go_on(
+    kind: str, code: int, ready: Path, tmp_path: Path
+) -> None:
+    """From the third part on nothing can be written any more, not what it would leave either."""
+    path = Path(shutil.copytree(ready, tmp_path / "x"))
+    work = REWRITES.get(kind, lambda path, **_: unirecord.purge(path))
+    finish, done = changes.PartTasks.finish, []
+
+    def finishes(self: changes.PartTasks, *given: Any) -> None:
+        finish(self, *given)
+        done.append(given)
+
+    def fails(_: int, name: str) -> None:
+        if len(done) >= 2 and name not in ("close", "flock", "unlink", "rmdir", "open"):
+            raise OSError(code, os.strerror(code))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(changes.PartTasks, "finish", finishes)
+        patch.setattr(rewrite, "usable_cores", lambda: 1)
+        with (
+            faults.system(fails),
+            pytest.raises(
+                OSError, match=r"; nothing was published, and 2 finished parts are kept.*--resume"
+            ) as said,
+        ):
+            work(path)
+    assert said.value.errno == code
+    assert str(said.value.filename).startswith(str(path))
+    assert ("make room" in str(said.value)) == (code == errno.ENOSPC)
+    found = work(path, resume=True)
+    assert kind == "purge" or found.resumed == 2
+    assert rows_of(path) == expected(kind)
+    assert not left_of_stopped(path)
 
 
 @pytest.mark.parametrize("kind", REWRITES)
@@ -240,6 +279,48 @@ def test_in_a_store_gc_removes_what_nobody_goes_on_with(server: Server, ready: P
     assert sorted(files(folder(server))) == sorted(there)
     assert REWRITES["reshard"](URL, resume=True).resumed == 0
     assert rows_of(folder(server)) == expected("reshard")
+
+
+def test_in_a_store_it_is_said_what_was_stopped_and_when_it_goes(
+    server: Server, ready: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ready, folder(server))
+    stopped(REWRITES["reshard"], URL)
+    goes_on = "the same with --resume (resume=True in Python) goes on with it"
+    ends = "it goes with `unirecord gc`, once it is old"
+    assert capsys.readouterr().err == (f"unirecord: {URL}: what is finished stays there; {goes_on}; {ends}\n")
+    unirecord.delete(URL, rows=[0])
+    what = "which are of a rewrite (compact, reshard or sort) that is at work, or was stopped"
+    assert f"{what}: {goes_on}; {ends}\n" in capsys.readouterr().err
+    shutil.rmtree(folder(server))
+    shutil.copytree(ready, folder(server))
+
+    def fails(batch: dict[str, Any]) -> dict[str, Any]:
+        if batch["n"][0] >= 6:
+            raise ValueError("no")
+        return {"k": batch["n"]}
+
+    with pytest.raises(TransformError, match="2 finished column parts are kept"):
+        unirecord.add_columns(URL, {"k": "int64"}, fails, reads=["n"])
+    ends = "it goes when a whole dataset is published there"
+    assert f"what is finished stays there; {goes_on}; {ends}\n" in capsys.readouterr().err
+    unirecord.delete(URL, rows=[0])
+    said = f"which are of a call that adds columns that is at work, or was stopped: {goes_on}; {ends}\n"
+    assert said in capsys.readouterr().err
+    source = tmp_path / "in.csv"
+    source.write_text("n,m\n" + "".join(f"{n},{n}\n" for n in range(20)))
+
+    def interrupts(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ObjectChange, "publish", interrupts)
+        with pytest.raises(Interrupted):
+            unirecord.write_dataset(str(source), f"{URL}2")
+    capsys.readouterr()
+    unirecord.write_dataset(str(source), f"{URL}2")
+    said = f"which are of a conversion that is at work, or was stopped: {goes_on}; {ends}\n"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", REWRITES)

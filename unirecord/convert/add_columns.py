@@ -36,7 +36,7 @@ from ..snapshot.versions import files_of
 from ..storage.schemes import location_of, path_of_dataset
 from ..storage.storage_options import use_storage
 from ..writing.change import Change, OvertakenError, PartTasks, begin_change, check_columns, give_up
-from ..writing.journal import entry_from_json
+from ..writing.journal import COLUMNS_OF, entry_from_json
 from ..writing.manifest_changes import as_columns_change
 from ..writing.part_writer import PartContent, PartSequence
 from ..writing.row_groups import shape_without_rows
@@ -557,7 +557,7 @@ class _Call:
         index = (*kept, *self.index)
         check_indexable(schema, index)
         what = {
-            "the source": f"columns of {location_of(self.folder).absolute(self.folder)}",
+            "the source": COLUMNS_OF + location_of(self.folder).absolute(self.folder),
             "the columns": repr([(column, column.codec) for column in schema]),
             "the values": new.digest,
             "the key": repr(self.key),
@@ -598,9 +598,7 @@ class _Call:
                 source = self._source(again=True)
         except BaseException as error:
             if begun:
-                kept = give_up(claim, error, "finished column part", (UniRecordError, TransformError))
-                if kept is not None and isinstance(error, TransformError):
-                    raise TransformError(f"{error}; {kept}") from error.__cause__
+                give_up(claim, error, "finished column part", (UniRecordError, TransformError))
             else:  # what an earlier run has left is not this one's
                 claim.suspend()
             raise

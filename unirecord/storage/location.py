@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol, Self
 
 from ..errors import MissingError
 
-__all__ = ["Entry", "Location", "OpenFile", "Readable"]
+__all__ = ["Entry", "Location", "OpenFile", "Readable", "Undecided"]
 
 _MAGIC: Final = "*?["
 
@@ -28,6 +28,10 @@ class Entry:
     size: int
     version: tuple[int, ...]
     changed: float | None = field(default=None, compare=False)
+
+
+class Undecided(OSError):
+    """Whether a put has taken effect, or will yet, is not known: neither it nor a look at the object was answered."""
 
 
 class Readable(Protocol):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..core import Locked, xxh3_64
 from ..errors import StaleError
 from .local import LocalFile
-from .location import Entry, Location, OpenFile
+from .location import Entry, Location, OpenFile, Undecided
 from .requests import Call, Read, requests
 from .storage_options import StorageOptions
 from .store import Store, client_module, failure, is_past_the_end
@@ -31,7 +31,6 @@ __all__ = [
     "ObjectStore",
     "ObjectWrites",
     "Outrun",
-    "Undecided",
     "Versioned",
     "Versions",
     "list_folder",
@@ -451,10 +450,6 @@ class Outrun(Exception):
     def __init__(self, now: Versioned | None) -> None:
         super().__init__("another one was faster")
         self.now = now
-
-
-class Undecided(OSError):
-    """Whether a put has taken effect, or will yet, is not known: neither it nor a look at the object was answered."""
 
 
 @dataclass(frozen=True)

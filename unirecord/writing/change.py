@@ -16,6 +16,7 @@ from ..snapshot.part_set import PartSet, Verify
 from ..snapshot.readable import check_readable
 from ..snapshot.versions import files_identity
 from ..storage.local import FULL
+from ..storage.location import Undecided
 from ..storage.schemes import location_of
 from .directory_change import DirectoryChange
 from .directory_claim import DirectoryClaim, Unfinished
@@ -189,7 +190,7 @@ def check_columns(path: str, now: Manifest, seen: Manifest) -> None:
     if (now.schema, now.index) != (seen.schema, seen.index):
         raise StaleError(
             f"{path}: another writer has published other columns while this one was at work; nothing of this one was "
-            "published"
+            "published: run it again, of the columns that are there now"
         )
 
 
@@ -208,8 +209,8 @@ def give_up(
 ) -> str | None:
     """Leaves finished parts to a later run where that can go on, and says how; else removes all, and None.
 
-    Ctrl-C and a full disk are raised again, with what is kept in the message. ``retryable``: the errors of the package
-    behind which the same may come through when it is run again; others are of wrong data.
+    What ended it is raised again, with what is kept in the message. ``retryable``: the errors of the package behind
+    which the same may come through when it is run again; others are of wrong data.
     """
     wrong_data = isinstance(error, UniRecordError) and type(error) not in retryable
     try:
@@ -230,12 +231,19 @@ def give_up(
 
 
 def say_kept(error: BaseException, kept: str, path: str) -> None:
-    """Raises Ctrl-C and a full disk again, with what is kept and how it goes on; of all else nothing."""
+    """Raises what ended it again, with what is kept and how it goes on; what others have raised gets a note of it."""
     if isinstance(error, KeyboardInterrupt):
         raise Interrupted(f"interrupted; {kept}") from None
-    if isinstance(error, OSError) and error.errno in FULL:
-        text = f"{os.strerror(error.errno)}; make room; {kept}"
-        raise type(error)(error.errno, text, error.filename or path) from error
+    if isinstance(error, UniRecordError):
+        raise type(error)(f"{error}; {kept}") from error.__cause__ or error
+    if isinstance(error, OSError) and error.errno is not None and not isinstance(error, Undecided):
+        text, first = error.strerror or "", getattr(error.__cause__, "strerror", None)
+        if error.errno in FULL:
+            text = f"{os.strerror(error.errno)}; make room"
+        elif first and text.startswith(first):
+            text = first  # without what has been said of another stage
+        raise OSError(error.errno, f"{text}; {kept}", error.filename or path) from error
+    error.add_note(kept)
 
 
 class PartTasks:

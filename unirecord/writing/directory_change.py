@@ -226,7 +226,7 @@ class DirectoryChange:
         if now is None or self.before is None or now.id != self.before.id:
             raise StaleError(
                 f"{self.path}: another writer has published another dataset here while this one was at work; nothing "
-                "of this one was published"
+                f"of this one was published: see `unirecord log {self.path}`, and run it again if it is meant of that"
             )
         self.before = now
 

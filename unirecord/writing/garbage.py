@@ -254,9 +254,9 @@ def gc(
         path: a directory of parts.
         keep: how many versions stay in any case, the newest among them.
         older_than: seconds, or a timedelta. On a disk a version that was published since then stays as well, by default
-            none; and so does what a conversion that appends and was stopped has written since then, by default for 7
-            days. In an object store it must be given: a version that was the newest since then stays, and so do files
-            that no version names and that were put since then.
+            none; and so does what a stopped job (a conversion that appends, `add_columns`, `compact`, …) has written
+            since then, by default for 7 days. In an object store it must be given: a version that was the newest since
+            then stays, and so do files that no version names and that were put since then.
         dry_run: change nothing, and say what would be done.
         storage_options: how an object store is reached, as for `UniRecordDataset`.
 

@@ -17,6 +17,7 @@ from ..storage.schemes import location_of, read_file
 from ..storage.staged import write_staged
 
 __all__ = [
+    "COLUMNS_OF",
     "JOURNAL_FILE",
     "Journal",
     "OWN_PARTS",
@@ -43,6 +44,8 @@ _ENTRY: Final = set(PartEntry._fields) - {"deleted"}
 _TAG: Final = r"(?:-[0-9a-f]{8})?"  # in an object store, where several conversions may be at work
 # The source of a job that lays rows of its dataset out anew: nothing but time is lost with what it has finished.
 OWN_PARTS: Final = "its own parts, laid out anew"
+# What that of columns that are added begins with.
+COLUMNS_OF: Final = "columns of "
 PLAN_FILE: Final = re.compile(rf"\.conversion{_TAG}\.json")
 JOURNAL_FILE: Final = re.compile(
     rf"\.conversion{_TAG}\.json|\.task{_TAG}-[0-9]{{6,12}}\.json|\.task{_TAG}-[0-9]{{6,12}}\.begun\.json"

@@ -24,7 +24,8 @@ from ..snapshot.versions import (
     same_version,
 )
 from ..storage import local as store
-from ..storage.object_store import ObjectWrites, Outrun, Undecided, Versioned
+from ..storage.location import Undecided
+from ..storage.object_store import ObjectWrites, Outrun, Versioned
 from ..storage.publications import note_publication
 from ..storage.schemes import location_of
 from ..storage.staged import Spool
@@ -32,13 +33,13 @@ from ..storage.storage_options import current_storage
 from .directory_claim import KEPT, check_directory_free, with_indexes
 from .journal import Journal
 from .object_journal import (
-    ENDS_IT,
     NOT_KNOWN,
-    STOPPED,
     ObjectJournal,
     Plans,
     StoredPlan,
+    how_it_ends,
     is_of,
+    kind_of,
     say,
     tag_of,
     uploaded,
@@ -163,7 +164,8 @@ class ObjectChange:
             parts -= of_plan
             unnamed = _without(of_plan, self.parts)
             if unnamed and not resumes and not overwrite:
-                say(self.path, unnamed, f"which are of {STOPPED}")
+                what = f"{kind_of(plan.content)} that is at work, or was stopped: {how_it_ends(plan.content)}"
+                say(self.path, unnamed, f"which are of {what}")
         unnamed = _without(parts, self.parts)
         if unnamed:
             unnamed = _without(parts, [*self.parts, *self._named_by_versions()])
@@ -300,7 +302,8 @@ class ObjectChange:
         if not self._append or newer is None or before is None or newer.id != before.id:
             what = "has removed the dataset" if newer is None else "has published another dataset here"
             raise StaleError(
-                f"{self.path}: another writer {what} while this one was writing; nothing of this one was published"
+                f"{self.path}: another writer {what} while this one was writing; nothing of this one was published: "
+                f"see `unirecord log {self.path}`, and run it again if it is meant of that"
             )
         self.before = newer
 
@@ -348,7 +351,8 @@ class ObjectChange:
                 self._delete(own)
                 plan.journal(self._writes).clear()
         except OSError as error:
-            say(self.path, [], f"what a stopped conversion has left could not be deleted ({error})")
+            what = f"{kind_of(plan.content)} that was stopped"
+            say(self.path, [], f"what is left of {what} could not be deleted ({error})")
 
     def _delete(self, names: Sequence[str]) -> None:
         if not names:
@@ -411,7 +415,7 @@ class ObjectChange:
     def suspend(self) -> None:
         """Gives the folder of this machine up, and leaves what is in the store."""
         if self._plans.own is not None:
-            say(self.path, [], f"what is finished stays there; {ENDS_IT}")
+            say(self.path, [], f"what is finished stays there; {how_it_ends(self._plans.own.content)}")
         self._spool.discard()
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""The journal of a conversion that writes to an object store: whose it is, and an object for each task."""
+"""The journal of a job that writes to an object store: whose it is, and an object for each task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import posixpath
 import secrets
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,27 +15,27 @@ from ..format import layout
 from ..snapshot.manifest import PART_NAME, PartEntry
 from ..storage.location import Location
 from ..storage.object_store import ObjectWrites, Outrun, Versioned
-from .journal import PLAN_FILE, Journal, as_object, owns, plan_of
+from .journal import COLUMNS_OF, OWN_PARTS, PLAN_FILE, Journal, as_object, owns, plan_of
 
 __all__ = [
-    "ENDS_IT",
     "NOT_KNOWN",
     "ObjectJournal",
     "StoredPlan",
     "Plans",
-    "STOPPED",
+    "how_it_ends",
     "is_of",
+    "kind_of",
     "say",
     "tag_of",
     "uploaded",
 ]
 
 
-# The journal of a conversion that writes to an object store: objects beside the parts, one for each task.
+# The journal of a job that writes to an object store: objects beside the parts, one for each task.
 
 
 class ObjectJournal(Journal):
-    """The journal at a URL, of one of the conversions that may be at work there; picklable.
+    """The journal at a URL, of one of the jobs that may be at work there; picklable.
 
     What the store does not answer is an OSError: a record that cannot be read is not taken for one that is not there.
     """
@@ -99,23 +99,40 @@ def _is_part(entry: PartEntry, data: tuple[bytes, int], index: tuple[bytes, int]
     return same and (data[1], index[1], of_index.rows) == (entry.bytes, entry.index_bytes, entry.rows)
 
 
-# Whose a conversion to an object store is: its plan, which each run takes over by a conditional put.
+# Whose a job that writes to an object store is: its plan, which each run takes over by a conditional put.
 
 
-ENDS_IT: Final = (
-    "the same with --resume (resume=True in Python) goes on with it; it goes when a whole dataset is "
-    "published there"
-)
-STOPPED: Final = f"a conversion that is at work, or was stopped: {ENDS_IT}"
 NOT_KNOWN: Final = "of which it is not known whether they are published"
 _SHOWN: Final = 3
 
 
+def kind_of(plan: Mapping[str, Any]) -> str:
+    """What a job is, by its plan."""
+    if _is_rewrite(plan):
+        return "a rewrite (compact, reshard or sort)"
+    of_columns = str(plan["what"].get("the source")).startswith(COLUMNS_OF)
+    return "a call that adds columns" if of_columns else "a conversion"
+
+
+def how_it_ends(plan: Mapping[str, Any]) -> str:
+    """How a job that was stopped is gone on with, and when what it has left goes."""
+    goes = (
+        "with `unirecord gc`, once it is old"
+        if _is_rewrite(plan)
+        else "when a whole dataset is published there"
+    )
+    return f"the same with --resume (resume=True in Python) goes on with it; it goes {goes}"
+
+
+def _is_rewrite(plan: Mapping[str, Any]) -> bool:
+    return bool(plan["what"].get("the source") == OWN_PARTS)
+
+
 @dataclass
 class StoredPlan:
-    """The plan of a conversion in an object store, as it was read or put last.
+    """The plan of a job in an object store, as it was read or put last.
 
-    Each run that goes on with the conversion, and who gives it up, puts it anew on the condition that it is still what
+    Each run that goes on with the job, and who gives it up, puts it anew on the condition that it is still what
     it was: of two at once, one does, and the other is told by an `Outrun`. So nobody deletes what another publishes.
     """
 
@@ -155,16 +172,14 @@ class StoredPlan:
         self.content = json.loads(text)
 
     def take(self, writes: ObjectWrites) -> None:
-        """Goes on with the conversion; StaleError when another run does, or has ended it, since it was read."""
+        """Goes on with the job; StaleError when another run does, or has ended it, since it was read."""
         try:
             self.put("publishing" if self.may_be_published else "begun", writes)
         except Outrun as error:
             what = (
                 "has just ended it or given it up" if error.now is None else "goes on with it at this moment"
             )
-            raise StaleError(
-                f"{self.url}: another run of this conversion {what}; nothing was changed"
-            ) from None
+            raise StaleError(f"{self.url}: another run of the same {what}; nothing was changed") from None
 
 
 def _encoded(content: dict[str, Any], state: str) -> bytes:
@@ -220,7 +235,7 @@ class Plans:
             self.own.put("publishing", self._writes)
         except Outrun:
             raise StaleError(
-                f"{self._path}: another run has gone on with this conversion, or has given it up, while this one was "
+                f"{self._path}: another run has gone on with the same, or has given it up, while this one was "
                 "at work; nothing of this one was published"
             ) from None
 
@@ -234,7 +249,8 @@ class Plans:
             now = None if error.now is None else plan_of(error.now.content)
             return now is None or now.get("state") == "given up"
         except OSError as error:
-            say(self._path, [], f"its parts stay, since the store does not answer ({error}); {ENDS_IT}")
+            how = how_it_ends(self.own.content)
+            say(self._path, [], f"its parts stay, since the store does not answer ({error}); {how}")
             return False
         return True
 
