@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +313,15 @@ KINDS: dict[str, tuple[Any, Callable[[int], Any], Callable[[int], Any]]] = {
     "int32": ("int32", lambda t: t, float),
     "seconds": ({"type": "int64", "logical": {"type": "timestamp", "unit": "s"}}, lambda t: t, lambda t: f"{t}s"),
     "days": ({"type": "int32", "logical": {"type": "date"}}, lambda t: t, lambda t: timedelta(days=t)),
+    "clock": ({"type": "int64", "logical": {"type": "time", "unit": "us"}}, lambda t: t + 20, lambda t: f"{t}us"),
+    "decimal": (
+        {"type": "int64", "logical": {"type": "decimal", "precision": 6, "scale": 2}},
+        lambda t: Decimal(t) / 10, lambda t: Decimal(t) / 10,
+    ),
+    "tenths": (
+        {"type": "int64", "logical": {"type": "decimal", "precision": 9, "scale": 3}},
+        lambda t: Decimal(t) / 10, lambda t: t / 10,
+    ),
 }  # fmt: skip
 NAMES: dict[str, Callable[[int], Any]] = {
     "int16": lambda g: -g, "string": "é".__mul__, "bool": lambda g: g > 1, "float32": lambda g: g / 3
@@ -361,8 +371,8 @@ def test_groups_and_times_of_every_kind_are_those_of_numpy(
                 wanted[first + row] = values, gone
         first += len(times)
     rest: dict[str, Any] = {"by": "g", "order": "t", "edges": edges, "match": match}
-    # of frames that are a third of something, a little more than so many
-    tolerance = asked(frames) if kind in ("int32", "seconds", "days") or not frames else (frames + 0.2) / 30
+    # of frames that are a thirtieth of something, a little more than so many
+    tolerance = (frames + 0.2) / 30 if kind in ("float32", "float64") and frames else asked(frames)
     if not wanted:
         with pytest.raises(ValueError, match="can be an anchor"):
             unirecord.sequences(UniRecordDataset(path), at=at, tolerance=tolerance, **rest)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
 from typing import Any, Literal
@@ -221,27 +222,21 @@ def _in_units(given: Any, order: Column | None, what: str) -> int:
     if order is None:
         raise ValueError(f"{what} is {given!r}, a time: say which column has the times, order=…")
     seconds = _seconds(given)
-    real = order.dtype is not None and order.dtype.kind == "f"
-    unit = Fraction(1, REAL_TICKS) if real else None
-    if order.time_dtype is not None:
-        unit = _UNITS[_unit_of(order.time_dtype)]
+    unit, one = _units_of(order)
     if seconds is not None and unit is None:
         raise ValueError(
             f"{what} is {given!r}, and column {order.name!r} is {order.spec!r}, which counts no known unit of time: "
             "give it as a real number of its units, as in 20.0"
         )
-    number_types = (float, int, np.integer, np.floating)
+    number_types = (float, int, Decimal, np.integer, np.floating)
     if seconds is None and (isinstance(given, bool) or not isinstance(given, number_types)):
         raise TypeError(
             f'{what} is {given!r}: times are given as "20ms", a timedelta, or a real number of units'
         )
     if seconds is None and not isfinite(given):
         raise ValueError(f"{what} is {given!r}")
-    if seconds is not None and unit is not None:
-        number = seconds / unit
-    else:
-        number = Fraction(given) * (REAL_TICKS if real else 1)
-    if real:
+    number = seconds / unit if seconds is not None and unit is not None else Fraction(str(given)) * one
+    if unit is not None and one == REAL_TICKS:
         number = Fraction(round(number))
     if number.denominator != 1:
         raise ValueError(f"{what} is {given!r}, and column {order.name!r} counts no finer than its unit")
@@ -250,9 +245,15 @@ def _in_units(given: Any, order: Column | None, what: str) -> int:
     return int(number)
 
 
-def _unit_of(dtype: Any) -> str:
-    """The unit of NumPy's times."""
-    return np.datetime_data(dtype)[0]
+def _units_of(order: Column) -> tuple[Fraction | None, Fraction]:
+    """How many seconds a number that the times are compared by is, None where it counts no time; and how many are 1."""
+    if order.dtype is not None and order.dtype.kind == "f":
+        return Fraction(1, REAL_TICKS), Fraction(REAL_TICKS)
+    said = order.known_logical or {"type": None}
+    if said["type"] == "decimal":
+        return None, Fraction(10) ** said["scale"]
+    is_time = said["type"] in ("timestamp", "date", "time", "duration")
+    return _UNITS[said.get("unit", "D")] if is_time else None, Fraction(1)
 
 
 def _seconds(given: Any) -> Fraction | None:
