@@ -2,102 +2,62 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
-import selectors
 import signal
-import struct
 import subprocess
 import sys
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, BinaryIO, Final
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import Any, Final
 
 from ..core import end_with
 from ..errors import UniRecordError
 from ..pipeline.workers import Portable
 from .task import Job, TellOfTask, keep_freed_memory, run_task
 
-__all__ = [
-    "COMMAND",
-    "main",
-    "receive",
-    "run_in_workers",
-    "send",
-    "send_bytes",
-]
+__all__ = ["main", "run_in_workers"]
 
 
 # A worker process of a conversion: takes numbers of tasks from its input, runs them, and tells how it went.
 
 
 # The parent's search path comes first, so that the worker imports what the parent did.
-COMMAND: Final = """import json, sys
+_COMMAND: Final = """import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from unirecord.convert.workers import main
-main(int(sys.argv[2]))"""
+main(*map(int, sys.argv[2:]))"""
 _EVERY_SECONDS: Final = 0.2
 
 
-def send(stream: BinaryIO, message: Any) -> None:
-    """Write a message: its length, and itself pickled."""
-    send_bytes(stream, pickle.dumps(message))
-
-
-def send_bytes(stream: BinaryIO, data: bytes) -> None:
-    """Write what `receive` unpickles."""
-    left = memoryview(struct.pack("<Q", len(data)) + data)
-    while len(left):
-        left = left[stream.write(left) :]
-    stream.flush()
-
-
-def receive(stream: BinaryIO) -> Any:
-    """Read a message; EOFError when the other side has ended."""
-    (size,) = struct.unpack("<Q", _exactly(stream, 8))
-    return pickle.loads(_exactly(stream, size))
-
-
-def _exactly(stream: BinaryIO, size: int) -> bytes:
-    pieces = []
-    while size:
-        piece = stream.read(size)
-        if not piece:
-            raise EOFError
-        pieces.append(piece)
-        size -= len(piece)
-    return b"".join(pieces)
-
-
-def main(parent: int) -> None:
-    """Serve the parent until it closes the input; end with it, however it ends."""
+def main(parent: int, given: int, told: int) -> None:
+    """Serve the parent until it closes the pipe ``given``; end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
     end_with(parent)
     keep_freed_memory()
     # The user has said how many processes are busy: tokenizers begin no threads on all cores in each.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    source, out = sys.stdin.buffer, io.FileIO(os.dup(1), "w")
-    os.dup2(2, 1)  # what a source prints is no message
+    tasks, answers = Connection(given, writable=False), Connection(told, readable=False)
     try:
-        job = receive(source)
+        job = tasks.recv()
         while True:
-            _serve(job, receive(source), out)
+            _serve(job, tasks.recv(), answers)
     except (EOFError, BrokenPipeError):
         return
 
 
-def _serve(job: Any, task: int, out: BinaryIO) -> None:
+def _serve(job: Any, task: int, answers: Connection) -> None:
     told, rows, size, read, part = -_EVERY_SECONDS, 0, 0, 0, ""
 
     def tell(more_rows: int, more_bytes: int, more_read: int, at: str) -> None:
         nonlocal told, rows, size, read, part
         rows, size, read, part = rows + more_rows, size + more_bytes, read + more_read, at
         if time.monotonic() - told >= _EVERY_SECONDS:
-            send(out, ("progress", task, rows, size, read, part))
+            answers.send(("progress", task, rows, size, read, part))
             told, rows, size, read = time.monotonic(), 0, 0, 0
 
     try:
@@ -105,10 +65,10 @@ def _serve(job: Any, task: int, out: BinaryIO) -> None:
     except (EOFError, BrokenPipeError):
         raise
     except BaseException as error:
-        send(out, ("failed", task, Portable(error)))
+        answers.send(("failed", task, Portable(error)))
         return
-    send(out, ("progress", task, rows, size, read, part))
-    send(out, ("done", task, record))
+    answers.send(("progress", task, rows, size, read, part))
+    answers.send(("done", task, record))
 
 
 # Worker processes: each runs one task at a time; one that dies is replaced, and its task run again.
@@ -149,8 +109,8 @@ def _hear(
     done: Callable[[int, dict[str, Any]], None],
 ) -> None:
     try:
-        kind, task, *content = receive(worker.process.stdout)  # type: ignore[arg-type]
-    except EOFError:
+        kind, task, *content = worker.answers.recv()
+    except (EOFError, OSError):  # within a message, too
         pool.replace(worker, tell)
         return
     if kind == "progress":
@@ -173,10 +133,10 @@ def _pickled(job: Job) -> bytes:
 
 
 class _Worker:
-    """A process, the task that it is at, and what it has told of it."""
+    """A process, the pipes to it and from it, the task that it is at, and what it has told of it."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
+    def __init__(self, process: subprocess.Popen[bytes], tasks: Connection, answers: Connection) -> None:
+        self.process, self.tasks, self.answers = process, tasks, answers
         self.task = -1
         self.told = [0, 0, 0]
 
@@ -186,28 +146,29 @@ class _Pool:
         self._job, self._tasks, self._lock = _pickled(job), len(job.tasks), lock
         self._waiting = deque(tasks)
         self._deaths: Counter[int] = Counter()
-        self._selector = selectors.DefaultSelector()
         self.running: set[_Worker] = set()
 
     def start(self) -> None:
         """Start a worker, and give it a task."""
-        process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, json.dumps(sys.path), str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,  # what is in a buffer of ours is not seen by the selector
-            pass_fds=[self._lock] if self._lock >= 0 else [],
-            env={
-                "OPENBLAS_NUM_THREADS": "1",
-                **os.environ,
-            },  # numpy's, which spin at the start of each process
-            start_new_session=True,  # Ctrl-C is for this process, which ends them
-        )
-        worker = _Worker(process)
+        given, tasks = Pipe(duplex=False)
+        answers, told = Pipe(duplex=False)
+        with given, told:
+            pipes = [given.fileno(), told.fileno()]
+            process = subprocess.Popen(
+                [sys.executable, "-c", _COMMAND, json.dumps(sys.path), str(os.getpid()), *map(str, pipes)],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what a source prints is nothing that the command says
+                pass_fds=[*pipes, self._lock] if self._lock >= 0 else pipes,
+                env={
+                    "OPENBLAS_NUM_THREADS": "1",
+                    **os.environ,
+                },  # numpy's, which spin at the start of each process
+                start_new_session=True,  # Ctrl-C is for this process, which ends them
+            )
+        worker = _Worker(process, tasks, answers)
         self.running.add(worker)
-        self._selector.register(process.stdout, selectors.EVENT_READ, worker)  # type: ignore[arg-type]
-        with suppress(BrokenPipeError):  # it has died, which is heard from its output
-            send_bytes(process.stdin, self._job)  # type: ignore[arg-type]
+        with suppress(BrokenPipeError):  # it has died, which is heard from its pipe
+            tasks.send_bytes(self._job)
         self.give(worker)
 
     def give(self, worker: _Worker) -> None:
@@ -219,11 +180,12 @@ class _Pool:
             return
         worker.task = self._waiting.popleft()
         with suppress(BrokenPipeError):
-            send(worker.process.stdin, worker.task)  # type: ignore[arg-type]
+            worker.tasks.send(worker.task)
 
     def ready(self) -> list[_Worker]:
         """Wait for workers that have something to say."""
-        return [key.data for key, _ in self._selector.select()]
+        said = wait([worker.answers for worker in self.running])
+        return [worker for worker in self.running if worker.answers in said]
 
     def replace(self, worker: _Worker, tell: TellOfTask) -> None:
         """A worker has died: its task is run again, by another one."""
@@ -246,10 +208,8 @@ class _Pool:
 
     def _end(self, worker: _Worker) -> int:
         self.running.discard(worker)
-        self._selector.unregister(worker.process.stdout)  # type: ignore[arg-type]
-        for stream in (worker.process.stdin, worker.process.stdout):
-            with suppress(BrokenPipeError):
-                stream.close()  # type: ignore[union-attr]
+        worker.tasks.close()
+        worker.answers.close()
         return worker.process.wait()
 
     def stop(self) -> None:
@@ -258,4 +218,3 @@ class _Pool:
             worker.process.kill()
         for worker in list(self.running):
             self._end(worker)
-        self._selector.close()
