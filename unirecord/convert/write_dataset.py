@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final, Literal, NamedTuple
@@ -50,6 +51,7 @@ from .sources import (
 from .sources.given import OF_TUPLES, GivenColumns, GivenRecords, GivenTable, is_table
 from .sources.overrides import TypesThere
 from .sources.source import OnError, WantedColumns, warn_of_left_out, write_report
+from .sources.stored_dataset import with_codecs_of
 from .tokenizer import Tokenization
 from .unique_rows import Duplicates
 
@@ -396,7 +398,10 @@ def with_codecs(
     the dataset ``before`` has them, to which rows are appended, if any.
     """
     if codec is None:
-        return (schema if before is None else _like_last_part(schema, before)), {}
+        if before is None:
+            return schema, {}
+        with closing(PartSet(before, knows_deletions=True)) as parts:  # reads no rows
+            return with_codecs_of(schema, parts), {}
     asked = _asked(schema, codec)
     tried = [name for name, codec in asked.items() if codec == _AUTO]
     choices: Mapping[str, CodecChoice] = {}
@@ -415,17 +420,6 @@ def with_codecs(
         else:
             columns.append(column)
     return Schema(columns), {name: choices[name].why for name in tried}
-
-
-def _like_last_part(schema: Schema, before: Snapshot) -> Schema:
-    if not before.parts:
-        return schema
-    opened = PartSet(before, knows_deletions=True)  # reads no rows
-    try:
-        last = opened.part(len(opened) - 1).stored_schema
-    finally:
-        opened.close()
-    return Schema(replace(c, codec=last[c.name].codec if c.name in last else None) for c in schema)
 
 
 def _asked(schema: Schema, codec: str | Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from ...storage.storage_options import current_storage, use_storage
 from .input_path import InputPath
 from .source import Options, RawBatch, Source, Unit
 
-__all__ = ["StoredDataset", "rows_at_once", "stored_rows"]
+__all__ = ["StoredDataset", "rows_at_once", "stored_rows", "with_codecs_of"]
 
 _UNIT_BYTES: Final = 8 << 20
 _UNIT_ROWS: Final = (64, 1 << 16)
@@ -63,7 +63,9 @@ class StoredDataset(Source):
         self._identity = found.identity
         self.metadata: Any = found.metadata
         self.indexed: Sequence[str] = found.index
-        self.schema: Schema = options.schema({column.name: column for column in _with_codecs(parts)})
+        self.schema: Schema = options.schema(
+            {column.name: column for column in with_codecs_of(parts.schema, parts)}
+        )
         step, rows = rows_at_once(parts, _UNIT_BYTES), found.rows - found.deleted
         self.units: Sequence[Unit] = [
             Unit(f"{self.path}, rows from {start:,}", (start, found.identity), min(step, rows - start))
@@ -116,12 +118,12 @@ def stored_rows(parts: PartSet, rows: NDArray[np.int64], names: Sequence[str] | 
     return RawBatch(columns, len(rows))
 
 
-def _with_codecs(parts: PartSet) -> Schema:
-    """The schema, compressed as the last part is."""
+def with_codecs_of(schema: Schema, parts: PartSet) -> Schema:
+    """The columns, compressed as those of the last part are; as they are where there is none."""
     if not len(parts):
-        return parts.schema
+        return schema
     last = parts.part(len(parts) - 1).stored_schema
-    return Schema(replace(c, codec=last[c.name].codec if c.name in last else None) for c in parts.schema)
+    return Schema(replace(c, codec=last[c.name].codec if c.name in last else None) for c in schema)
 
 
 def _raw(column: Column, data: ColumnResult) -> Any:
