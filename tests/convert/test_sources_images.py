@@ -388,7 +388,7 @@ def test_check_pictures_leaves_out_what_cannot_be_decoded(tmp_path: Path, kind: 
 
 def test_check_pictures_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = folder(tmp_path, {"a.png": picture(1, 1)})
-    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(MissingError, match="pip install pillow"):
         open_source(path, options=Options(check_pictures=True))
 

@@ -17,6 +17,7 @@ from ...sizes import many
 from .coco import CocoFile
 from .file_labels import TABLE_OPTIONS, FileLabels, is_label_file, label_file
 from .folder_walk import UnreadableError, natural_order, read_regular_file, utf8_name, walk
+from .foreign_libraries import needed
 from .input_path import InputPath
 from .media_types import PICTURES, NotAnImageError, bytes_of, read_image_header
 from .overrides import SPLITS, apply_overrides
@@ -41,7 +42,6 @@ __all__ = [
     "class_columns",
     "layout_of",
     "listed_file",
-    "require_pillow",
     "splits_of",
 ]
 
@@ -49,20 +49,12 @@ __all__ = [
 # Whether a picture can be decoded whole, by Pillow.
 
 
-def require_pillow() -> Any:
-    """Return Pillow's ``Image`` module; `MissingError` says what to install."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingError(
-            "--check-pictures decodes pictures with Pillow, which is not installed: pip install pillow"
-        ) from None
-    return Image
+_CHECK: Final = "--check-pictures, which decodes them,"
 
 
 def check_picture(data: bytes) -> None:
     """Decode every frame; `UnreadableError` says why that fails."""
-    image_module = require_pillow()
+    image_module = needed("PIL.Image", _CHECK, "pillow")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -265,7 +257,7 @@ class ImageFolder(Source):
         """List the folder."""
         self._check = bool(options.get("check_pictures"))
         if self._check:
-            require_pillow()
+            needed("PIL.Image", _CHECK, "pillow")
         found = list(self._pictures())
         self._labels: FileLabels | None = None
         self._name_annotations()
