@@ -22,6 +22,7 @@ __all__ = [
     "is_said_as_text",
     "json_line",
     "json_notes",
+    "json_value",
     "json_values",
     "said_values",
 ]
@@ -56,6 +57,13 @@ def json_values(column: Column, values: Any) -> Sequence[Any]:
     if column.type == "object":
         return [json_object(item, base64_text) for item in items]  # None, null or not, is null
     return items
+
+
+def json_value(column: Column, value: Any) -> Any:
+    """One value of a column of scalars, as `json_values` gives it."""
+    if value is None or column.dtype is None:
+        return value
+    return json_values(column, np.array([value]))[0]
 
 
 def said_values(column: Column, values: Any) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from ...format.values.objects import base64_text, json_object
 from ...sizes import many
 from ...storage import local as store
 from ...storage.staged import StagedFolder, staged_file
-from .jsonl import json_notes, json_values
+from .jsonl import json_notes, json_value
 from .sink import Advance, Sink, numbered, refuse_null
 
 __all__ = ["MDS"]
@@ -131,7 +131,7 @@ def _encoding(column: Column) -> tuple[str, int | None, Callable[[Any], bytes]]:
     if column.type == "object":
         return "json", None, lambda value: json.dumps(json_object(value, base64_text)).encode()
     if _is_json(column):
-        return "json", None, lambda value: json.dumps(_plain(column, value)).encode()
+        return "json", None, lambda value: json.dumps(json_value(column, value)).encode()
     if column.is_array:
         return _array_encoding(column)
     if column.dtype is None:
@@ -144,12 +144,6 @@ def _encoding(column: Column) -> tuple[str, int | None, Callable[[Any], bytes]]:
             lambda v: np.array([v.real, v.imag], stored).tobytes(),
         )
     return stored.name, stored.itemsize, lambda value: np.asarray(value).astype(stored).tobytes()
-
-
-def _plain(column: Column, value: Any) -> Any:
-    if value is None or column.dtype is None:
-        return value
-    return json_values(column, np.ma.array([value], mask=[False]))[0]
 
 
 def _array_encoding(column: Column) -> tuple[str, int | None, Callable[[Any], bytes]]:

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from ...dataset.dataset import UniRecordDataset
 from ...format.column import Column
-from .jsonl import json_line, json_notes, json_values
+from .jsonl import json_line, json_notes, json_value
 from .sink import Advance, Sink, encoded, numbered, refuse_names
 
 __all__ = ["WEBDATASET"]
@@ -41,7 +41,7 @@ def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None
         for number, sample in numbered(rows):
             key = f"{number:09d}"
             if scalars:
-                values = {c.name: _json(c, sample[c.name]) for c in scalars}
+                values = {c.name: json_value(c, sample[c.name]) for c in scalars}
                 _add(tar, f"{key}.json", json_line(values).encode())
             for name in blobs:
                 if sample[name] is not None:
@@ -59,14 +59,6 @@ WEBDATASET: Final = Sink(
     check=_check,
     write=_write_rows,
 )
-
-
-def _json(column: Column, value: Any) -> Any:
-    import numpy as np
-
-    if value is None or column.dtype is None:
-        return value
-    return json_values(column, np.array([value]))[0]
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
