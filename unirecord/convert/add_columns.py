@@ -42,7 +42,7 @@ from ..writing.part_writer import PartContent, PartSequence
 from ..writing.row_groups import shape_without_rows
 from ..writing.target import check_indexable, storage_to_write_to
 from .sources.input_path import InputPath
-from .sources.source import LeftOut, Options, RawBatch, Source, Unit, warn_of_left_out
+from .sources.source import LeftOut, Options, RawBatch, Source, Unit, taken, warn_of_left_out
 from .task import Job, run_task
 from .workers import run_in_workers
 from .write_dataset import source_of
@@ -117,7 +117,7 @@ def found_in_table(
     """
     places = found[rows]
     if (places >= 0).all():
-        return {name: _taken(values, places) for name, values in columns.items()}
+        return {name: taken(values, places) for name, values in columns.items()}
     every, before = places.tolist(), items_of(given)
     nulls = [None] * len(every)
     return {
@@ -127,12 +127,6 @@ def found_in_table(
         ]
         for name, values in columns.items()
     }
-
-
-def _taken(values: Sequence[Any], places: Rows) -> Any:
-    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray):
-        return values[places]
-    return [values[place] for place in places.tolist()]
 
 
 class ColumnSource(Source):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from ...progress import Progress
 from .arrow_columns import choose_columns, null_count, rows_of_batches, same_fields
 from .foreign_libraries import foreign_call, needed
 from .input_path import InputPath
+from .jsonl import json_object
 from .source import TRUST, AskedOption, Options, Partitions, RawBatch, Source, Unit
 
 __all__ = ["ArrowFiles"]
@@ -85,16 +85,15 @@ class ArrowFiles(Source):
         """The files of a folder that `datasets` saved, in its order; none of another folder."""
         if not self.input.is_folder:
             return []
-        split = _json(os.path.join(self.path, _SPLIT))
-        if split is not None:
-            parts = [str(name) for name in split.get("splits", [])] if isinstance(split, dict) else []
+        if (split := self._object(_SPLIT)) is not None:
+            parts = [str(name) for name in split.get("splits", [])]
             steps = " and ".join(
                 f"`unirecord write {quote(os.path.join(self.path, name))} {quote(name)}`" for name in parts
             )
             raise SchemaError(
                 f"{self.path} holds the splits {', '.join(parts)}; write each to a dataset of its own: {steps}"
             )
-        info, state = _json(os.path.join(self.path, _INFO)), _json(os.path.join(self.path, _STATE))
+        info, state = self._object(_INFO), self._object(_STATE)
         try:
             self._features = dict(info["features"]) if info else {}
             names = [one["filename"] for one in state["_data_files"]] if state else []
@@ -105,13 +104,19 @@ class ArrowFiles(Source):
         for name in names:
             if not isinstance(name, str) or os.path.basename(name) != name:
                 raise SchemaError(f"{self.path}: {_STATE} names {name!r}, which is no file of the folder")
-        files = [
-            InputPath(os.path.join(self.path, name), os.path.join(self.input.path, name)) for name in names
-        ]
+        files = [self._below(name) for name in names]
         missing = next((file.name for file in files if not os.path.isfile(file.path)), None)
         if missing is not None:
             raise SchemaError(f"{missing} is missing, which {_STATE} names")
         return files
+
+    def _below(self, name: str) -> InputPath:
+        return InputPath(os.path.join(self.path, name), os.path.join(self.input.path, name))
+
+    def _object(self, name: str) -> dict[str, Any] | None:
+        """What a file of the folder says; None where there is none."""
+        file = self._below(name)
+        return json_object(file) if os.path.isfile(file.path) else None
 
     def _file(self, number: int) -> _ArrowFile:
         if self._open is None or self._open.number != number:
@@ -166,13 +171,3 @@ def _checked(batch: Any) -> Any:
     """The batch, once its offsets are known to stay in its memory: a damaged file says anything."""
     batch.validate(full=True)
     return batch
-
-
-def _json(path: str) -> Any:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except (FileNotFoundError, IsADirectoryError):
-        return None
-    except (ValueError, RecursionError) as error:
-        raise SchemaError(f"{path} is not valid JSON: {error}") from None

@@ -79,8 +79,7 @@ class CifarFiles(Source):
     def _content(self, number: int) -> tuple[Any, Any, Any]:
         """The images, labels and coarse labels of a file."""
         file = self._files[number]
-        with file.open() as stream:
-            data = stream.read(_MOST_BYTES + 1)
+        data = file.content(_MOST_BYTES, "file of CIFAR")
         try:
             images, labels, coarse = _binary(data) if file.name.endswith(".bin") else _pickled(data)
         except ValueError as error:

@@ -17,6 +17,7 @@ from ...progress import Progress
 from ...sizes import many
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .input_path import InputPath
+from .jsonl import json_object
 from .media_types import NotAnImageError, boxes_type, bytes_of, read_image_header
 from .overrides import apply_overrides
 from .source import (
@@ -115,12 +116,8 @@ class CocoFile(Source):
         self.schema: Schema = apply_overrides(self._types(annotations), options.overrides)
 
     def _parsed(self) -> dict[str, Any]:
-        text = self.input.content(_MOST_BYTES, "COCO file")
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise SchemaError(f"{self.path} is not valid JSON: {error}") from None
-        if not isinstance(found, dict) or "images" not in found:
+        found = json_object(self.input, _MOST_BYTES, "COCO file")
+        if "images" not in found:
             raise SchemaError(f'{self.path} is no COCO file: it has no list "images"')
         return found
 

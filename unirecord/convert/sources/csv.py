@@ -424,6 +424,7 @@ class CsvTable(Source):
     values_are_text: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".tab")
     any_names: ClassVar[bool] = True
+    takes_folders: ClassVar[bool] = True
     reads: ClassVar[str] = "a file, or a folder of them"
     options: ClassVar[tuple[AskedOption, ...]] = CSV_OPTIONS
 
@@ -431,11 +432,6 @@ class CsvTable(Source):
     def recognises(cls, source: InputPath) -> bool:
         """By the name; a folder or a pattern by the names of all its files."""
         return source.holds_only(cls.suffixes)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""

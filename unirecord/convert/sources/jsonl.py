@@ -47,12 +47,9 @@ __all__ = [
 # A JSON file that lists the pieces of a dataset: read within a bound, an object or an error that names it.
 
 
-_MOST_BYTES: Final = 1_000_000_000
-
-
-def json_object(file: InputPath) -> dict[str, Any]:
-    """Return the object that a file holds; `SchemaError` says why there is none."""
-    text = file.content(_MOST_BYTES, "list of files")
+def json_object(file: InputPath, most: int = 1_000_000_000, what: str = "list of files") -> dict[str, Any]:
+    """Return the object that a file holds; `SchemaError` says why there is none, also where that is too large."""
+    text = file.content(most, what)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -200,17 +197,13 @@ class JsonLines(Source):
     values_are_text: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".jsonlines")
     any_names: ClassVar[bool] = True
+    takes_folders: ClassVar[bool] = True
     reads: ClassVar[str] = "a file, or a folder of them"
 
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """By the name; a folder or a pattern by the names of all its files."""
         return source.holds_only(cls.suffixes)
-
-    @classmethod
-    def can_read(cls, source: InputPath) -> bool:
-        """Files, and folders of them."""
-        return source.is_file or source.holds(cls.suffixes)
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """Read the files once to find their types."""

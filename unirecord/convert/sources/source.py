@@ -71,6 +71,7 @@ __all__ = [
     "rows_of",
     "said_of_left_out",
     "said_of_unread",
+    "taken",
     "taken_ahead",
     "warn_of_left_out",
     "write_report",
@@ -375,7 +376,7 @@ class RawBatch:
         """The rows at ``places``, ascending, and what else is left out."""
         columns, numbers = self.columns, self.numbers
         if len(places) != self.rows:
-            columns = {name: _taken(values, places) for name, values in columns.items()}
+            columns = {name: taken(values, places) for name, values in columns.items()}
             numbers = None if numbers is None else numbers[places]
         return RawBatch(columns, len(places), (*self.left_out, *left_out), (), numbers, self.read)
 
@@ -397,7 +398,8 @@ def _refuse(misfits: Iterable[Misfit], on_error: OnError) -> None:
             raise SchemaError(f"{one.name}, {one.reason}")
 
 
-def _taken(values: Any, places: npt.NDArray[np.int64]) -> Any:
+def taken(values: Any, places: npt.NDArray[np.int64]) -> Any:
+    """The values at these places of a column of a batch."""
     if isinstance(values, np.ndarray):
         return values[places]
     if isinstance(values, Texts):
@@ -679,7 +681,8 @@ class Source(ABC):
     def can_read(cls, source: InputPath) -> bool:
         """Whether this kind can be read from there when asked for by name: by default any file, and what it knows."""
         there = cls.reads_files if source.is_file else cls.any_folder and source.is_folder
-        return there or cls.recognises(source)
+        holds_some = cls.takes_folders and source.holds(cls.suffixes)
+        return there or holds_some or cls.recognises(source)
 
     @abstractmethod
     def look_through(self, options: Options, progress: Progress | None) -> None:
