@@ -31,7 +31,8 @@ query
 order snapshot
 format storage
 core
-errors migration_hints sizes progress figures
+migration_hints
+errors sizes progress figures
 """,
 )
 

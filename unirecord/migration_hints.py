@@ -1,11 +1,27 @@
-"""What to use here for a method that is known from another library, as the message of an AttributeError."""
+"""What to use here for a method or an argument that is known from another library, as the message of an error."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
 
-__all__ = ["OF_DATASETS", "OF_DRAWS", "OF_PACKAGES", "OF_TORCH_LOADERS", "OF_WRITERS", "no_attribute"]
+from .errors import did_you_mean
+
+__all__ = [
+    "OF_DATASETS",
+    "OF_DRAWS",
+    "OF_PACKAGES",
+    "OF_TORCH_LOADERS",
+    "OF_WRITERS",
+    "READING_ARGUMENTS",
+    "WRITING_ARGUMENTS",
+    "argument_hint",
+    "explains_arguments",
+    "no_attribute",
+]
 
 # Names of Hugging Face datasets, tf.data, WebDataset, torchdata, MindSpore, torchvision, Lance, Zarr, LMDB and pandas.
 OF_DATASETS: Final[Mapping[str, str]] = {
@@ -324,6 +340,132 @@ _NO_BATCH_SAMPLER = (
 )
 # Names that PyTorch's DataLoader has, and our loaders of tensors have not.
 OF_TORCH_LOADERS: Final[Mapping[str, str]] = {"batch_sampler": _NO_BATCH_SAMPLER}
+
+
+_COLUMNS = "columns= of UniRecordDataset or ds.view() reads only some columns"
+_ORDER = "shuffle=True of UniRecordDataset or ds.view() orders each epoch anew"
+_ROWS = "where= of UniRecordDataset or ds.view() keeps the rows that meet a condition"
+_SEED = "seed= of UniRecordDataset or ds.view() says which order"
+_SHARE = "shard_id= and num_shards= of UniRecordDataset or ds.view() give a share of the rows"
+_TRANSFORM = "transform= of UniRecordDataset or batches() is called on each sample"
+_BATCHES = "ds.batches(32) gives batches"
+_AHEAD = "prefetch= of batches() or unirecord.torch.loader is how many batches are read ahead"
+_PARTS = "ds.split([0.8, 0.2]) gives parts that no row is in twice"
+_CACHE = "cache= of UniRecordDataset is a folder for what is read of an object store"
+# Arguments of PyTorch's DataLoader and DistributedSampler, Hugging Face datasets, tf.data, MosaicML's StreamingDataset,
+# MindSpore, pandas and pyarrow, and of other calls here, where this one does not have them.
+READING_ARGUMENTS: Final[Mapping[str, str]] = {
+    "columns": _COLUMNS,
+    "usecols": _COLUMNS,
+    "columns_list": _COLUMNS,
+    "features": _COLUMNS,
+    "shuffle": _ORDER,
+    "sampler": _ORDER,
+    "shuffle_buffer": _ORDER,
+    "buffer_size": _ORDER,
+    "where": _ROWS,
+    "filter": _ROWS,
+    "filters": _ROWS,
+    "seed": _SEED,
+    "generator": _SEED,
+    "shuffle_seed": _SEED,
+    "shard_id": _SHARE,
+    "num_shards": _SHARE,
+    "rank": _SHARE,
+    "world_size": _SHARE,
+    "num_replicas": _SHARE,
+    "shard_index": _SHARE,
+    "transform": _TRANSFORM,
+    "transforms": _TRANSFORM,
+    "map_fn": _TRANSFORM,
+    "batch_size": _BATCHES,
+    "batch": _BATCHES,
+    "drop_last": "drop_last= of batches() leaves out the last rows that fill no batch",
+    "drop_remainder": "drop_last= of batches() leaves out the last rows that fill no batch",
+    "collate_fn": "collate_fn= of batches() makes a batch of samples",
+    "num_workers": "num_workers= of batches() or unirecord.torch.loader calls a transform in processes",
+    "num_parallel_workers": "num_workers= of batches() or unirecord.torch.loader calls a transform in processes",
+    "num_parallel_calls": "num_workers= of batches() or unirecord.torch.loader calls a transform in processes",
+    "persistent_workers": "there is no such thing to say: leave it out",
+    "multiprocessing_context": "there is no such thing to say: leave it out",
+    "worker_init_fn": "there is no such thing to say: leave it out",
+    "streaming": "data are read when they are asked for: leave it out",
+    "prefetch": _AHEAD,
+    "prefetch_factor": _AHEAD,
+    "predownload": _AHEAD,
+    "pin_memory": "pin_memory= of unirecord.torch.loader is for its tensors",
+    "device": "device= of unirecord.torch.loader is where its tensors go",
+    "split": _PARTS,
+    "cache_dir": _CACHE,
+    "local": _CACHE,
+    "remote": _CACHE,
+    "keep_in_memory": "io='memory' of UniRecordDataset keeps the data in memory",
+    "memory_map": "io='mmap' of UniRecordDataset maps the files",
+    "mmap": "io='mmap' of UniRecordDataset maps the files",
+    "limit": "ds.take(100) has the first rows alone",
+    "nrows": "ds.take(100) has the first rows alone",
+    "epochs": "call ds.set_epoch(n) and iterate again for each epoch",
+    "num_epochs": "call ds.set_epoch(n) and iterate again for each epoch",
+}  # fmt: skip
+
+_CODEC = (
+    "codec= of unirecord.write_dataset compresses columns; in a schema one says it: "
+    "Writer(path, {'image': {'type': 'bytes', 'codec': 'zstd'}})"
+)
+_PART_SIZE = "max_part_bytes= of Writer or unirecord.write_dataset is the greatest size of a part"
+_SCHEMA = "the schema is an argument: Writer(path, {'label': 'int32', 'image': 'bytes'})"
+_MODE = "unirecord.append(path) opens a writer that adds rows; overwrite= of Writer replaces what is there"
+# Arguments of MosaicML's MDSWriter, LitData's optimize, MindSpore's FileWriter, Hugging Face datasets and pyarrow.
+WRITING_ARGUMENTS: Final[Mapping[str, str]] = {
+    "compression": _CODEC,
+    "codec": _CODEC,
+    "compression_level": _CODEC,
+    "columns": _SCHEMA,
+    "features": _SCHEMA,
+    "size_limit": _PART_SIZE,
+    "chunk_bytes": _PART_SIZE,
+    "max_shard_size": _PART_SIZE,
+    "maxsize": _PART_SIZE,
+    "shard_num": _PART_SIZE,
+    "mode": _MODE,
+    "append": _MODE,
+    "exist_ok": _MODE,
+    "hashes": "all bytes are under digests: leave it out",
+    "batch_size": "writer.write(record) takes one record, writer.write_batch(columns) many",
+}  # fmt: skip
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_UNKNOWN: Final = re.compile(r"got an unexpected keyword argument '(\w+)'$")
+
+
+def argument_hint(name: str, known: Mapping[str, str], there: Iterable[str]) -> str:
+    """What to say of an argument that there is not: what to use here, or which one of those that there are is meant."""
+    return f"; {known[name]}" if name in known else did_you_mean(name, there)
+
+
+def explains_arguments(known: Mapping[str, str]) -> Callable[[_Function], _Function]:
+    """Have a function say, of an argument that it does not take, what to use here, or which one is meant.
+
+    For functions that are called once for a dataset, a writer or an epoch: a call costs about 0.3 µs more.
+    """
+
+    def explained(function: _Function) -> _Function:
+        @wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            try:
+                return function(*given, **named)
+            except TypeError as error:
+                # Python's own, of this function or of one that it hands its arguments on to.
+                unknown = _UNKNOWN.search(str(error))
+                if unknown is None or unknown[1] not in named:
+                    raise
+                hint = argument_hint(unknown[1], known, inspect.signature(function).parameters)
+                raise TypeError(f"{error}{hint}") from None
+
+        return cast(_Function, call)
+
+    return explained
 
 
 def no_attribute(kind: str, name: str, known: Mapping[str, str]) -> str:

@@ -20,9 +20,17 @@ import pytest
 import unirecord
 from unirecord import UniRecordDataset, Writer, write_dataset
 from unirecord.cli import main
-from unirecord.migration_hints import OF_DATASETS, OF_PACKAGES, OF_WRITERS
+from unirecord.migration_hints import (
+    OF_DATASETS,
+    OF_PACKAGES,
+    OF_WRITERS,
+    READING_ARGUMENTS,
+    WRITING_ARGUMENTS,
+    explains_arguments,
+)
 
-SAID = sorted({*OF_DATASETS.values(), *OF_WRITERS.values(), *OF_PACKAGES.values()})
+TABLES = (OF_DATASETS, OF_WRITERS, OF_PACKAGES, READING_ARGUMENTS, WRITING_ARGUMENTS)
+SAID = sorted({said for table in TABLES for said in table.values()})
 ROWS = [
     {"label": i % 5, "path": f"{i}.png", "key": "abc"[i % 3], "a": i, "image": b"x" * i} for i in range(40)
 ]
@@ -143,7 +151,7 @@ def test_what_is_said_can_be_done(said: str) -> None:
         for options, owners in OPTIONS.findall(said):
             for owner in owners.split(" or "):
                 called = {"batches()": ds.batches, "UniRecordDataset": UniRecordDataset}.get(owner) or eval(
-                    owner.removesuffix("()"), {"ds": ds, "unirecord": unirecord}
+                    owner.removesuffix("()"), {"ds": ds, "unirecord": unirecord, "Writer": Writer}
                 )
                 for option in re.findall(r"(\w+)=", options):
                     assert option in inspect.signature(called).parameters, owner
@@ -156,3 +164,68 @@ def test_what_is_said_can_be_done(said: str) -> None:
     assert tried or re.search(r"iterate over ds|leave it out|columns are the schema|publishes all", said), (
         "it says nothing to do"
     )
+
+
+def reading_calls(ds: UniRecordDataset) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    found: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "UniRecordDataset": (UniRecordDataset, ("data",)),
+        "ds.batches": (ds.batches, (2,)),
+        "ds.view": (ds.view, ()),
+        "ds.pipeline": (ds.pipeline, ()),
+    }
+    loaders = {"torch": "loader", "jax": "loader", "lightning": "loader", "tf": "dataset"}
+    for name, function in loaders.items():
+        if importlib.util.find_spec({"tf": "tensorflow"}.get(name, name)) is not None:
+            module = importlib.import_module(f"unirecord.{name}")
+            found[f"{name}.{function}"] = (getattr(module, function), (ds, 2))
+    return found
+
+
+def test_an_argument_of_another_library_says_what_to_use_here() -> None:
+    with UniRecordDataset("data") as ds:
+        for call, given in reading_calls(ds).values():
+            takes = inspect.signature(call).parameters
+            here = (
+                inspect.signature(ds.batches).parameters
+                if "options" in takes or "read_ahead" in takes
+                else {}
+            )
+            for name, said in READING_ARGUMENTS.items():
+                if name in takes or name in here:
+                    continue
+                with pytest.raises(
+                    TypeError, match=f"unexpected keyword argument '{name}'; {re.escape(said)}$"
+                ):
+                    call(*given, **{name: 1})
+        for name, said in WRITING_ARGUMENTS.items():
+            for write in (Writer, unirecord.append):
+                with pytest.raises(
+                    TypeError, match=f"unexpected keyword argument '{name}'; {re.escape(said)}$"
+                ):
+                    write("never", {"label": "int32"}, **{name: 1})
+    for source in ("people.csv", ["people.csv", "more.csv"], [{"a": 1}], {"a": [1]}):
+        with pytest.raises(
+            TypeError, match=f"no option compression=; {re.escape(WRITING_ARGUMENTS['compression'])}$"
+        ):
+            write_dataset(source, "never", compression="zstd")
+    assert not Path("never").exists()
+
+
+def test_an_argument_that_is_misspelt_is_named_and_what_else_is_wrong_is_as_ever() -> None:
+    with UniRecordDataset("data") as ds:
+        with pytest.raises(TypeError, match=r"'prefetchh'[;.] [Dd]id you mean 'prefetch'\?$"):
+            ds.batches(2, prefetchh=3)  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'nonsense'$"):
+            ds.batches(2, nonsense=3)  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'batch_size'$"):
+            ds.batches()  # type: ignore[call-overload]
+        with pytest.raises(TypeError, match=r"transform must be a function, got 3$"):
+            ds.view(transform=3)  # type: ignore[call-overload]
+
+        def wrong(sample: Any) -> Any:
+            return dict(**sample, columns=UniRecordDataset("data", batch_size=3))  # type: ignore[call-overload]
+
+        with pytest.raises(TypeError, match=r"'batch_size'; ds\.batches\(32\) gives batches$"):
+            wrong({})
+    assert inspect.signature(Writer).parameters["schema"].default is None
+    assert explains_arguments({})(len)([1]) == 1

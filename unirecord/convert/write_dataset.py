@@ -46,6 +46,7 @@ from .sources import (
     WrongSourceError,
     open_input,
     open_sources,
+    refuse_unknown,
     source_type,
 )
 from .sources.given import OF_TUPLES, GivenColumns, GivenRecords, GivenTable, is_table
@@ -480,6 +481,7 @@ def source_of(
     if inputs is not None:
         return open_sources(inputs, kind, asked, tell)
     if refused := [*asked.given(), *(["kind"] if kind is not None else [])]:
+        refuse_unknown(asked)
         raise TypeError(f"{refused[0]}= is for paths; the source is a {type(given).__name__}")
     if isinstance(given, Source):
         return given

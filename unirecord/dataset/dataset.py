@@ -27,7 +27,7 @@ from ..loading.loader import (
 )
 from ..loading.opened import OpenedData, PathLike
 from ..loading.plan import Plan
-from ..migration_hints import OF_DATASETS, no_attribute
+from ..migration_hints import OF_DATASETS, READING_ARGUMENTS, explains_arguments, no_attribute
 from ..order.selection import Selection
 from ..order.spec import (
     OrderSpec,
@@ -217,6 +217,7 @@ class UniRecordDataset(Generic[Given]):
         transform: Callable[[Sample], New],
         **options: Unpack[OpenOptions],
     ) -> None: ...
+    @explains_arguments(READING_ARGUMENTS)
     def __init__(
         self,
         path: PathLike | Sequence[PathLike],
@@ -598,6 +599,7 @@ class UniRecordDataset(Generic[Given]):
         batch_transform: None = ...,
         **read_ahead: Unpack[ReadAhead],
     ) -> BatchLoader[Any]: ...
+    @explains_arguments(READING_ARGUMENTS)
     def batches(
         self,
         batch_size: int,
@@ -661,6 +663,7 @@ class UniRecordDataset(Generic[Given]):
             ),
         )
 
+    @explains_arguments(READING_ARGUMENTS)
     def pipeline(
         self,
         *,
@@ -708,6 +711,7 @@ class UniRecordDataset(Generic[Given]):
     def view(
         self, *, transform: Callable[[Sample], New], **options: Unpack[ViewOptions]
     ) -> UniRecordDataset[New]: ...
+    @explains_arguments(READING_ARGUMENTS)
     def view(
         self,
         *,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..dataset.batch_loader import BatchLoader, batch_options
 from ..errors import SchemaError
 from ..loading.loader import BatchTransform, LoaderOptions, TrackedBatch
+from ..migration_hints import READING_ARGUMENTS, explains_arguments
 from ..sizes import many
 from .arguments import check_readable, check_valid_names
 from .array_trees import with_arrays
@@ -27,6 +28,7 @@ __all__ = ["loader", "to_arrays"]
 _IN_FLIGHT = 2  # batches on their way to the device: the one that is used, and the next
 
 
+@explains_arguments(READING_ARGUMENTS)
 def loader(
     ds: Batchable,
     batch_size: int | None = None,

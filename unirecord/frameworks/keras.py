@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..core import Locked
 from ..dataset.dataset import UniRecordDataset
 from ..errors import SchemaError
+from ..migration_hints import READING_ARGUMENTS, explains_arguments
 from ..order.permutation import EpochRun
 from .arguments import check_dataset, check_valid_names
 from .array_trees import with_arrays
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["dataset"]
 
 
+@explains_arguments(READING_ARGUMENTS)
 def dataset(
     ds: UniRecordDataset,
     batch_size: int,

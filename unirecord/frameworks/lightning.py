@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ..dataset.dataset import UniRecordDataset
+from ..migration_hints import READING_ARGUMENTS, explains_arguments
 from .torch import TorchLoader, made_loader
 
 __all__ = ["LightningLoader", "loader"]
@@ -12,6 +13,7 @@ __all__ = ["LightningLoader", "loader"]
 Batch = TypeVar("Batch")
 
 
+@explains_arguments(READING_ARGUMENTS)
 def loader(ds: UniRecordDataset[Any], batch_size: int, **options: Any) -> LightningLoader[Any]:
     """As ``unirecord.torch.loader``, for a ``LightningDataModule`` or ``LightningModule``.
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import SchemaError
 from ..format.column import Column
 from ..format.meaning import as_stored
+from ..migration_hints import READING_ARGUMENTS, explains_arguments
 from .arguments import check_dataset, check_valid_names
 from .array_trees import filled_and_valid
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["dataset"]
 
 
+@explains_arguments(READING_ARGUMENTS)
 def dataset(
     ds: UniRecordDataset,
     batch_size: int,

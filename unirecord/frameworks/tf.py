@@ -13,6 +13,7 @@ from ..errors import SchemaError, StaleError
 from ..format.column import Column
 from ..format.meaning import as_stored
 from ..loading.batch import RaggedArray
+from ..migration_hints import READING_ARGUMENTS, explains_arguments
 from ..sizes import many
 from .arguments import check_readable, check_valid_names
 from .array_trees import filled_and_valid
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["dataset"]
 
 
+@explains_arguments(READING_ARGUMENTS)
 def dataset(
     ds: Batchable,
     batch_size: int | None = None,

@@ -20,7 +20,7 @@ from ..format.meaning import as_stored
 from ..loading.batch import RaggedArray
 from ..loading.boxes import Crop
 from ..loading.loader import BatchTransform, LoaderOptions, ReadAhead, TrackedBatch
-from ..migration_hints import OF_TORCH_LOADERS, no_attribute
+from ..migration_hints import OF_TORCH_LOADERS, READING_ARGUMENTS, explains_arguments, no_attribute
 from ..order.permutation import EpochRun
 from ..sizes import many
 from .arguments import check_readable, check_valid_names
@@ -488,6 +488,7 @@ def loader(
     device: Any = ...,
     **read_ahead: Unpack[ReadAhead],
 ) -> TorchLoader[Any]: ...
+@explains_arguments(READING_ARGUMENTS)
 def loader(
     ds: Batchable,
     batch_size: int | None = None,

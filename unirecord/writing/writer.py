@@ -17,7 +17,7 @@ from ..format.schema import Schema
 from ..format.values import ColumnBatch, RecordEncoder
 from ..format.values.batch import as_columns, first_values
 from ..format.values.tensors import is_torch_tensor, memory_of
-from ..migration_hints import OF_WRITERS, no_attribute
+from ..migration_hints import OF_WRITERS, WRITING_ARGUMENTS, explains_arguments, no_attribute
 from ..sizes import many
 from ..storage.schemes import location_of
 from ..storage.storage_options import use_storage
@@ -127,6 +127,7 @@ class Writer:
 
     path: str
 
+    @explains_arguments(WRITING_ARGUMENTS)
     def __init__(
         self,
         path: Path,
@@ -384,6 +385,7 @@ class Writer:
             self.abort()
 
 
+@explains_arguments(WRITING_ARGUMENTS)
 def append(
     path: Path,
     schema: Mapping[str, Any] | Schema | None = None,

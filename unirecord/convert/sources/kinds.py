@@ -5,7 +5,7 @@ from __future__ import annotations
 from inspect import isabstract
 from typing import Any, Final
 
-from ...errors import did_you_mean
+from ...migration_hints import WRITING_ARGUMENTS, argument_hint
 from ...progress import Progress
 from ..plugins import with_installed
 from .arrayrecord import ArrayRecordFiles
@@ -42,7 +42,7 @@ from .webdataset import WebDatasetShards
 from .yolo import YoloFolder
 from .zarr_group import ZarrGroup
 
-__all__ = ["KINDS", "SOURCES", "elsewhere", "open_source", "source_type"]
+__all__ = ["KINDS", "SOURCES", "open_source", "refuse_unknown", "source_type"]
 
 # The first one that recognises a path reads it: what has a mark of its own comes before what any folder could be.
 _OWN: Final[tuple[type[Source], ...]] = (
@@ -105,6 +105,7 @@ def open_source(
     """
     found = source if isinstance(source, InputPath) else open_input(source)
     options = options or Options()
+    refuse_unknown(options)
     options.recognised = kind is None
     make = source_type(found, kind)
     if kind is None:
@@ -112,22 +113,18 @@ def open_source(
     for name in options.given():
         if name not in make.takes():
             takers = ", ".join(other.kind for other in SOURCES if name in other.takes())
-            if not takers:
-                raise TypeError(f"there is no option {name}={elsewhere(name)}")
             raise WrongSourceError(
                 f"--{name.replace('_', '-')} is for {takers}; {found.name} is read as {make.kind}"
             )
     return looked_through(make, found, options, progress)
 
 
-def elsewhere(name: str) -> str:
-    """Where what a caller may mean is, or which option it may be."""
-    if name == "codec":
-        return (
-            '; schema= says it of a column, with its type: schema={"text": {"type": "text", "codec": "zstd"}}, and '
-            "`unirecord write --codec` of all columns"
-        )
-    return did_you_mean(name, {option.name for source in SOURCES for option in source.options})
+def refuse_unknown(options: Options) -> None:
+    """Raise TypeError about an option that no kind of source obeys."""
+    there = {name for source in SOURCES for name in source.takes()}
+    for name in options.given():
+        if name not in there:
+            raise TypeError(f"there is no option {name}={argument_hint(name, WRITING_ARGUMENTS, there)}")
 
 
 def source_type(source: InputPath, kind: str | None = None) -> type[Source]:

@@ -18,7 +18,7 @@ from ...progress import Progress, Tracker
 from ...sizes import many
 from .folder_walk import natural_order
 from .input_path import InputPath
-from .kinds import SOURCES, elsewhere, open_source, source_type
+from .kinds import open_source, refuse_unknown, source_type
 from .media_types import file_type
 from .overrides import TypesThere
 from .source import (
@@ -49,11 +49,10 @@ def open_sources(
     options = options or Options()
     if len(inputs) == 1:
         return open_source(inputs[0], kind, options, progress)
+    refuse_unknown(options)
     kinds = [source_type(one, kind) for one in inputs]
     for name in options.given():
         if not any(name in one.takes() for one in kinds):
-            if not any(name in one.takes() for one in SOURCES):
-                raise TypeError(f"there is no option {name}={elsewhere(name)}")
             read = ", ".join(dict.fromkeys(one.kind for one in kinds))
             raise WrongSourceError(
                 f"--{name.replace('_', '-')}: the sources are read as {read}, which do not obey it"
