@@ -13,9 +13,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from order_reference import permutation, turns_of_cycle
 
 import unirecord
 from unirecord import UniRecordDataset, cli
+from unirecord.core import xxh3_64
+from unirecord.order.mixture import whole_weights
 
 ROWS = {"web": 23, "code": 9, "books": 5}
 LONGEST = {"web": 9, "code": 3, "books": 40}
@@ -177,6 +180,106 @@ def test_a_source_that_has_been_read_so_often_comes_no_more_in_the_epoch(
     epoch = data.draw(st.integers(0, 3))
     assert epoch_of(pickle.loads(pickle.dumps(mixed)), epoch) == epochs[epoch]
     expect_one_order(mixed, epoch, epochs[epoch], data)
+
+
+def by_the_formula(
+    lengths: list[list[int]],
+    scheduled: dict[int, tuple[int, ...]],
+    most: list[int | None],
+    then: list[tuple[int, ...] | None],
+    length: int,
+    seed: int,
+    by: str | None,
+) -> list[tuple[int, int]]:
+    """(source, draw) of the turns of three epochs: docs/spec/order.md, turn by turn."""
+    found, drawn = [], [0] * len(lengths)
+    orders: dict[tuple[int, int], list[int]] = {}
+
+    def length_of(source: int, draw: int) -> int:
+        epoch, place = divmod(draw, len(lengths[source]))
+        key = source, epoch
+        if key not in orders:
+            at = permutation(len(lengths[source]), xxh3_64(list(ROWS)[source].encode(), seed), epoch, 1)
+            orders[key] = [at(k) for k in range(len(lengths[source]))]
+        return lengths[source][orders[key][place]]
+
+    just_ended = False
+    for turn in range(3 * length):
+        first = turn % length == 0
+        if first:
+            begun, ended = drawn.copy(), set[int]()
+            given = scheduled[max(start for start in scheduled if start <= turn)]
+        if first or turn in scheduled or just_ended:
+            given = scheduled.get(turn, given)
+            weights = [0 if s in ended else weight for s, weight in enumerate(given)]
+            stage, since, total = turn, [0] * len(lengths), sum(weights)
+        if by is None:
+            cycle, place = divmod(turn - stage, total)
+            source = turns_of_cycle(weights, seed, cycle % -(-4096 // total))[place]
+        else:
+            source = min(
+                (s for s, weight in enumerate(weights) if weight),
+                key=lambda s: (
+                    2**16 * (2 * since[s] + length_of(s, drawn[s])) // (weights[s] * (2**16 // total)), s
+                ),
+            )  # fmt: skip
+        found.append((source, drawn[source]))
+        since[source] += length_of(source, drawn[source])
+        drawn[source] += 1
+        just_ended = drawn[source] - begun[source] == most[source]
+        if just_ended:
+            ended.add(source)
+            given = then[source] or given
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    weights=st.tuples(*[st.integers(1, 6)] * 3),
+    change=st.tuples(*[st.integers(1, 6)] * 3),
+    start=st.integers(1, 90),
+    often=st.tuples(*[st.sampled_from([None, 1, 2])] * 3),
+    after=st.tuples(*[st.integers(1, 6)] * 3),
+    samples=st.integers(1, 37),
+    by=st.sampled_from([None, "tokens"]),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_turns_are_those_of_the_formula(
+    sources: Any,
+    weights: Any,
+    change: Any,
+    start: int,
+    often: Any,
+    after: Any,
+    samples: int,
+    by: Any,
+    seed: int,
+) -> None:
+    lengths = [[len(sample["tokens"]) for sample in ds] for ds in sources.values()]
+    most = [None if times is None else times * n for times, n in zip(often, ROWS.values(), strict=True)]
+    then: list[tuple[int, ...] | None] = [None] * 3
+    options: dict[str, Any] = {}
+    if often[1] is not None:
+        then[1] = whole_weights([after[0], 0, after[2]])
+        options["then"] = {"code": {"web": after[0], "books": after[2]}}
+    mixed = unirecord.mix(
+        sources,
+        dict(zip(ROWS, weights, strict=True)),
+        schedule={start: dict(zip(ROWS, change, strict=True))},
+        repeat=dict(zip(ROWS, often, strict=True)),
+        samples=samples,
+        seed=seed,
+        by=by,
+        **options,
+    )
+    scheduled = {0: whole_weights(weights), start: whole_weights(change)}
+    wanted = by_the_formula(lengths, scheduled, most, then, samples, seed, by)
+    found = [sample for epoch in range(3) for sample in epoch_of(mixed, epoch)]
+    assert [name for name, _, _ in found] == [list(ROWS)[source] for source, _ in wanted]
+    for (name, i, _), (source, draw) in zip(found, wanted, strict=True):
+        epoch, place = divmod(draw, ROWS[name])
+        order = permutation(ROWS[name], xxh3_64(name.encode(), seed), epoch, 1)
+        assert i == 1000 * source + order(place)
 
 
 def test_once_each_is_every_row_of_every_source_once(sources: Any) -> None:
