@@ -65,7 +65,7 @@ def _serve(job: Any, task: int, answers: Connection) -> None:
     except (EOFError, BrokenPipeError):
         raise
     except BaseException as error:
-        answers.send(("failed", task, Portable(error)))
+        answers.send(("failed", task, Portable.of(error)))
         return
     answers.send(("progress", task, rows, size, read, part))
     answers.send(("done", task, record))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..sizes import many
 from .fetch import Fetching
-from .library import Handle, ffi, keeping, lib
+from .library import Handle, ffi, keeping, lib, raise_refused
 from .order import Order
 from .output import xxh3_64
 from .parts import NativePart, NativeSet
@@ -67,10 +67,6 @@ class JoinedSet(NativeSet):
     def part(self, number: int) -> NativePart:
         """Part ``number`` of the first layer, opened if need be."""
         return self.layers[0].part(number)
-
-    def advise(self, rows: npt.NDArray[np.int64]) -> None:
-        """Tells the kernel, or what reads ahead, that the blobs of these rows will be read soon."""
-        lib.ur_set_advise(self.pointer, ffi.from_buffer("int64_t[]", rows), len(rows))
 
 
 # Single rows of a set as samples, through structures that are made once.
@@ -341,7 +337,7 @@ class NativeSequence:
         given = ffi.from_buffer("int64_t[]", anchors), len(anchors)
         found = ffi.from_buffer("int64_t[]", rows, True), ffi.from_buffer("uint8_t[]", missing, True)
         if lib.ur_sequence_find(self.pointer, number, *given, *found, error) != lib.UR_OK:
-            raise ValueError(ffi.string(error.what).decode())
+            raise_refused(error)
         return rows, missing
 
 
@@ -353,10 +349,8 @@ def pack(lengths: Numbers, size: int) -> tuple[Numbers, int]:
     status = lib.ur_pack(
         from_buffer("int64_t[]", given), len(given), size, from_buffer("int64_t[]", places), used, error
     )
-    if status == lib.UR_NO_MEMORY:
-        raise MemoryError(ffi.string(error.what).decode())
     if status != lib.UR_OK:
-        raise ValueError(ffi.string(error.what).decode())
+        raise_refused(error)
     return places, int(used[0])
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import ColumnError, CorruptionError
-from .library import Handle, buffer_of, ffi, lib
+from .library import Handle, buffer_of, ffi, lib, raise_refused
 
 U64 = npt.NDArray[np.uint64]
 Cells = Sequence[bytes | memoryview]
@@ -17,6 +18,9 @@ Cells = Sequence[bytes | memoryview]
 CODEC_PLAIN: int = lib.UR_CODEC_PLAIN
 CODEC_ZSTD: int = lib.UR_CODEC_ZSTD
 CODEC_SHUFFLE_ZSTD: int = lib.UR_CODEC_SHUFFLE_ZSTD
+
+
+_fail = partial(raise_refused, kinds={lib.UR_COLUMN: ColumnError, lib.UR_CORRUPT: CorruptionError})
 
 
 def check_codec(codec: int) -> None:
@@ -31,15 +35,6 @@ def check_column(type_code: int, codec: int) -> None:
     error = ffi.new("ur_error *")
     if lib.ur_column_check(type_code, codec, error) != lib.UR_OK:
         _fail(error)
-
-
-def _fail(error: Any) -> NoReturn:
-    what = ffi.string(error.what).decode("utf-8", "replace")
-    if error.status == lib.UR_COLUMN:
-        raise ColumnError(what)
-    if error.status == lib.UR_CORRUPT:
-        raise CorruptionError(what)
-    raise MemoryError(what) if error.status == lib.UR_NO_MEMORY else ValueError(what)
 
 
 def _lengths(cells: Cells) -> U64:

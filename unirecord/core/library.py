@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from shlex import quote
+from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -196,6 +197,17 @@ def failure_of(error: Any) -> Failure:
         None if error.offset == _NOWHERE else error.offset,
         ffi.string(error.what).decode("utf-8", "replace"),
     )
+
+
+def raise_refused(
+    error: Any,
+    kinds: Mapping[int, type[Exception]] = MappingProxyType({}),
+    other: type[Exception] = ValueError,
+) -> NoReturn:
+    """Raises what the core says of a call: MemoryError, or the error of its status."""
+    what = ffi.string(error.what).decode("utf-8", "replace")
+    named: dict[int, type[Exception]] = {lib.UR_NO_MEMORY: MemoryError, **kinds}
+    raise named.get(error.status, other)(what)
 
 
 def raise_for(error: Any, paths: Sequence[str], names: Sequence[str] = ()) -> NoReturn:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..sizes import many
-from .library import Handle, ffi, lib
+from .library import Handle, ffi, lib, raise_refused
 
 _order_one = lib.ur_order_one  # looked up once: samples are read one at a time through it
 
@@ -51,10 +51,8 @@ class Order:
             out,
             error,
         )
-        if status == lib.UR_NO_MEMORY:
-            raise MemoryError(ffi.string(error.what).decode())
         if status != lib.UR_OK:
-            raise ValueError(ffi.string(error.what).decode("utf-8", "replace"))
+            raise_refused(error)
         self.rows = rows
         self.spec = spec
         self.pointer: Any = out[0]

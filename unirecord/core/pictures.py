@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, Final, NamedTuple, NoReturn
+from functools import cache, partial
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import PictureError
-from .library import Handle, buffer_of, ffi, lib
+from .library import Handle, buffer_of, ffi, lib, raise_refused
 
 Bytes = npt.NDArray[np.uint8]
 
 FILTERS: Final = {"bilinear": lib.UR_FILTER_TRIANGLE, "bicubic": lib.UR_FILTER_CUBIC}
 CROPS: Final = {None: lib.UR_CROP_NONE, "center": lib.UR_CROP_CENTER, "random-resized": lib.UR_CROP_RANDOM}
+
+_fail = partial(raise_refused, kinds={lib.UR_ARGUMENT: ValueError}, other=PictureError)
 
 
 class PictureOptions(NamedTuple):
@@ -181,9 +183,7 @@ class _JpegUnit:
         try:
             return self.idle.pop()
         except IndexError:
-            return self._new_decoder()
-
-    def _new_decoder(self) -> Handle:
+            pass
         found, error = self.ffi.new("ur_jpeg **"), ffi.new("ur_error *")
         if self.lib.ur_jpeg_new(found, error):
             _fail(error)
@@ -191,12 +191,3 @@ class _JpegUnit:
 
 
 _jpeg_unit = cache(_JpegUnit)
-
-
-def _fail(error: Any) -> NoReturn:
-    what = ffi.string(error.what).decode("utf-8", "replace")
-    if error.status == lib.UR_NO_MEMORY:
-        raise MemoryError(what)
-    if error.status == lib.UR_ARGUMENT:
-        raise ValueError(what)
-    raise PictureError(what)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..errors import CorruptionError
 from ..sizes import many
-from .library import Handle, buffer_of, ffi, lib
+from .library import Handle, buffer_of, ffi, lib, raise_refused
 
 # Whether bytes are an object: csrc/base/object.c.
 
@@ -25,9 +25,8 @@ def check_object(raw: bytes) -> None:
     if _check_object(raw, len(raw), ffi.NULL) == lib.UR_OK:
         return
     error = ffi.new("ur_error *")
-    status = _check_object(raw, len(raw), error)
-    what = ffi.string(error.what).decode()
-    raise MemoryError(what) if status == lib.UR_NO_MEMORY else CorruptionError(what)
+    _check_object(raw, len(raw), error)
+    raise_refused(error, other=CorruptionError)
 
 
 def is_canonical(raw: bytes) -> bool:

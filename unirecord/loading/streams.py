@@ -503,10 +503,6 @@ def _as_element(value: float, dtype: np.dtype[Any]) -> NDArray[Any]:
     return element
 
 
-def _type_name(dtype: np.dtype[Any]) -> str:
-    return dtype.name
-
-
 def element_type(base: OpenedData, name: str) -> np.dtype[Any]:
     """What the values of a column are made of; SchemaError when that is no run of numbers."""
     schema = base.parts.snapshot.schema

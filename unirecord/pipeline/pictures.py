@@ -7,6 +7,7 @@ import math
 import random
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -448,7 +449,7 @@ class Decode:
         return out
 
     def __reduce__(self) -> Any:
-        return _made, (self._given,)
+        return partial(Decode, **self._given), ()
 
     def __repr__(self) -> str:
         size = self._given["size"]
@@ -464,10 +465,6 @@ class Decode:
             warnings.warn(
                 f"a picture that cannot be decoded is {what}, and so are all such: {error}", stacklevel=4
             )
-
-
-def _made(given: dict[str, Any]) -> Decode:
-    return Decode(**given)
 
 
 def _fill_of(on_error: str | int, values: NDArray[Any] | None, layout: str) -> Any:

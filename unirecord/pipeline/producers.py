@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,7 @@ class GeneratorOrigin:
         self._makes, self._in_processes, self._ordered = makes, in_processes, ordered
         self._ahead, self._memory, self._seed = ahead, memory, seed
         self._epoch, self._position, self._begun = 0, 0, False
-        self._latest: _GeneratorPass | None = None
+        self.latest: _GeneratorPass | None = None
 
     columns: tuple[str, ...] | None = None
     stored: tuple[Column, ...] = ()
@@ -205,7 +206,7 @@ class GeneratorOrigin:
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch of the next pass."""
         self._epoch, self._position = check_integer("epoch", epoch, 0, (1 << 63) - 1), 0
-        self._begun, self._latest = False, None
+        self._begun, self.latest = False, None
 
     def state_dict(self) -> dict[str, Any]:
         """How many elements have been handed out in the epoch."""
@@ -239,17 +240,13 @@ class GeneratorOrigin:
         if self._begun:
             self._epoch, self._position = self._epoch + 1, 0
         self._begun = True
-        self._latest = _GeneratorPass(self, self._epoch, self._position)
-        return self._latest
+        self.latest = _GeneratorPass(self, self._epoch, self._position)
+        return self.latest
 
     def mark(self, of: _GeneratorPass, position: int) -> None:
         """Notes how far a pass has been handed out, if it is the latest."""
-        if self._latest is of:
+        if self.latest is of:
             self._position = position
-
-    def is_latest(self, of: _GeneratorPass) -> bool:
-        """Whether no pass has begun since."""
-        return self._latest is of
 
 
 class _GeneratorPass:
@@ -277,7 +274,7 @@ class _GeneratorPass:
     @property
     def followed(self) -> bool:
         """Whether it is the latest one."""
-        return self._origin.is_latest(self)
+        return self._origin.latest is self
 
     def mark(self, position: int) -> None:
         """Notes that what lies before a position has been handed out."""
@@ -344,7 +341,7 @@ class _Producers:
     def start(self) -> None:
         """Starts the processes."""
         for number, make in enumerate(self._makes):
-            making = _Making(make, number, self._ahead, self._memory)
+            making = partial(_produce, make, number, self._ahead, self._memory)
             self._processes.append(Process(making, child_key(self._key, number), self._processes))
 
     def end(self) -> None:
@@ -402,26 +399,20 @@ class _Producers:
             del value
 
 
-class _Making:
+def _produce(make: Make, number: int, ahead: int, memory: int, channel: Channel) -> None:
     """What the process of a generator does."""
-
-    def __init__(self, make: Make, number: int, ahead: int, memory: int) -> None:
-        self._make, self._number, self._ahead, self._memory = make, number, ahead, memory
-
-    def __call__(self, channel: Channel) -> None:
-        sent = largest = 0
-        try:
-            for value in made(self._make, self._number):
-                largest = max(largest, channel.send(("value", value)))
-                del value
-                sent += 1
-                channel.await_taken(sent - min(self._ahead, self._memory // largest))
-        except Ended:
-            raise
-        except Exception as error:
-            channel.send(("error", Portable(error)))
-        else:
-            channel.send((_END, None))
-        channel.await_taken(
-            sent + 1
-        )  # the memory of what was sent stays until the other side ends this process
+    sent = largest = 0
+    try:
+        for value in made(make, number):
+            largest = max(largest, channel.send(("value", value)))
+            del value
+            sent += 1
+            channel.await_taken(sent - min(ahead, memory // largest))
+    except Ended:
+        raise
+    except Exception as error:
+        channel.send(("error", Portable.of(error)))
+    else:
+        channel.send((_END, None))
+    # The memory of what was sent stays until the other side ends this process.
+    channel.await_taken(sent + 1)

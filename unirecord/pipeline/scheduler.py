@@ -314,23 +314,6 @@ class StageQueue(StageTimes):
         self._task_ns = _PROCESS_NS if stage.processes else _TOGETHER_NS if self._together else _TASK_NS
         self._task_bytes = _TOGETHER_BYTES if self._together else _TASK_BYTES
 
-    # ---- its processes, where it has any -------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Starts them."""
-        if self.processes is not None:
-            self.processes.start()
-
-    def end(self) -> None:
-        """Ends them, whatever they are at."""
-        if self.processes is not None:
-            self.processes.end()
-
-    def close(self) -> None:
-        """Waits until they have ended."""
-        if self.processes is not None:
-            self.processes.close()
-
     # ---- what comes in -----------------------------------------------------------------------------------
 
     def window(self, workers: int) -> int:
@@ -516,11 +499,6 @@ class WorkerPool:
         self._workers: list[Worker] = []
         self._ended: list[Worker] = []
         self._idle: deque[Worker] = deque()
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether there are threads."""
-        return bool(self._workers)
 
     def start(self) -> bool:
         """Starts one more; False where there are as many as may be, or no more is to be had."""
@@ -898,6 +876,7 @@ class Running:
         self._alone = threads == 0
         self._here = self._alone or not asked
         self._straight = Straight(source, self.stage_queues, self._alone)
+        self._apart = [queue.processes for queue in self.stage_queues if queue.processes is not None]
         self._process = os.getpid()
 
     # ---- the consumer's side -----------------------------------------------------------------------------
@@ -907,8 +886,8 @@ class Running:
         self._open.add(self)
         self._recorder.begin(self.stage_queues)
         try:
-            for stage_queue in self.stage_queues:
-                stage_queue.start()  # processes, while there are no threads of this pass
+            for processes in self._apart:  # while there are no threads of this pass
+                processes.start()
             if not self._here:
                 self._begin_threads()
             while True:
@@ -993,8 +972,8 @@ class Running:
             return
         left = True
         try:
-            for stage_queue in self.stage_queues:
-                stage_queue.end()
+            for processes in self._apart:
+                processes.end()
             left = self._pool.leave()
         finally:
             if left:
@@ -1008,8 +987,8 @@ class Running:
                 self._close_source()
             finally:
                 self._reading.release()
-        for stage_queue in self.stage_queues:
-            stage_queue.close()
+        for processes in self._apart:
+            processes.close()
 
     def _close_source(self) -> None:
         with suppress(IndexError):

@@ -463,8 +463,8 @@ def _append(out: Chunk, chunk: Chunk, number: int, values: list[Any], resumed: R
     delivered = resumed.get(position_of(begin)) if resumed else None
     whole = not isinstance(row, int) and len(row) == len(values)  # a batch that still has its samples
     for i, value in enumerate(values):
-        place: ElementPlace = (end, 0) if i == last else (begin, i + 1)
-        if delivered is not None and not _behind(place, delivered):
+        place: Any = (end, 0) if i == last else (begin, i + 1)
+        if delivered is not None and place <= delivered:
             continue
         out.values.append(value)
         _list(out.begins).append((begin, i))
@@ -479,11 +479,6 @@ def _append(out: Chunk, chunk: Chunk, number: int, values: list[Any], resumed: R
 def _list(values: Any) -> list[Any]:
     assert isinstance(values, list)
     return values
-
-
-def _behind(place: Any, delivered: Any) -> bool:
-    later: bool = place > delivered
-    return later
 
 
 # A stage: neighbouring operators that run together on the same workers, and how they get what they work on.

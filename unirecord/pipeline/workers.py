@@ -15,6 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -315,7 +316,7 @@ class ProcessStage:
         self, name: str, steps: Callable[[Chunk, Sequence[Any]], Chunk], count: int, locate: Any, key: int
     ) -> None:
         self._name, self._count, self._locate, self._key = name, count, locate, key
-        self._serve = _Serving(steps)
+        self._serve = partial(_serve, steps)
         self._processes: list[Process] = []
         self._at: dict[Process, Any] = {}
         self._free: SimpleQueue[Process] = SimpleQueue()
@@ -365,33 +366,28 @@ class ProcessStage:
                 self._free.get_nowait()
 
 
-class _Serving:
+def _serve(steps: Callable[[Chunk, Sequence[Any]], Chunk], channel: Channel) -> None:
     """What a process of a stage does: takes chunks, and gives back what has become of them."""
-
-    def __init__(self, steps: Callable[[Chunk, Sequence[Any]], Chunk]) -> None:
-        self._steps = steps
-
-    def __call__(self, channel: Channel) -> None:
-        at = channel.receive()
-        nothing: tuple[()] = ()
-        while True:
-            chunk: Chunk = channel.receive()
-            chunk.values = _Noted(chunk.values, at)
-            try:
-                result = self._steps(chunk, nothing)
-            except BaseException as error:
-                result = Chunk.failed(error)
-            if result.error is not None:
-                result.error = Portable(result.error)
-            result.values = list(result.values)
-            del chunk
-            try:
-                channel.send(result)
-            except Ended:
-                raise
-            except Exception as error:  # what the function returned cannot be sent
-                channel.send(Chunk.failed(Portable(error)))
-            del result
+    at = channel.receive()
+    nothing: tuple[()] = ()
+    while True:
+        chunk: Chunk = channel.receive()
+        chunk.values = _Noted(chunk.values, at)
+        try:
+            result = steps(chunk, nothing)
+        except BaseException as error:
+            result = Chunk.failed(error)
+        if result.error is not None:
+            result.error = Portable.of(result.error)
+        result.values = list(result.values)
+        del chunk
+        try:
+            channel.send(result)
+        except Ended:
+            raise
+        except Exception as error:  # what the function returned cannot be sent
+            channel.send(Chunk.failed(Portable.of(error)))
+        del result
 
 
 class _Noted(list[Any]):
@@ -410,15 +406,17 @@ class _Noted(list[Any]):
 class Portable(Exception):
     """An error in a form that any process can load: with its cause where that can be pickled, else with its words."""
 
-    def __init__(self, error: BaseException) -> None:
-        super().__init__()
-        self.kept: BaseException = _picklable(error)
-        self.cause: BaseException | None = None if error.__cause__ is None else _picklable(error.__cause__)
-        shown = error.__cause__ or error
-        self.trace: str = "".join(traceback.format_exception(type(shown), shown, shown.__traceback__))
+    def __init__(self, kept: BaseException, cause: BaseException | None, trace: str) -> None:
+        super().__init__(kept, cause, trace)
+        self.kept, self.cause, self.trace = kept, cause, trace
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _loaded, (self.kept, self.cause, self.trace)
+    @classmethod
+    def of(cls, error: BaseException) -> Portable:
+        """The error as it is now."""
+        shown = error.__cause__ or error
+        trace = "".join(traceback.format_exception(type(shown), shown, shown.__traceback__))
+        cause = None if error.__cause__ is None else _picklable(error.__cause__)
+        return cls(_picklable(error), cause, trace)
 
     def error(self) -> BaseException:
         """The error; of a user's function, or one that nobody has foreseen, with where it was raised in the process."""
@@ -427,12 +425,6 @@ class Portable(Exception):
         if isinstance(error, TransformError) or not isinstance(error, UniRecordError | OSError):
             error.add_note(f"in another process:\n{self.trace}")
         return error
-
-
-def _loaded(kept: BaseException, cause: BaseException | None, trace: str) -> Portable:
-    portable: Portable = Portable.__new__(Portable)
-    portable.kept, portable.cause, portable.trace = kept, cause, trace
-    return portable
 
 
 def _picklable(error: BaseException) -> BaseException:

@@ -358,7 +358,7 @@ class _Serving:
         except Ended:
             raise
         except BaseException as error:
-            answer = ("failed", Portable(error))
+            answer = ("failed", Portable.of(error))
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
