@@ -1,8 +1,9 @@
-"""Sizes and numbers of things as people write and read them: "20GB", "1.5 GiB", 4096; "1 row", "2 rows"."""
+"""Sizes, moments and numbers of things as people write and read them: "20GB", "1.5 GiB", 4096; "1 row", "2 rows"."""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 _UNITS = {
@@ -44,6 +45,11 @@ def parse_size(size: int | str) -> int:
     if not 0 <= count <= _MOST:
         raise ValueError(f"{size!r} is no size: it must lie between 0 and 2^63 - 1 bytes")
     return count
+
+
+def utc_time(seconds: float) -> str:
+    """A moment in seconds since 1970 for people, to the second: ``2026-01-31 12:00:00``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def format_size(count: int) -> str:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..dataset.dataset import UniRecordDataset
 from ..errors import UniRecordError
-from ..inspect.audit import AuditedEpoch, AuditedOrder, AuditReport, audit, ranks_named
+from ..inspect.audit import AuditedEpoch, AuditedOrder, AuditReport, audit, ranks_named, said_of_order
 from ..inspect.markup import templates
 from ..inspect.reports import run_page, saved_stats, write_page
 from ..order.coverage import PositionRange
-from ..sizes import format_size, many
+from ..sizes import format_size, many, utc_time
 from .arguments import JSON, Argument, UsageError, command
 from .terminal import answer, fitted_table, say, warn
 from .trace import mixture_of_state, named_path, options_of
@@ -110,13 +109,10 @@ def _said(report: AuditReport) -> Iterator[str]:
 
 
 def _said_of_order(order: AuditedOrder) -> Iterator[str]:
-    kind = (order.order.get("drawn") or {}).get("rule", order.order["shuffle"])
-    seed = "" if order.order["shuffle"] == "sequential" else f", seed {order.order['seed']}"
-    what = f"order {kind}{seed}, remainder {order.order['remainder']}"
-    yield f"{many(order.samples, 'sample')} an epoch, {what}"
+    yield said_of_order(order)
     rows = [
         [
-            datetime.fromtimestamp(one.time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            utc_time(one.time_ns // 10**9),
             str(one.ranks), f"{one.batch_size:,}", f"{one.epoch:,}", f"{one.start:,}",
             "yes" if one.from_state else "no", f"{one.undone:,}", ranks_named(one.without),
         ]

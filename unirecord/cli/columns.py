@@ -117,10 +117,12 @@ def upsert_command(args: argparse.Namespace) -> int:
     return _updated(args, upsert)
 
 
+def _options_of_table(args: argparse.Namespace) -> dict[str, Any]:
+    return {name: value for name, value in (options_of_sources(args) | {"kind": args.kind}).items() if value}
+
+
 def _updated(args: argparse.Namespace, work: Callable[..., Updated], **more: Any) -> int:
-    options = {name: value for name, value in options_of_sources(args).items() if value}
-    if args.kind is not None:
-        options["kind"] = args.kind
+    options = _options_of_table(args)
     with ProgressBar("writing values", 0, "{:,} rows".format) as bar, wrong_call(WrongSourceError):
         found = work(
             args.path, args.table, args.key, columns=args.columns, nulls=args.nulls, dry_run=args.dry_run,
@@ -227,9 +229,7 @@ def add_columns_command(args: argparse.Namespace) -> int:
     if (args.table is None) == (args.function is None):
         raise UsageError("name a TABLE, or --function MODULE:NAME")
     types = dict(parse_overrides(args.schema)) if args.schema else None
-    options = {name: value for name, value in options_of_sources(args).items() if value}
-    if args.kind is not None:
-        options["kind"] = args.kind
+    options = _options_of_table(args)
     with (
         ProgressBar("adding columns", 0, "{:,} rows".format) as bar,
         warnings.catch_warnings(),

@@ -17,6 +17,7 @@ from ..errors import ColumnError
 from ..format.column import SCALAR_TYPES, Column, shown_type
 from ..format.logical import shown
 from ..format.schema import Schema
+from ..inspect.cells import samples_of
 from ..inspect.describe import ColumnDescription, Description, describe
 from ..inspect.reports import dataset_page, write_page
 from ..inspect.statistics import (
@@ -433,7 +434,6 @@ def _rows(parts: PartSet, query: Query | None) -> Any:
 
 
 _LIMIT: Final = 20
-_BATCH: Final = 32
 
 
 def show_rows(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
@@ -449,9 +449,8 @@ def show_rows(parts: PartSet, rows: Any, args: argparse.Namespace) -> None:
         rows = sorted_rows(parts, rows, sort_keys(args.sort), stop)
     shown = np.arange(parts.rows, dtype=np.int64)[offset:stop] if rows is None else rows[offset:stop]
     columns = chosen_columns(parts, args.columns)
-    samples = zip(
-        ({"row": number} for number in shown.tolist()), _samples(parts, shown, columns), strict=True
-    )
+    read = samples_of(SampleReader(parts, columns), shown)
+    samples = (({"row": row}, _shown(parts.schema, sample)) for row, sample in read)
     align = ">" + "".join("<" if column.dtype is None or column.is_blob else ">" for _, column in columns)
     if args.csv or args.json or len(shown):
         names = ["row", *(column.name for _, column in columns)]
@@ -470,13 +469,6 @@ def chosen_columns(parts: PartSet, chosen: Sequence[str] | None) -> list[tuple[i
     schema = parts.schema
     ordinals = range(len(schema)) if chosen is None else [schema.ordinal(name) for name in chosen]
     return [(ordinal, schema[ordinal]) for ordinal in ordinals]
-
-
-def _samples(parts: PartSet, rows: Any, columns: list[tuple[int, Column]]) -> Iterator[dict[str, Any]]:
-    reader = SampleReader(parts, columns)
-    for start in range(0, len(rows), _BATCH):
-        for sample in reader.many(np.ascontiguousarray(rows[start : start + _BATCH], np.int64)):
-            yield _shown(parts.schema, sample)
 
 
 def show_one(parts: PartSet, args: argparse.Namespace, number: int) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from shlex import quote
 from typing import Any, Final
 
 from ..inspect.history import Version, versions
-from ..sizes import format_size, many
+from ..sizes import format_size, many, utc_time
 from ..snapshot.versions import split_version
 from ..writing.deletion import Evicted, Purged, delete, evict, purge
 from ..writing.garbage import Collected, gc
@@ -358,14 +357,8 @@ def _row(version: Version) -> list[str]:
     by = version.command if version.of is None else f"{version.command} of {version.of}"
     counts = ["?" if count is None else f"{count:,}" for count in (version.rows, version.parts)]
     size = "?" if version.bytes is None else format_size(version.bytes)
-    return [str(version.number), shown_time(version.when), by, *counts, size]
-
-
-def shown_time(when: float | None) -> str:
-    """A moment for people, to the second."""
-    if when is None:
-        return "?"
-    return datetime.fromtimestamp(when, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    when = "?" if version.when is None else utc_time(version.when)
+    return [str(version.number), when, by, *counts, size]
 
 
 @command(

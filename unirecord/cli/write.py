@@ -250,7 +250,7 @@ def write_command(args: argparse.Namespace) -> int:
     _check_target(args, request.choice)
     with wrong_call():
         schema = parse_overrides(args.schema) if args.schema else None
-    lines = lines_of(args)
+    lines = ProgressLines() if args.progress == "json" else None
     with survey_progress("copying", lines) as tell:
         found = [open_input(source, args.max_spool_bytes, tell) for source in args.source]
     with wrong_call(WrongSourceError, plain=()), survey_progress("looking through", lines) as tell:
@@ -632,11 +632,6 @@ def say_left_out(left_out: Sequence[LeftOut], item: str, args: argparse.Namespac
     elif args.report is not None:
         warn(f"  listed in {args.report}")
     return 0 if args.on_error is not None else 1
-
-
-def lines_of(args: argparse.Namespace) -> ProgressLines | None:
-    """What tells lines of JSON, where ``--progress json`` asks for them; then there is no bar."""
-    return ProgressLines() if args.progress == "json" else None
 
 
 @contextmanager

@@ -25,7 +25,15 @@ from .receipts import (
     rows_that_differ,
 )
 
-__all__ = ["AuditReport", "AuditedEpoch", "AuditedLaunch", "AuditedOrder", "audit", "ranks_named"]
+__all__ = [
+    "AuditReport",
+    "AuditedEpoch",
+    "AuditedLaunch",
+    "AuditedOrder",
+    "audit",
+    "ranks_named",
+    "said_of_order",
+]
 
 _MOST_WITHOUT: Final = 100  # ranks of a launch that are known by their numbers …
 _MOST_NAMED: Final = 8  # … and that are named in a line
@@ -111,6 +119,14 @@ class AuditReport:
             for epoch, plain in zip(order.epochs, own["epochs"], strict=True):
                 plain["exact"] = epoch.exact
         return {"ok": self.ok, **found}
+
+
+def said_of_order(order: AuditedOrder) -> str:
+    """How many samples an epoch of the order has, and what it is, in words."""
+    kind = (order.order.get("drawn") or {}).get("rule", order.order["shuffle"])
+    seed = "" if order.order["shuffle"] == "sequential" else f", seed {order.order['seed']}"
+    what = f"order {kind}{seed}, remainder {order.order['remainder']}"
+    return f"{many(order.samples, 'sample')} an epoch, {what}"
 
 
 def ranks_named(ranks: Sequence[int]) -> str:

@@ -34,6 +34,7 @@ __all__ = [
     "example",
     "is_drawn",
     "is_picture",
+    "samples_of",
     "short",
     "small_picture",
 ]
@@ -229,7 +230,7 @@ def _raster(value: np.ndarray[Any, Any], side: int) -> tuple[bytes, int, int] | 
 # Writes the blobs of rows to files: pictures as pictures, text as text, arrays as .npy, objects as JSON.
 
 
-_BATCH: Final = 16
+_BATCH: Final = 32  # rows
 
 
 @dataclass
@@ -258,7 +259,7 @@ def extract(
     store.make_directory(folder)
     done = Extracted(folder)
     digits = max(len(str(max(parts.rows - 1, 0))), 6)
-    for row, sample in _samples(reader, rows):
+    for row, sample in samples_of(reader, rows):
         if sample[column] is None and parts.schema[column].nullable:
             done.nulls += 1
             continue
@@ -283,7 +284,8 @@ def _ordinal(parts: PartSet, name: str, blob: bool) -> int:
     return ordinal
 
 
-def _samples(reader: SampleReader, rows: NDArray[np.int64]) -> Iterator[tuple[int, dict[str, Any]]]:
+def samples_of(reader: SampleReader, rows: NDArray[np.int64]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows' numbers and samples, read some at a time."""
     for start in range(0, len(rows), _BATCH):
         batch = np.ascontiguousarray(rows[start : start + _BATCH], np.int64)
         yield from zip(batch.tolist(), reader.many(batch), strict=True)

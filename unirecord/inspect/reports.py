@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -16,11 +15,11 @@ from ..errors import ExistsError
 from ..loading.stats import STATS_SUFFIX, Stats
 from ..order.selection import Selection
 from ..query.query import live_rows
-from ..sizes import format_size, many
+from ..sizes import format_size, utc_time
 from ..snapshot.part_set import PartSet, resolve
 from ..storage.schemes import location_of
 from ..storage.staged import write_staged
-from .audit import AuditedOrder, AuditReport, ranks_named
+from .audit import AuditReport, ranks_named, said_of_order
 from .cells import Example, cells_of_row, cut, example, is_picture
 from .describe import ColumnDescription, Description, describe, spelled
 from .diff import Diff, DiffExample
@@ -273,24 +272,12 @@ def run_page(found: AuditReport, stats: Sequence[SavedStats] = ()) -> bytes:
     read = [(one.name, one.stats) for one in stats if one.stats is not None]
     parts = [(part, name, one) for name, one in read for part in one.parts]
     return render(
-        "run.html", found=found, orders=[(order, _said(order)) for order in found.orders],
+        "run.html", found=found, orders=[(order, said_of_order(order)) for order in found.orders],
         stats=stats, read=read, stages=[(name, stage) for name, one in read for stage in one.stages],
         parts=sorted(parts, key=lambda one: -one[0].seconds), timed=sum(one.parts_timed for _, one in read),
-        parts_s=sum(one.parts_s for _, one in read), ranks_named=ranks_named, duration=_duration, utc=_utc,
+        parts_s=sum(one.parts_s for _, one in read), ranks_named=ranks_named, duration=_duration, utc_time=utc_time,
     ).encode()  # fmt: skip
-
-
-def _said(found: AuditedOrder) -> str:
-    kind = (found.order.get("drawn") or {}).get("rule", found.order["shuffle"])
-    seed = "" if found.order["shuffle"] == "sequential" else f", seed {found.order['seed']}"
-    return (
-        f"{many(found.samples, 'sample')} an epoch, order {kind}{seed}, remainder {found.order['remainder']}"
-    )
 
 
 def _duration(seconds: float) -> str:
     return f"{seconds:,.1f} s" if seconds >= 1 else f"{seconds * 1e3:,.1f} ms"
-
-
-def _utc(time_ns: int) -> str:
-    return datetime.fromtimestamp(time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S")
