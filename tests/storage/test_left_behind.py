@@ -199,7 +199,7 @@ def test_shared_pieces_that_are_given_up_are_mapped_on_neither_side() -> None:
 def test_shared_pieces_that_hold_nothing_are_together_no_larger_than_the_last_one() -> None:
     ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     here, there = Channel(ends[0]), Channel(ends[1])
-    for size in (10_000, 100_000, 200_000, 400_000, 800_000):
+    for size in (int(100_000 * 1.3**i) for i in range(7)):  # none fits into a piece of one before it
         here.send(np.zeros(size, np.uint8))
         there.receive()
         there.say_taken()
