@@ -236,6 +236,29 @@ def test_it_ends_where_others_come_first_again_and_again(ready: Path, tmp_path: 
     check_nothing_left(path)
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_another_version_may_come_just_as_it_begins_again(
+    stored: bool, ready: Path, server: Server, tmp_path: Path
+) -> None:
+    """Between the look at what is there and its opening: twice."""
+    path = shutil.copytree(ready, folder(server) if stored else tmp_path / "x")
+    waiting = [88, 99]
+
+    def renewed(self: Any, whole: Any) -> None:
+        whole(self)
+        if waiting:
+            unirecord.set_values(URL if stored else path, "n == 4", {"m": waiting.pop(0)})
+
+    with pytest.MonkeyPatch.context() as patch:
+        for one in (DirectoryChange, ObjectChange):
+            patch.setattr(one, "renew", lambda self, whole=one.renew: renewed(self, whole))
+        _, written = disturbed("compact", URL if stored else path, CHANGES["a patch"], -1)
+    assert (written, waiting) == (5, [])
+    corrected = {2: 77, 4: 99}
+    assert rows_of(path) == [(n, b, corrected.get(n, m)) for n, b, m in expected("compact")]
+    assert not [name for name in files(Path(path)) if name.startswith((".append", ".conversion", ".task"))]
+
+
 def test_where_it_is_left_a_later_run_goes_on(ready: Path, tmp_path: Path) -> None:
     """Ctrl-C when it has begun again: what was finished before that is kept as well."""
     path = Path(shutil.copytree(ready, tmp_path / "x"))
