@@ -357,6 +357,20 @@ HINTS = {
         "write shard.00000.mds out --columns a",
         2,
     ),
+    "columns that the dataset has not": Hint(
+        dataset,
+        "write some.csv out --append",
+        r"columns that the dataset has not \(more\): (--columns \S+) leaves them out",
+        "write some.csv out --append {}",
+        4,
+    ),
+    "a value that begins with a dash": Hint(
+        dataset,
+        "inspect out --sort -n --json",
+        "a value that begins with - is joined to its option: (--sort=-n);",
+        "inspect out {}",
+        3,
+    ),
 }
 
 

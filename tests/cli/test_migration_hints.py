@@ -130,6 +130,11 @@ def follow(call: str, ds: UniRecordDataset, writer: Writer) -> Any:
     return eval(filled, names(ds, writer, call))
 
 
+def test_hints_of_the_package_need_no_writer_and_no_dataset_yet() -> None:
+    for name, said in OF_PACKAGES.items():
+        assert not said.startswith(("writer.", "ds.")), name
+
+
 @pytest.mark.parametrize("said", SAID)
 def test_what_is_said_can_be_done(said: str) -> None:
     tried = 0

@@ -41,7 +41,11 @@ CASES: dict[str, list[tuple[str, str, str, list[int]]]] = {
         ("flag > (n == 2)", "with (==) or", "flag {} (n == 2)", [1, 2, 3]),
         ("flag > (n == 2)", "or (!=)", "flag {} (n == 2)", [0]),
     ],
-    "; to name the column, write {} without quotes": [("'n' == 3", "write (.*) without", "{} == 3", [3])],
+    "; to name the column, write {} without quotes": [
+        ("'n' == 3", "write (.*) without", "{} == 3", [3]),
+        ('"a.b" == 3', "write (`.*`) without", "{} == 3", [2]),
+        ('"7up" == 3', "write (`.*`) without", "{} == 3", [2]),
+    ],
     "; a bool is compared with true or false": [
         ("flag == 1", "with (true) or", "flag == {}", [0, 2]),
         ("flag == 0", "or (false)", "flag == {}", [1, 3]),

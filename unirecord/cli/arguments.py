@@ -6,11 +6,12 @@ import argparse
 import importlib
 import os
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any, Final, NamedTuple, NoReturn
 
 from ..errors import SchemaError, UniRecordError, did_you_mean
@@ -158,7 +159,17 @@ class CommandParser(argparse.ArgumentParser):
             for word in options
             if word.startswith("--") and word.partition("=")[0] not in self._option_string_actions
         ]
-        self._refuse(f"{self._unknown(unknown)} ({message})" if unknown else message)
+        self._refuse(
+            f"{self._unknown(unknown)} ({message})" if unknown else message + self._joined_value(message)
+        )
+
+    def _joined_value(self, message: str) -> str:
+        """How a value that begins with a dash is given to the option that a message says has none."""
+        for option, value in pairwise(self._words):
+            dashed = value.startswith("-") and not value.startswith("--")
+            if dashed and message == f"argument {option}: expected one argument":
+                return f"; a value that begins with - is joined to its option: {option}={shlex.quote(value)}"
+        return ""
 
     def _refuse(self, message: str) -> NoReturn:
         way = "" if "--help" in message else f"; {self.prog} --help shows how it is called"

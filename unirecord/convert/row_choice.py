@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -584,13 +585,25 @@ class RowChoice:
         return steps, share
 
 
+_NAMED: Final = 8  # columns that a message names
+
+
 def with_nulls(source: Source, there: Schema) -> Source:
     """The source with the columns of a dataset that it is appended to and that it lacks, null in every row.
 
-    Raises `WrongSourceError` where one of these cannot be null. Columns that the dataset lacks are for the writer.
+    Raises `WrongSourceError` where one of these cannot be null, or where the dataset lacks columns of the source.
     """
+    more = [name for name in source.schema.names if name not in there]
+    if more:
+        common = ",".join(name for name in source.schema.names if name in there)
+        shown = ", ".join([*more[:_NAMED], *(["…"] if len(more) > _NAMED else [])])
+        without = f"--columns {shlex.quote(common)} leaves them out, " if common else ""
+        raise WrongSourceError(
+            f"{source.path} has columns that the dataset has not ({shown}): {without}"
+            "`unirecord add-columns` adds some to a dataset"
+        )
     lacking = [column for column in there if column.name not in source.schema]
-    if not lacking or any(name not in there for name in source.schema.names):
+    if not lacking:
         return source
     for column in lacking:
         if not column.nullable:

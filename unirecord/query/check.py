@@ -128,7 +128,7 @@ class _Checker:
     def _hint(self, operator: str, left: Operand, right: Operand) -> str:
         for one, other in ((left, right), (right, left)):
             if isinstance(one, str) and one in self.schema.names:
-                return f"; to name the column, write {one} without quotes"
+                return f"; to name the column, write {self._column(one)} without quotes"
             if isinstance(one, simplify.CONDITIONS) and isinstance(other, Constant):
                 return "; a bool is compared with true or false"
             if isinstance(one, Field) and isinstance(other, Constant):
