@@ -16,7 +16,7 @@ from ..loading.opened import PathLike
 from ..progress import Progress, Tracker
 from ..storage.local import FULL, FULL_ADVICE, located
 from ..storage.schemes import path_on_disk
-from ..storage.staged import StagedFile, StagedFolder, check_replaceable
+from ..storage.staged import StagedFile, StagedFolder, check_replaceable, staged_file
 from .sinks.kinds import find_sink
 from .sinks.sink import Advance, Sink, stream_to
 
@@ -158,6 +158,7 @@ class Exporting:
             try:
                 staged.keep()
                 _write_file(self.sink, self.rows, staged, tell)
+                staged.sync()
                 staged.publish()
                 return Exported(self.sink.kind, self.path, rows, 1, staged.size)
             finally:
@@ -178,12 +179,8 @@ class Exporting:
         rows = len(self.rows)
         for number in range(parts):
             share = self.rows.select(range(number * rows // parts, (number + 1) * rows // parts))
-            staged = StagedFile(folder.place(f"part-{number:05d}{self.sink.suffix}"))
-            try:
+            with staged_file(folder.place(f"part-{number:05d}{self.sink.suffix}")) as staged:
                 _write_file(self.sink, share, staged, tell)
-                staged.publish()
-            finally:
-                staged.discard()
 
     def __enter__(self) -> Exporting:
         """Return itself."""
@@ -215,7 +212,6 @@ def _write_file(sink: Sink, rows: UniRecordDataset, staged: StagedFile, tell: Ad
         stream = stream_to(staged)
         sink.write(rows, stream, tell)
         stream.flush()
-    staged.sync()
 
 
 def _target(dst: PathLike) -> str:

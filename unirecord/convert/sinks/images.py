@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 from ...dataset.dataset import UniRecordDataset
@@ -12,7 +13,7 @@ from ...format.column import Column
 from ...sizes import many
 from ...snapshot.snapshot import classes_of
 from ...storage import local as store
-from ...storage.staged import StagedFile, StagedFolder
+from ...storage.staged import StagedFolder, staged_file
 from .jsonl import json_line, json_notes, json_values
 from .sink import Advance, Sink, batches, encoded, is_file_name, stream_to
 
@@ -41,8 +42,7 @@ def _write_folder(
     picture = _picture(columns)
     others = _others(columns)
     names = _Names(columns, rows.metadata, rows)
-    table = StagedFile(folder.place(_TABLE)) if others else None
-    try:
+    with staged_file(folder.place(_TABLE)) if others else nullcontext() as table:
         stream = None if table is None else stream_to(table)
         done = 0
         for batch in batches(rows):
@@ -59,13 +59,9 @@ def _write_folder(
                     line = {_NAME: name, **dict(zip((c.name for c in others), row, strict=True))}
                     stream.write(json_line(line).encode())
             advance(len(pictures))
-        if stream is not None and table is not None:
+        if stream is not None:
             stream.flush()
-            table.publish()
-        return names.said()
-    finally:
-        if table is not None:
-            table.discard()
+    return names.said()
 
 
 # A file for each row: at its ``path``, else CLASS/NAME by its class, and its ``file_name`` or its number.
