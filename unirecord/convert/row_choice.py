@@ -49,7 +49,6 @@ from .steps import (
     keep_share,
     keep_value,
     leave_out_misfits,
-    rename,
     stratified,
     values_of,
     where,
@@ -537,10 +536,8 @@ class RowChoice:
             refuses = self.on_error in (None, "raise")
             steps.append(self.tokenization.step(source, text, refuses=refuses))
             new_names.setdefault(text, TOKENS)
-        if names != list(source.schema.names):
-            steps.append(keep(names))
-        if new_names:
-            steps.append(rename(new_names))
+        if new_names or names != list(source.schema.names):
+            steps.append(keep(names, new_names))
         made = self._stepped(source, steps, share)
         if duplicates is not None:
             made.duplicates = duplicates.count

@@ -57,7 +57,6 @@ __all__ = [
     "keep_value",
     "leave_out_misfits",
     "pieces",
-    "rename",
     "stratified",
     "values_of",
     "where",
@@ -143,14 +142,26 @@ def chosen_columns(names: Sequence[str], before: Schema) -> Schema:
     return Schema(before[name] for name in names)
 
 
-def keep(names: Sequence[str]) -> Step:
-    """The step that keeps these columns, in this order."""
-    change = partial(_kept, tuple(names))
-    return Step(by_batch(partial(_each_batch, change)), partial(chosen_columns, tuple(names)))
+def keep(names: Sequence[str], new_names: Mapping[str, str] | None = None) -> Step:
+    """The step that keeps these columns, in this order; ``new_names`` maps old names to new ones."""
+    old = {name: (new_names or {}).get(name, name) for name in names}
+    return Step(by_batch(partial(_each_batch, partial(_kept, old))), partial(_under_new_names, old))
 
 
-def _kept(names: tuple[str, ...], batch: RawBatch) -> RawBatch:
-    return replace(batch, columns={name: batch.columns[name] for name in names})
+def _kept(names: Mapping[str, str], batch: RawBatch) -> RawBatch:
+    return replace(batch, columns={new: batch.columns[old] for old, new in names.items()})
+
+
+def _under_new_names(names: Mapping[str, str], before: Schema) -> Schema:
+    found: dict[str, object] = {}
+    for old, new in names.items():
+        if new in found:
+            raise WrongSourceError(f"--rename: two columns would be called {new!r}")
+        found[new] = before[old]
+    try:
+        return Schema.parse(found)
+    except SchemaError as error:
+        raise WrongSourceError(f"--rename: {error}") from None
 
 
 def add_nulls(columns: Sequence[Column], order: Sequence[str]) -> Step:
@@ -166,29 +177,6 @@ def _more_columns(columns: tuple[Column, ...], order: tuple[str, ...], before: S
 def _with_nulls(names: tuple[str, ...], batch: RawBatch) -> RawBatch:
     nulls = {name: [None] * batch.rows for name in names}
     return replace(batch, columns={**batch.columns, **nulls})
-
-
-def rename(names: Mapping[str, str]) -> Step:
-    """The step that gives columns other names; ``names`` maps old ones to new ones."""
-    change = partial(_renamed, dict(names))
-    return Step(by_batch(partial(_each_batch, change)), partial(_under_new_names, dict(names)))
-
-
-def _renamed(names: Mapping[str, str], batch: RawBatch) -> RawBatch:
-    return replace(batch, columns={names.get(name, name): values for name, values in batch.columns.items()})
-
-
-def _under_new_names(names: Mapping[str, str], before: Schema) -> Schema:
-    found: dict[str, object] = {}
-    for column in before:
-        name = names.get(column.name, column.name)
-        if name in found:
-            raise WrongSourceError(f"--rename: two columns would be called {name!r}")
-        found[name] = column.spec
-    try:
-        return Schema.parse(found)
-    except SchemaError as error:
-        raise WrongSourceError(f"--rename: {error}") from None
 
 
 # The step by which rows that do not fit are left out.
