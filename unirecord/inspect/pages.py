@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
@@ -447,16 +448,6 @@ _ON_A_PAGE: Final = 50
 _PICTURES: Final = 120
 
 
-def rows_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
-    """A page of rows as a table, and its status."""
-    return _page(viewed, asked, "rows", _ON_A_PAGE)
-
-
-def pictures_page(viewed: ViewedDataset, asked: PageRequest) -> tuple[int, bytes]:
-    """A page of rows as a contact sheet."""
-    return _page(viewed, asked, "pictures", _PICTURES)
-
-
 def _page(viewed: ViewedDataset, asked: PageRequest, here: str, count: int) -> tuple[int, bytes]:
     where, sort, down = asked.text("where"), asked.text("sort"), asked.text("down") == "1"
     names = [(str(ordinal), viewed.schema[ordinal].name) for ordinal in viewed.pictures]
@@ -479,6 +470,11 @@ def _page(viewed: ViewedDataset, asked: PageRequest, here: str, count: int) -> t
         table=_table(viewed, chosen.rows, links) if here == "rows" else [],
         sheet=list(zip(chosen.rows.tolist(), links, strict=True)),
     )  # fmt: skip
+
+
+# A page and its status: of rows as a table, and as a contact sheet.
+rows_page: Final = partial(_page, here="rows", count=_ON_A_PAGE)
+pictures_page: Final = partial(_page, here="pictures", count=_PICTURES)
 
 
 def _links(asked: PageRequest, chosen: ChosenRows) -> list[str]:

@@ -7,6 +7,7 @@ import secrets
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,7 +35,12 @@ __all__ = [
 ]
 
 
-_PAGES: Final = {"rows": rows_page, "pictures": pictures_page, "row": row_page, "epoch": epoch_page}
+_PAGES: Final[dict[str, Callable[[ViewedDataset, PageRequest], tuple[int, bytes]]]] = {
+    "rows": rows_page,
+    "pictures": pictures_page,
+    "row": row_page,
+    "epoch": epoch_page,
+}
 _NAMES: Final = ("127.0.0.1", "localhost", "[::1]")  # of this machine, as a browser on it says them
 _CONNECTIONS: Final = 32
 _ASKING_SECONDS: Final = 10.0  # from a connection's beginning, in which its request must have come whole

@@ -19,7 +19,7 @@ from ..core import LeavablePool, digest_ranges, result_of, usable_cores, wide_di
 from ..errors import ColumnError, CorruptionError, FormatError, MissingError, UniRecordError
 from ..format import layout, metadata
 from ..format.column import Column
-from ..format.layout import DATA_MAGIC, IndexHeader, PageHeader, Section
+from ..format.layout import DATA_MAGIC, EndPage, IndexHeader, PageHeader, Section
 from ..format.metadata import Metadata, Statistics, packed_schema, say_the_same
 from ..format.packing import check_packing, read_numbers, section_bytes, span_of
 from ..format.page import (
@@ -319,14 +319,10 @@ class Ancillary:
 
 
 @dataclass(frozen=True)
-class End:
-    """The end page: how many rows and groups the part has, and digests of all of them."""
+class End(EndPage):
+    """The end page, and where it is."""
 
     offset: int
-    rows: int
-    groups: int
-    pages_digest: int
-    content_digest: bytes
 
 
 @dataclass(frozen=True)
@@ -449,7 +445,7 @@ def _read(
 def _end(data: DataFile, head: DataHead) -> End:
     page = data.end_page(head)
     at = data.size - layout.PAGE_HEADER_BYTES
-    return End(at, page.rows, page.groups, page.pages_digest, page.content_digest)
+    return End(**vars(page), offset=at)
 
 
 def _check_pages_digest(head: DataHead, found: RowGroup | End, digests: bytearray | None) -> None:
@@ -1218,14 +1214,12 @@ def verify(
 
 def _deletions(part: Target) -> list[Problem]:
     """What is wrong with the file that says which rows of a part have been deleted."""
-    if part.entry is None:
+    deletion = None if part.entry is None else deletion_of(os.path.dirname(part.path), part.entry)
+    if part.entry is None or deletion is None:
         return []
-    deletion = deletion_of(os.path.dirname(part.path), part.entry)
     try:
-        if deletion is not None:
-            check_deletion(deletion, part.entry.id, part.entry.rows)
+        check_deletion(deletion, part.entry.id, part.entry.rows)
     except (OSError, UniRecordError) as error:
-        assert deletion is not None
         return [Problem(deletion.path, str(error), "which rows of the part have been deleted", _RESTORE)]
     return []
 

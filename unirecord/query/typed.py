@@ -249,7 +249,7 @@ def _in_units(left: Number, meaning: Meaning, literal: Literal, operator: str = 
         try:
             ahead = offset_of_clock(meaning.zone, math.floor(clock))
         except UnknownZone as error:
-            text = Meaning("timestamp", _UNITS[-1], "UTC").text(math.floor(clock * _UNITS[-1]))
+            text = _moment(clock, 0)
             raise Mismatch(f"{error}; write {left} {operator} '{text}', in UTC") from None
     return (clock - ahead) * meaning.per
 
