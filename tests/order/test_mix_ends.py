@@ -233,6 +233,42 @@ def by_the_formula(
     return found
 
 
+def expect_the_formula(
+    sources: Any,
+    weights: Any,
+    change: Any,
+    start: int | None,
+    often: Any,
+    after: Any,
+    samples: int,
+    by: Any,
+    seed: int,
+) -> None:
+    """``start``: of a stage of the schedule; None: the turn behind the end of the source code."""
+    lengths = [[len(sample["tokens"]) for sample in ds] for ds in sources.values()]
+    most = [None if times is None else times * n for times, n in zip(often, ROWS.values(), strict=True)]
+    then: list[tuple[int, ...] | None] = [None] * 3
+    options: dict[str, Any] = {}
+    if often[1] is not None:
+        then[1] = whole_weights([after[0], 0, after[2]])
+        options["then"] = {"code": {"web": after[0], "books": after[2]}}
+    options |= {"repeat": dict(zip(ROWS, often, strict=True)), "samples": samples, "seed": seed, "by": by}
+    given = dict(zip(ROWS, weights, strict=True))
+    if start is None:
+        names = [name for name, _, _ in epoch_of(unirecord.mix(sources, given, **options), 0)]
+        assert names.count("code") == most[1]
+        start = max(turn for turn, name in enumerate(names) if name == "code") + 1
+    mixed = unirecord.mix(sources, given, schedule={start: dict(zip(ROWS, change, strict=True))}, **options)
+    scheduled = {0: whole_weights(weights), start: whole_weights(change)}
+    wanted = by_the_formula(lengths, scheduled, most, then, samples, seed, by)
+    found = [sample for epoch in range(3) for sample in epoch_of(mixed, epoch)]
+    assert [name for name, _, _ in found] == [list(ROWS)[source] for source, _ in wanted]
+    for (name, i, _), (source, draw) in zip(found, wanted, strict=True):
+        epoch, place = divmod(draw, ROWS[name])
+        order = permutation(ROWS[name], xxh3_64(name.encode(), seed), epoch, 1)
+        assert i == 1000 * source + order(place)
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     weights=st.tuples(*[st.integers(1, 6)] * 3),
@@ -244,42 +280,16 @@ def by_the_formula(
     by=st.sampled_from([None, "tokens"]),
     seed=st.integers(0, 2**64 - 1),
 )
-def test_turns_are_those_of_the_formula(
-    sources: Any,
-    weights: Any,
-    change: Any,
-    start: int,
-    often: Any,
-    after: Any,
-    samples: int,
-    by: Any,
-    seed: int,
-) -> None:
-    lengths = [[len(sample["tokens"]) for sample in ds] for ds in sources.values()]
-    most = [None if times is None else times * n for times, n in zip(often, ROWS.values(), strict=True)]
-    then: list[tuple[int, ...] | None] = [None] * 3
-    options: dict[str, Any] = {}
-    if often[1] is not None:
-        then[1] = whole_weights([after[0], 0, after[2]])
-        options["then"] = {"code": {"web": after[0], "books": after[2]}}
-    mixed = unirecord.mix(
-        sources,
-        dict(zip(ROWS, weights, strict=True)),
-        schedule={start: dict(zip(ROWS, change, strict=True))},
-        repeat=dict(zip(ROWS, often, strict=True)),
-        samples=samples,
-        seed=seed,
-        by=by,
-        **options,
+def test_turns_are_those_of_the_formula(sources: Any, **given: Any) -> None:
+    expect_the_formula(sources, **given)
+
+
+@pytest.mark.parametrize("by", [None, "tokens"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_source_may_end_where_the_schedule_changes(sources: Any, by: str | None, seed: int) -> None:
+    expect_the_formula(
+        sources, (2, 3, 1), (1, 4, 2), None, (None, 1, None), (5, 0, 1), samples=30, by=by, seed=seed
     )
-    scheduled = {0: whole_weights(weights), start: whole_weights(change)}
-    wanted = by_the_formula(lengths, scheduled, most, then, samples, seed, by)
-    found = [sample for epoch in range(3) for sample in epoch_of(mixed, epoch)]
-    assert [name for name, _, _ in found] == [list(ROWS)[source] for source, _ in wanted]
-    for (name, i, _), (source, draw) in zip(found, wanted, strict=True):
-        epoch, place = divmod(draw, ROWS[name])
-        order = permutation(ROWS[name], xxh3_64(name.encode(), seed), epoch, 1)
-        assert i == 1000 * source + order(place)
 
 
 def test_once_each_is_every_row_of_every_source_once(sources: Any) -> None:

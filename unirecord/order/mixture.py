@@ -379,9 +379,8 @@ class Ends:
                 if most is not None and now[s]
             ]
             end, source = min(ends, default=(None, -1))
-            if waiting and (end is None or end >= waiting[0][0]):
+            if waiting and (end is None or end > waiting[0][0]):
                 after, weights = waiting.pop(0)
-                ended |= {source} if after == end else set()
             elif end is not None:
                 after, weights = end, self.weights[source] or weights
                 ended.add(source)
