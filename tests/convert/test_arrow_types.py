@@ -168,6 +168,31 @@ def test_text_may_be_asked_for(tmp_path: Path) -> None:
         assert ds[1] == {"t": None, "d": "1970-01-02", "p": "-0.05", "w": None, "h": None}
 
 
+@pytest.mark.parametrize(
+    ("kind", "said", "values"),
+    [
+        (pa.decimal128(9, -2), (11, 0), ["1500", None, "-600"]),
+        (pa.decimal128(30, -8), (38, 0), [f"1{'0' * 37}", None, "-100000000"]),
+        (pa.decimal128(3, 5), (5, 5), ["0.00999", None, "-0.00001"]),
+        (pa.decimal256(20, 2), (20, 2), ["1.25", None, "-123456789012345678.75"]),
+        (pa.decimal32(5, 1), (5, 1), ["1.5", None, "-9999.9"]),
+    ],
+)
+def test_decimals_of_any_scale_stay_decimals(
+    kind: Any, said: tuple[int, int], values: list[str | None], tmp_path: Path
+) -> None:
+    given = [None if value is None else Decimal(value) for value in values]
+    # What has more places than digits pyarrow makes of nothing.
+    made = pa.decimal128(*said) if kind.scale > kind.precision else kind
+    array = pa.array(given, made).view(kind)
+    write_dataset(pa.table({"p": array}), tmp_path / "out.urec")
+    with UniRecordDataset(tmp_path / "out.urec") as ds:
+        assert ds.schema["p"].logical == {"type": "decimal", "precision": said[0], "scale": said[1]}
+        assert [ds.schema["p"].decimal(row["p"]) for row in ds] == given
+        assert pa.table(ds)["p"].to_pylist() == given
+        assert len(ds.view(where="p < 0")) == 1
+
+
 def test_an_ordered_dictionary_is_classes_and_another_is_strings(tmp_path: Path) -> None:
     frame = pandas.DataFrame(
         {

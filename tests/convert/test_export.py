@@ -203,6 +203,16 @@ def test_webdataset(path: Path, tmp_path: Path) -> None:
             assert np.array_equal(back, record[name])
 
 
+def test_chosen_columns_of_an_npz_read_back_as_they_were(path: Path, tmp_path: Path) -> None:
+    whole = UniRecordDataset(path)
+    some = list(whole.column_names)[2:0:-1]
+    unirecord.export(path, tmp_path / "x.npz", columns=some)
+    unirecord.write_dataset(tmp_path / "x.npz", tmp_path / "again.urec")
+    again = UniRecordDataset(tmp_path / "again.urec")
+    assert again.schema.to_spec() == {name: whole.schema.to_spec()[name] for name in some}
+    assert again.to_arrow(some).to_pylist() == whole.to_arrow(some).to_pylist()
+
+
 def test_npz(path: Path, tmp_path: Path) -> None:
     unirecord.export(path, tmp_path / "x.npz")
     with np.load(tmp_path / "x.npz") as found:

@@ -229,6 +229,20 @@ def test_rows_are_appended_with_the_types_that_are_there(tmp_path: Path) -> None
     assert rows_of(tmp_path / "out") == [{"a": 1, "b": [1, 2]}, {"a": 2, "b": [3]}]
 
 
+def test_columns_are_appended_by_name_in_whatever_order_they_come(tmp_path: Path) -> None:
+    write_dataset({"a": [1], "b": ["x"]}, tmp_path / "out", schema={"a": "int64?"})
+    write_dataset({"b": ["y"], "a": [2]}, tmp_path / "out", append=True)
+    write_dataset(pandas.DataFrame({"b": ["z"], "a": [3]}), tmp_path / "out", append=True)
+    (tmp_path / "x.csv").write_text("b,a\n7,4\n")
+    write_dataset(tmp_path / "x.csv", tmp_path / "out", append=True, sort="b")
+    write_dataset([{"b": "w"}], tmp_path / "out", append=True)
+    ds = UniRecordDataset(tmp_path / "out")
+    assert ds.schema.names == ("a", "b")
+    assert rows_of(tmp_path / "out") == [
+        {"a": a, "b": b} for a, b in [(1, "x"), (2, "y"), (3, "z"), (4, "7"), (None, "w")]
+    ]
+
+
 @pytest.mark.parametrize(
     ("columns", "text"),
     [

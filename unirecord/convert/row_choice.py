@@ -586,7 +586,7 @@ _NAMED: Final = 8  # columns that a message names
 
 
 def with_nulls(source: Source, there: Schema) -> Source:
-    """The source with the columns of a dataset that it is appended to and that it lacks, null in every row.
+    """The source with the columns of a dataset that it is appended to, in their order; what it lacks is null.
 
     Raises `WrongSourceError` where one of these cannot be null, or where the dataset lacks columns of the source.
     """
@@ -600,7 +600,7 @@ def with_nulls(source: Source, there: Schema) -> Source:
             "`unirecord add-columns` adds some to a dataset"
         )
     lacking = [column for column in there if column.name not in source.schema]
-    if not lacking:
+    if source.schema.names == there.names:
         return source
     for column in lacking:
         if not column.nullable:
@@ -608,9 +608,10 @@ def with_nulls(source: Source, there: Schema) -> Source:
                 f"{source.path} has no column {column.name!r}, which the dataset has and which cannot be null there "
                 f"({column}); it has {', '.join(source.schema.names)}: add it to the source, or write to another DST"
             )
-    source.notes.append(
-        f"{', '.join(column.name for column in lacking)}: null, as the source has no such column"
-    )
+    if lacking:
+        source.notes.append(
+            f"{', '.join(column.name for column in lacking)}: null, as the source has no such column"
+        )
     return SteppedSource(source, [add_nulls(lacking, there.names)])
 
 

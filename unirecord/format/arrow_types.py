@@ -89,8 +89,8 @@ def as_arrow(column: Column, stored: pyarrow.Array, kind: pyarrow.DataType) -> p
 def arrow_spec(kind: pyarrow.DataType) -> dict[str, Any] | None:
     """The type of a column, in the user's form, for Arrow's times and decimals; None for all else.
 
-    So it is for a decimal of a negative scale, or of more digits than 38. A zone that the format has no name for is
-    UTC, which says the same points in time.
+    So it is for a decimal that needs more digits than 38 with all its places before and behind the point. A zone that
+    the format has no name for is UTC, which says the same points in time.
     """
     import pyarrow
 
@@ -107,9 +107,13 @@ def arrow_spec(kind: pyarrow.DataType) -> dict[str, Any] | None:
         stored, logical = f"int{kind.bit_width}", {"type": "time", "unit": kind.unit}
     elif types.is_duration(kind):
         stored, logical = "int64", {"type": "duration", "unit": kind.unit}
-    elif types.is_decimal(kind) and 0 <= kind.scale <= kind.precision <= MOST_DIGITS:
-        logical = {"type": "decimal", "precision": kind.precision, "scale": kind.scale}
-        if kind.precision > WORD_DIGITS:
+    elif types.is_decimal(kind):
+        scale = max(kind.scale, 0)
+        precision = max(kind.precision - min(kind.scale, 0), scale)
+        if precision > MOST_DIGITS:
+            return None
+        logical = {"type": "decimal", "precision": precision, "scale": scale}
+        if precision > WORD_DIGITS:
             return {"type": "int64", "shape": [2], "logical": logical}
         stored = "int64"
     else:

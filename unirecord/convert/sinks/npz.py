@@ -68,7 +68,7 @@ def _check(columns: Sequence[Column], metadata: Any) -> list[str]:
 def _write_rows(rows: UniRecordDataset, out: BinaryIO, advance: Advance) -> None:
     """Write the arrays; a column is read once or twice, and ``advance`` is told of rows with the last one."""
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        archive.comment = comment_of(rows.schema)
+        archive.comment = comment_of(Schema(rows.schema[name] for name in rows.column_names))
         for name in rows.column_names:
             column, one = rows.schema[name], rows.view(columns=[name])
             tell = advance if name == rows.column_names[-1] else _nothing
