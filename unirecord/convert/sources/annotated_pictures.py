@@ -10,6 +10,7 @@ import numpy as np
 
 from ...errors import SchemaError
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
+from .input_path import InputPath
 from .media_types import NotAnImageError, file_type, read_image_header
 from .source import (
     LeftOut,
@@ -25,6 +26,7 @@ __all__ = [
     "PicturePair",
     "annotation_bytes",
     "array_of",
+    "folders_in",
     "is_picture",
     "pair_files",
     "picture_batches",
@@ -49,6 +51,16 @@ class PicturePair(NamedTuple):
 def is_picture(path: str) -> bool:
     """Whether it is a picture by its name."""
     return os.path.splitext(path)[1].lower() in _SUFFIXES
+
+
+def folders_in(source: InputPath) -> list[str]:
+    """A folder, and the folders in it; none where it is no folder, or cannot be listed."""
+    if not source.is_folder:
+        return []
+    try:
+        return [source.path, *(entry.path for entry in os.scandir(source.path) if entry.is_dir())]
+    except OSError:
+        return []
 
 
 def picture_columns(pairs: Sequence[PicturePair]) -> dict[str, Any]:

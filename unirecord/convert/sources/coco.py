@@ -9,12 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-import numpy as np
-
 from ...errors import SchemaError
 from ...format.schema import Schema
 from ...progress import Progress
 from ...sizes import many
+from .annotated_pictures import array_of
 from .folder_walk import UnreadableError, read_regular_file, utf8_name
 from .input_path import InputPath
 from .jsonl import json_object
@@ -262,25 +261,22 @@ class CocoFile(Source):
             ids = [one.get("id") for one in found]
             if "annotation_ids" in self.schema:
                 is_array = self.schema["annotation_ids"].is_array
-                row["annotation_ids"] = self._array("annotation_ids", ids) if is_array else ids
+                row["annotation_ids"] = array_of(self, "annotation_ids", ids) if is_array else ids
             if "boxes" in self.schema:
-                row["boxes"] = self._array("boxes", [one["bbox"] for one in found]).reshape(-1, 4)
+                row["boxes"] = array_of(self, "boxes", [one["bbox"] for one in found], 4)
             if "labels" in self.schema:
-                row["labels"] = self._array(
-                    "labels", [self._labels[int(one["category_id"])] for one in found]
+                row["labels"] = array_of(
+                    self, "labels", [self._labels[int(one["category_id"])] for one in found]
                 )
             if "areas" in self.schema:
-                row["areas"] = self._array("areas", [one["area"] for one in found])
+                row["areas"] = array_of(self, "areas", [one["area"] for one in found])
             if "iscrowd" in self.schema:
-                row["iscrowd"] = self._array("iscrowd", [bool(one.get("iscrowd", 0)) for one in found])
+                row["iscrowd"] = array_of(self, "iscrowd", [bool(one.get("iscrowd", 0)) for one in found])
         except KeyError as error:
             raise SchemaError(f"{where}: {error.args[0]!r} is missing, or no category of the file") from None
         except (TypeError, ValueError, OverflowError) as error:
             raise SchemaError(f"{where}: {error}") from None
         return row
-
-    def _array(self, name: str, values: list[Any]) -> Any:
-        return np.array(values, dtype=self.schema[name].dtype)
 
 
 def _type_of(values: list[Any]) -> str:

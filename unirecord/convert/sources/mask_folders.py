@@ -14,6 +14,7 @@ from .annotated_pictures import (
     PICTURE_SIZES,
     PicturePair,
     annotation_bytes,
+    folders_in,
     is_picture,
     pair_files,
     picture_batches,
@@ -51,13 +52,7 @@ class MaskFolders(Source):
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """By folders of pictures and of masks side by side, in it or in one of its folders, and nothing else there."""
-        if not source.is_folder:
-            return False
-        try:
-            below = [entry.path for entry in os.scandir(source.path) if entry.is_dir()]
-        except OSError:
-            return False
-        return any(_is_pair(folder) for folder in (source.path, *below))
+        return any(_is_pair(folder) for folder in folders_in(source))
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
         """List the pictures and the masks, and put those of one name together."""

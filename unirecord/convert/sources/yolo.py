@@ -16,6 +16,7 @@ from .annotated_pictures import (
     PicturePair,
     annotation_bytes,
     array_of,
+    folders_in,
     is_picture,
     pair_files,
     picture_batches,
@@ -58,15 +59,9 @@ class YoloFolder(Source):
     @classmethod
     def recognises(cls, source: InputPath) -> bool:
         """By folders ``images`` and ``labels`` side by side, in it or in one of its folders."""
-        if not source.is_folder:
-            return False
-        try:
-            below = [entry.path for entry in os.scandir(source.path) if entry.is_dir()]
-        except OSError:
-            return False
         return any(
             os.path.isdir(os.path.join(folder, _PICTURES)) and os.path.isdir(os.path.join(folder, _LABELS))
-            for folder in (source.path, *below)
+            for folder in folders_in(source)
         )
 
     def look_through(self, options: Options, progress: Progress | None) -> None:
