@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from objectstore import Link, Server, serving
 
 from unirecord import UniRecordDataset, Writer
+from unirecord.core import Range, Ranges
+from unirecord.snapshot.prefetch import RUN_BYTES, join
 from unirecord.storage import object_store
 
 LARGE, FAR, NEAR = 300_000, 33_500, 32_000
@@ -84,3 +86,31 @@ def test_an_epoch_through_a_link_has_every_value(tmp_path: Path) -> None:
         seen = sorted(int(x[0]) for batch in ds.batches(8) for x in batch["x"])
         assert server.link.wait(0.0, 0) > 0, "what came went over it"
     assert seen == list(range(40))
+
+
+BLOCK = 1 << 16
+
+
+@given(st.sets(st.integers(0, 400)), st.booleans())
+def test_what_lies_between_blocks_of_an_index_is_an_eighth_of_what_comes_at_most(
+    here: set[int], in_index: bool
+) -> None:
+    wanted = [Range(0, in_index, n * BLOCK, BLOCK) for n in range(401) if n not in here]
+    if not wanted:
+        return
+    runs, first, places = join(Ranges.of(wanted))
+    fetched = sum(run.stop - run.start for run in runs)
+    assert fetched <= len(wanted) * BLOCK * (9 / 8 if in_index else 1)
+    assert all(run.stop - run.start <= RUN_BYTES for run in runs)
+    for number, run in enumerate(runs):
+        for one in range(first[number], first[number + 1]):
+            assert run.start + places[one] == wanted[one].offset
+            assert wanted[one].offset + BLOCK <= run.stop
+
+
+def test_the_rest_of_an_index_comes_by_about_as_many_requests_as_all_of_it() -> None:
+    blocks = 64 * 14
+    for every in (1, 40, 20):
+        here = set(range(7, blocks, every)) if every > 1 else set()
+        wanted = [Range(0, True, n * BLOCK, BLOCK) for n in range(blocks) if n not in here]
+        assert len(join(Ranges.of(wanted))[0]) <= 15

@@ -44,6 +44,10 @@ RUN_BYTES: Final = 4 << 20  # that one request brings at most, unless a single r
 # Bytes between two ranges that are brought with them, since that costs less than a second request. Measured for each
 # store, from its latency and bandwidth, they were more bytes by fewer requests, and no more rows a second.
 _GAP_BYTES: Final = 32 << 10
+# The same of an index, where all of these together are no more than a share of what comes: the rest of one of which
+# some blocks have come takes about as many requests as the whole of it.
+_HELD_BYTES: Final = 256 << 10
+_HELD_SHARE: Final = 8
 
 _I64 = npt.NDArray[np.int64]
 
@@ -79,7 +83,12 @@ def join(ranges: Ranges) -> tuple[list[FileRun], _I64, _I64]:
 def _firsts(ranges: Ranges, stops: _I64) -> list[int]:
     files = 2 * ranges.parts + ranges.in_index
     is_next = files[1:] != files[:-1]
-    is_far = is_next | (ranges.offsets[1:] - stops[:-1] > _GAP_BYTES)
+    gaps = ranges.offsets[1:] - stops[:-1]
+    is_far = is_next | (gaps > _GAP_BYTES)
+    if ranges.in_index[0]:  # of which blocks that are here lie between those that come
+        held = ~is_next & (gaps <= _HELD_BYTES)
+        if _HELD_SHARE * int(gaps[held].sum()) <= int(ranges.sizes.sum()):
+            is_far &= ~held
     firsts: list[int] = []
     for begin, end in pairwise([0, *(np.flatnonzero(is_far) + 1).tolist(), len(ranges)]):
         start = begin
