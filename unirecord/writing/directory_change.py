@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from ..errors import BusyError, ExistsError, StaleError
@@ -226,7 +227,8 @@ class DirectoryChange:
         if now is None or self.before is None or now.id != self.before.id:
             raise StaleError(
                 f"{self.path}: another writer has published another dataset here while this one was at work; nothing "
-                f"of this one was published: see `unirecord log {self.path}`, and run it again if it is meant of that"
+                f"of this one was published: see `unirecord log {quote(self.path)}`, and run it again if it is meant "
+                "of that"
             )
         self.before = now
 

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from shlex import quote
 from typing import Any
 
 from ..errors import ExistsError, StaleError, UniRecordError
@@ -303,7 +304,7 @@ class ObjectChange:
             what = "has removed the dataset" if newer is None else "has published another dataset here"
             raise StaleError(
                 f"{self.path}: another writer {what} while this one was writing; nothing of this one was published: "
-                f"see `unirecord log {self.path}`, and run it again if it is meant of that"
+                f"see `unirecord log {quote(self.path)}`, and run it again if it is meant of that"
             )
         self.before = newer
 
