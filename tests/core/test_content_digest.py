@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -254,12 +255,8 @@ def test_a_part_with_the_right_id_and_other_rows_is_not_the_one_that_the_manifes
 
 def twins(one: Path, other: Path) -> list[int]:
     """Which parts of the one `diff` takes for parts of the other, unread: -1 for none."""
-    sides = opened_sides(str(one), str(other))
-    try:
-        return [int(twin) for side in sides for twin in side.twins]
-    finally:
-        for side in sides:
-            side.parts.close()
+    with ExitStack() as opened:
+        return [int(twin) for side in opened_sides(str(one), str(other), opened) for twin in side.twins]
 
 
 def content_of(path: Path) -> bytes:
