@@ -1599,9 +1599,7 @@ def stored(at: Path) -> Iterator[str]:
     shutil.copytree(at / "rows", at / "store" / "bucket" / "rows", dirs_exist_ok=True)
     with serving(at / "store") as server, pytest.MonkeyPatch.context() as patched:
         patched.setattr(object_store, "_stores", {})
-        patched.setenv("AWS_ENDPOINT_URL", server.url)
-        patched.setenv("AWS_SKIP_SIGNATURE", "true")
-        patched.setenv("AWS_REGION", "us-east-1")
+        server.set_environment(patched)
         yield "s3://bucket"
 
 

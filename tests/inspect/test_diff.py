@@ -208,10 +208,8 @@ def test_a_store_is_read_as_a_disk_is(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "bucket").mkdir()
     here = make(tmp_path / "bucket" / "a", rows, each=10)
     monkeypatch.setattr(object_store, "_stores", {})
-    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
     with serving(tmp_path) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+        server.set_environment(monkeypatch)
         assert diff(here, "s3://bucket/a").read == 0
         assert diff(make(tmp_path / "b", rows), "s3://bucket/a", key="n").equal
 

@@ -534,9 +534,7 @@ def test_wide_decimals_choose_rows_of_sources_and_of_stores(
         n for n, price in enumerate(_PRICES) if price and price > 500
     ]
     with serving(tmp_path) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        server.set_environment(monkeypatch)
         with UniRecordDataset("s3://bucket/rows.urec", where=f"price > {_PRICES[250]}") as ds:
             assert ds.scalars(["n"])["n"].tolist() == [n for n in range(251, 300) if n % 7]
 

@@ -29,9 +29,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
             for number, size in enumerate(sizes):
                 writer.write({"x": bytes([number % 256]) * size})
     with serving(tmp_path) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        server.set_environment(monkeypatch)
         yield server
 
 

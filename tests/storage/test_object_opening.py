@@ -39,9 +39,7 @@ def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         Durations, "long", lambda *_: 3_600.0
     )  # requests are counted: none is made twice for being late
     with serving(root) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        server.set_environment(monkeypatch)
         yield server
 
 

@@ -30,9 +30,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with Writer(tmp_path / "bucket" / "a.urec", {"n": "int64", "x": "uint8[2000]"}) as writer:
         writer.write_batch({"n": np.arange(ROWS), "x": np.zeros((ROWS, 2000), np.uint8)})
     with serving(tmp_path) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        server.set_environment(monkeypatch)
         yield server
 
 

@@ -66,9 +66,7 @@ def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     )  # requests are counted: none is made twice for being late
     monkeypatch.setattr(object_store, "RETRIES", {"max_retries": 2, "backoff": {"init_backoff": _moment()}})
     with serving(root) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        server.set_environment(monkeypatch)
         yield server
 
 

@@ -38,9 +38,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(object_store, "_stores", {})
     with serving(root) as server:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
-        monkeypatch.setenv("AWS_REGION", "us-east-1")
+        server.set_environment(monkeypatch)
         yield server
 
 

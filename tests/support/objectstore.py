@@ -15,10 +15,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 from objectstore_writing import change, tag_of
+
+if TYPE_CHECKING:
+    import pytest
 
 _PIECE = 64 << 10  # bytes that an answer sends at once over a limited link; others get their turns between
 
@@ -88,6 +92,12 @@ class Server:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def set_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """From here on ``s3://`` is this store, without keys."""
+        monkeypatch.setenv("AWS_ENDPOINT_URL", self.url)
+        monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+        monkeypatch.setenv("AWS_REGION", "us-east-1")
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
